@@ -1,4 +1,4 @@
-"""Measure the lexical judge: its speed, and its rankings beside those by other rules for long texts and by trivial baselines.
+"""Measure the speed of the lexical judge, and compare its rankings with other rules for long texts and trivial baselines.
 
 - speed: against Python sets, and the correlation of its ranking of SAMSum with GPT-4o-mini's
 - labels: Spearman's ρ with AlpacaEval's win rates, for several pools of the shared models

@@ -1,6 +1,6 @@
 """Measure CPU time and peak memory of scores, means and intervals of a cyclic run that is read in chunks, in a new process.
 
-Whether the ranking is right is tested in tests/pipeline/test_in_blocks.py. Answers are random, and the files are deleted.
+Whether the ranking is right is tested in tests/pipeline/test_fit_in_chunks.py. Answers are random, and the files are deleted.
 
 `python benchmarks/parts.py [--trials 10000000 100000000] [--at DIR] [--smoke]` prints JSON. `--whole` measures `youden fit` and
 `youden report` of a complete run instead, including imports. Bar: with `--trials 50000000 --agents 500 --items 10000`, the report

@@ -3,7 +3,7 @@
 - domains: variances, ρ and top-5 recall of cyclic plans on the paper's judge answers, as recorded and cut at ½ to yes or no,
   and on answers of the judge `lexical` for real models and for the shipped pool; the source of the table in
   `stats/reference_data.py`
-- told: forecasts by `plan` for the default plan and a smaller one, before any answer and from a pilot, against the run's result;
+- forecasts: those of `plan` for the default plan and a smaller one, before any answer and from a pilot, against the run's result;
   the forecast of a reference data set is made without it, and further pools judged by `lexical` are measured, too
 - default: calls and ρ of the present default against 2 % of the dense calls
 - alpaca: 39 real models with the judge `lexical`, against its own dense ranking
@@ -261,7 +261,7 @@ def measure_large_pool(n_runs: int, shared: Path, *, shape: tuple[int, int] = (5
 
 SECTIONS = {
     "domains": (measure_domains, 60),
-    "told": (measure_forecasts, 30),
+    "forecasts": (measure_forecasts, 30),
     "default": (measure_default, 100),
     "alpaca": (measure_real_models, 50),
     "agents": (measure_agents, 40),

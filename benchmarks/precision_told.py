@@ -58,7 +58,7 @@ def measure_forecasts(n_runs: int, shared: Path) -> None:
             ranges = {"half": forecast.half_width[1.0], "rho": forecast.rho, "recall": forecast.recall}
             observed = {"half": half_width, "rho": rho, "recall": recall}
             print_row(
-                part="told",
+                part="forecasts",
                 domain=judged.name,
                 answers=judged.kind,
                 trials=forecast.trials,

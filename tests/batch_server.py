@@ -113,7 +113,7 @@ class BatchServer(Served):
             web.get("/v1/files/{id}/content", self._fetch),
             web.post("/v1/batches", self._create),
             web.get("/v1/batches", self._list),
-            web.get("/v1/batches/{id}", self._look),
+            web.get("/v1/batches/{id}", self._poll),
         ]
 
     @property
@@ -140,14 +140,14 @@ class BatchServer(Served):
         return await self._step("upload", request, do)
 
     async def _create(self, request: web.Request) -> web.StreamResponse:
-        asked = await request.json()
-        assert (asked["endpoint"], asked["completion_window"]) == ("/v1/chat/completions", "24h")
+        data = await request.json()
+        assert (data["endpoint"], data["completion_window"]) == ("/v1/chat/completions", "24h")
 
         def do() -> object:
             fate = self.fates.pop(0) if self.fates else "completed"
-            batch = Batch(f"batch_{len(self.batches)}", asked["input_file_id"], fate, time.monotonic())
+            batch = Batch(f"batch_{len(self.batches)}", data["input_file_id"], fate, time.monotonic())
             self.batches[batch.id] = batch
-            return self._shown(batch)
+            return self._describe_batch(batch)
 
         return await self._step("create", request, do)
 
@@ -160,12 +160,12 @@ class BatchServer(Served):
         page = newest_first[:2]
 
         def do() -> object:
-            displayed = [self._shown(batch) for batch in page]
+            displayed = [self._describe_batch(batch) for batch in page]
             return {"object": "list", "data": displayed, "has_more": len(newest_first) > len(page)}
 
         return await self._step("list", request, do)
 
-    async def _look(self, request: web.Request) -> web.StreamResponse:
+    async def _poll(self, request: web.Request) -> web.StreamResponse:
         batch = self.batches[request.match_info["id"]]
 
         def do() -> object:
@@ -174,7 +174,7 @@ class BatchServer(Served):
             batch.looks += 1
             if batch.looks >= self.looks_needed and batch.output is batch.errors is None:
                 self._end(batch)
-            return self._shown(batch)
+            return self._describe_batch(batch)
 
         return await self._step("look", request, do)
 
@@ -201,15 +201,15 @@ class BatchServer(Served):
             return output
         return web.Response(body=output) if isinstance(output, bytes) else web.json_response(output)
 
-    def _shown(self, batch: Batch) -> dict[str, Any]:
+    def _describe_batch(self, batch: Batch) -> dict[str, Any]:
         ended = batch.looks >= self.looks_needed
         refused = batch.fate in ("refused", "lines refused")
         status = ("failed" if refused else batch.fate) if ended else "in_progress"
-        differences: list[dict[str, Any]] = []
+        errors: list[dict[str, Any]] = []
         if ended and batch.fate == "refused":
-            differences = [{"code": "token_limit_exceeded", "message": "Enqueued token limit reached", "line": None}]
+            errors = [{"code": "token_limit_exceeded", "message": "Enqueued token limit reached", "line": None}]
         if ended and batch.fate == "lines refused":
-            differences = [{"code": "invalid_request", "message": "too long", "line": line} for line in self.bad_lines]
+            errors = [{"code": "invalid_request", "message": "too long", "line": line} for line in self.bad_lines]
         n = len(self.files[batch.file].splitlines())
         return {
             "id": batch.id,
@@ -221,7 +221,7 @@ class BatchServer(Served):
             "status": status,
             "output_file_id": batch.output,
             "error_file_id": batch.errors,
-            "errors": {"object": "list", "data": differences} if differences else None,
+            "errors": {"object": "list", "data": errors} if errors else None,
             "request_counts": {"total": n, "completed": n if ended and not refused else 0, "failed": 0},
         }
 
@@ -294,15 +294,15 @@ class ClaudeBatchServer(Served):
         return [
             web.post("/v1/messages/batches", self._create),
             web.get("/v1/messages/batches", self._list),
-            web.get("/v1/messages/batches/{id}", self._look),
+            web.get("/v1/messages/batches/{id}", self._poll),
             web.get("/v1/messages/batches/{id}/results", self._fetch),
         ]
 
     async def _create(self, request: web.Request) -> web.StreamResponse:
         self.headers.append(dict(request.headers))
-        asked = (await request.json())["requests"]
-        assert len({line["custom_id"] for line in asked}) == len(asked)
-        assert all(len(line["custom_id"]) <= 64 for line in asked)
+        requests = (await request.json())["requests"]
+        assert len({line["custom_id"] for line in requests}) == len(requests)
+        assert all(len(line["custom_id"]) <= 64 for line in requests)
         fault = self.faults.pop(0) if self.faults else None
         if fault in ("500", "400"):
             kind = "api_error" if fault == "500" else "invalid_request_error"
@@ -310,11 +310,11 @@ class ClaudeBatchServer(Served):
                 {"type": "error", "error": {"type": kind, "message": "as told"}}, status=int(fault)
             )
         batch, fate = f"msgbatch_{self.n_begun}", self.fates.pop(0) if self.fates else "completed"
-        self.results[batch] = [self._result(n, line, fate) for n, line in enumerate(asked)][::-1]
+        self.results[batch] = [self._result(n, line, fate) for n, line in enumerate(requests)][::-1]
         if fault == "lost":
             assert request.transport is not None
             request.transport.abort()
-        return web.json_response(self._shown(batch))
+        return web.json_response(self._describe_batch(batch))
 
     def _result(self, number: int, one: Mapping[str, Any], fate: Fate) -> dict[str, Any]:
         if fate != "completed" and number % 2:
@@ -328,17 +328,17 @@ class ClaudeBatchServer(Served):
         return {"custom_id": one["custom_id"], "result": {"type": "succeeded", "message": message}}
 
     async def _list(self, request: web.Request) -> web.StreamResponse:
-        displayed = [self._shown(batch) for batch in self.results][::-1]
+        displayed = [self._describe_batch(batch) for batch in self.results][::-1]
         return web.json_response({"data": displayed, "has_more": False})
 
-    async def _look(self, request: web.Request) -> web.StreamResponse:
-        return web.json_response(self._shown(request.match_info["id"]))
+    async def _poll(self, request: web.Request) -> web.StreamResponse:
+        return web.json_response(self._describe_batch(request.match_info["id"]))
 
     async def _fetch(self, request: web.Request) -> web.StreamResponse:
         lines = self.results[request.match_info["id"]]
         return web.Response(body="".join(json.dumps(line) + "\n" for line in lines).encode())
 
-    def _shown(self, batch: str) -> dict[str, Any]:
+    def _describe_batch(self, batch: str) -> dict[str, Any]:
         self.looks[batch] += 1
         ended = self.looks[batch] > self.looks_needed
         kinds = Counter(line["result"]["type"] for line in self.results[batch])

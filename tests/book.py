@@ -106,9 +106,9 @@ def run_page(page: Path, folder: Path, command: Callable[[list[str]], int]) -> N
     """
     names: dict[str, object] = {}
     for block in blocks(page):
-        if block.language == "yaml" and (named := re.match(r"# (\S+\.ya?ml)\n", block.code)):
-            (folder / named[1]).parent.mkdir(parents=True, exist_ok=True)
-            (folder / named[1]).write_text(block.code, encoding="utf-8")
+        if block.language == "yaml" and (match := re.match(r"# (\S+\.ya?ml)\n", block.code)):
+            (folder / match[1]).parent.mkdir(parents=True, exist_ok=True)
+            (folder / match[1]).write_text(block.code, encoding="utf-8")
         elif block.language == "python" and "def test_" not in block.code:  # those run under pytest: test_readme.py
             exec(compile("\n" * (block.line - 1) + block.code, str(page), "exec"), names)  # noqa: S102
         elif block.language == "sh":

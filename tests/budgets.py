@@ -59,7 +59,7 @@ class Spent:
     billed: float
     reported: float | None
     code: int
-    said: str
+    output: str
 
 
 def drawn(seed: int) -> Budget:
@@ -87,9 +87,9 @@ def spend(budget: Budget, folder: Path) -> Spent:
 
 
 def _spent(budget: Budget, folder: Path, server: Any) -> Spent:
-    whole = make_pool(7, 12)
-    write_pool(part_of(whole, slice(5)), folder / "old")
-    write_pool(part_of(whole, slice(5, None)), folder / "new")
+    pool = make_pool(7, 12)
+    write_pool(part_of(pool, slice(5)), folder / "old")
+    write_pool(part_of(pool, slice(5, None)), folder / "new")
     priced = wire_judge(server.url, price=PRICE, concurrency=budget.concurrency, max_tries=2)
     priced |= {
         "backend": budget.backend,
@@ -103,8 +103,8 @@ def _spent(budget: Budget, folder: Path, server: Any) -> Spent:
                  judge=str(folder / "judge.yaml"), store=str(folder / "r.db"))  # fmt: skip
     bill: Bill = server.bill
     if budget.command in ("extend", "rejudge", "gate"):
-        created = _command("run", str(folder / "r.yaml"), "--max-cost", "1000000")
-        assert created.exit_code == 0, created.output
+        command = _command("run", str(folder / "r.yaml"), "--max-cost", "1000000")
+        assert command.exit_code == 0, command.output
     _lie(server, budget)
     before = bill.usd(PRICE)
     cap = budget.cap * TYPICAL
@@ -149,8 +149,8 @@ def _reported(budget: Budget, folder: Path, ended: Result) -> float | None:
     out = {"run": "run", "rejudge": "again"}.get(budget.command)
     if out is None or not RunFolder(folder / out).has("verdicts.parquet"):
         return None
-    there = RunFolder(folder / out)
-    return there.read_verdicts(there.read_plan()).total_usd
+    run_folder = RunFolder(folder / out)
+    return run_folder.read_verdicts(run_folder.read_plan()).total_usd
 
 
 def _lie(server: Any, budget: Budget) -> None:

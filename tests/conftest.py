@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Fail skipped tests if YOUDEN_REQUIRE_ALL=1: a skip hides a missing install step.
 
-    Data cannot be installed, nor can the right to mount, nor litellm beside openai 3: .ci/run has an environment for it.
+    Data cannot be installed, nor can the right to mount, nor litellm next to openai 3: .ci/run has an environment for it.
     """
     report = yield
     excused = hasattr(report, "wasxfail") or any(

@@ -159,17 +159,17 @@ def server_of(course: Course) -> Any:
 
 def batch_line(result: Mapping[str, Any], twist: Twist | None) -> Sent:
     """Return a result line with a faulty reply; a fault of the connection truncates the line."""
-    whole = sent(result)
+    complete = sent(result)
     if twist is None:
-        return whole
+        return complete
     response = dict(result["response"])
     out = twisted(response["body"], twist)
     if out.cut is not None or out.dropped:
-        return replace(whole, body=whole.body[: out.cut or 0], billed=out.billed)
+        return replace(complete, body=complete.body[: out.cut or 0], billed=out.billed)
     if twist.harmless and (b"\n" in out.body or out.headers):
-        return whole
+        return complete
     if twist.kind in ("form", "short") or b"\n" in out.body:
-        return replace(whole, body=out.body[:1000].replace(b"\n", b" "))
+        return replace(complete, body=out.body[:1000].replace(b"\n", b" "))
     body = out.body.decode("utf-8", "surrogatepass")
     mark = "\x01body\x01"
     line = json.dumps({**result, "response": {**response, "status_code": out.status, "body": mark}})

@@ -28,10 +28,10 @@ class Hub:
         if place == "validate-yaml":
             return 200, {"errors": [], "warnings": []}
         if place == "repos/create":
-            asked = json.loads(body)
-            name = "/".join(part for part in (asked.get("organization") or "me", asked["name"]) if part)
-            self.repos[name] = asked
-            kind = f"{asked['type']}s/" if asked.get("type") in ("dataset", "space") else ""
+            content = json.loads(body)
+            name = "/".join(part for part in (content.get("organization") or "me", content["name"]) if part)
+            self.repos[name] = content
+            kind = f"{content['type']}s/" if content.get("type") in ("dataset", "space") else ""
             return 200, {"url": f"{self.url}/{kind}{name}", "name": name}
         kind, owner, repo, verb, _revision = place.split("/")
         if verb == "preupload":
@@ -50,8 +50,8 @@ class Hub:
     def get(self, path: str) -> tuple[int, bytes, dict[str, str]]:
         """Return the metadata of a stored dataset and its files, all at the commit `COMMIT`."""
         api = path.startswith("/api/")
-        owner, repo, verb, _revision, *rest = [*path.removeprefix("/api").split("/")[2:], "", ""]
-        files, file = self.files.get(f"datasets/{owner}/{repo}"), "/".join(rest).rstrip("/")
+        owner, repo, verb, _revision, *remainder = [*path.removeprefix("/api").split("/")[2:], "", ""]
+        files, file = self.files.get(f"datasets/{owner}/{repo}"), "/".join(remainder).rstrip("/")
         if files is not None and api and verb == "revision":
             about = {"id": f"{owner}/{repo}", "sha": COMMIT, "private": True, "tags": [], "downloads": 0}
             return 200, json.dumps(about | {"siblings": [{"rfilename": name} for name in files]}).encode(), {}

@@ -10,7 +10,7 @@ from youden.types.pool import Json
 
 
 class PlanOptions(TypedDict, total=False):
-    """Keyword arguments of `make_plan` apart from the seed."""
+    """Keyword arguments of `make_plan` except the seed."""
 
     design: str
     calls: int | str | None

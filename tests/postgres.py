@@ -173,10 +173,10 @@ class Hole:
             while True:
                 mine = self._listening.accept()[0]
                 self.entered.set()
-                theirs = socket.create_connection(("127.0.0.1", self._port))
-                self._open += [mine, theirs]
-                self._go(self._pass_on, mine, theirs)
-                self._go(self._pass_on, theirs, mine)
+                connection = socket.create_connection(("127.0.0.1", self._port))
+                self._open += [mine, connection]
+                self._go(self._pass_on, mine, connection)
+                self._go(self._pass_on, connection, mine)
 
     def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
         with suppress(OSError):

@@ -41,21 +41,21 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
 
 
-def alike(one: object, other: object, at: str = "") -> None:
+def assert_nearly_equal(one: object, other: object, at: str = "") -> None:
     """Check that two trees of dataclasses, dicts and sequences are equal, numbers to 1e-12."""
     if hasattr(one, "__dict__"):
         assert type(one) is type(other), at
-        alike(vars(one), vars(other), at)
+        assert_nearly_equal(vars(one), vars(other), at)
     elif isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12, err_msg=at)
     elif isinstance(one, dict) and isinstance(other, dict):
         assert one.keys() == other.keys(), at
         for key in one:
-            alike(one[key], other[key], f"{at}.{key}")
+            assert_nearly_equal(one[key], other[key], f"{at}.{key}")
     elif isinstance(one, list | tuple) and isinstance(other, list | tuple):
         assert len(one) == len(other), at
         for n, (a, b) in enumerate(zip(one, other, strict=True)):
-            alike(a, b, f"{at}[{n}]")
+            assert_nearly_equal(a, b, f"{at}[{n}]")
     elif isinstance(one, float):
         assert one == pytest.approx(other, rel=1e-12, abs=1e-12, nan_ok=True), at
     else:

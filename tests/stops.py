@@ -55,7 +55,7 @@ class Ended:
     """A process that ended: its exit code and its output."""
 
     code: int
-    said: str
+    output: str
 
 
 @dataclass
@@ -80,9 +80,9 @@ class Bench:
 
     async def until(self, n_requests: int, process: asyncio.subprocess.Process) -> bool:
         """Wait for this number of requests; return whether the process still runs."""
-        asked, ended = asyncio.create_task(self.server.requests(n_requests)), asyncio.create_task(process.wait())
-        await asyncio.wait([asked, ended], return_when=asyncio.FIRST_COMPLETED)
-        asked.cancel()
+        task, ended = asyncio.create_task(self.server.requests(n_requests)), asyncio.create_task(process.wait())
+        await asyncio.wait([task, ended], return_when=asyncio.FIRST_COMPLETED)
+        task.cancel()
         ended.cancel()
         return process.returncode is None
 

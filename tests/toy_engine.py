@@ -29,9 +29,9 @@ def decide(_n: int, body: Mapping[str, Any]) -> Reply:
     """
     content = body["messages"][-1]["content"]
     agents, items = zip(*re.findall(r"agent (\d+) says something of item (\d+)", content), strict=True)
-    luck = int(hashlib.sha256(content.encode()).hexdigest()[:8], 16) / 2**32
-    expected = 1.0 if {*agents} == {"0", "1"} else 0.6 - 0.02 * (int(agents[0]) + int(agents[1])) / 2
-    return Reply("YES" if luck < (expected if items[0] == items[1] else 0.15) else "NO", usage=USED)
+    noise = int(hashlib.sha256(content.encode()).hexdigest()[:8], 16) / 2**32
+    probability = 1.0 if {*agents} == {"0", "1"} else 0.6 - 0.02 * (int(agents[0]) + int(agents[1])) / 2
+    return Reply("YES" if noise < (probability if items[0] == items[1] else 0.15) else "NO", usage=USED)
 
 
 def lines_of(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:

@@ -136,28 +136,28 @@ def twists() -> st.SearchStrategy[Twist]:
 
 def twisted(reply: dict[str, Any], twist: Twist, *, trap: str = "") -> Sent:
     """Apply the fault to `reply`; `trap` is the target of a redirect."""
-    whole = sent(reply)
+    complete = sent(reply)
     match twist.kind:
         case "field" | "no field" | "twice":
-            whole = Sent(text_of(reply, twist).encode("utf-8", "surrogatepass"))
+            complete = Sent(text_of(reply, twist).encode("utf-8", "surrogatepass"))
         case "cut":
-            whole = sent(reply, cut=int(twist.value * len(whole.body)))
+            complete = sent(reply, cut=int(twist.value * len(complete.body)))
         case "short":
-            whole = Sent(whole.body[: int(twist.value * len(whole.body))])
+            complete = Sent(complete.body[: int(twist.value * len(complete.body))])
         case "status":
-            whole = _with_status(reply, *twist.value, trap=trap)
+            complete = _with_status(reply, *twist.value, trap=trap)
         case "error body":
             status, body = twist.value
-            whole = Sent(ERROR_BODIES[body], status=status, billed=False)
+            complete = Sent(ERROR_BODIES[body], status=status, billed=False)
         case "error inside":
-            whole = sent({"error": {"code": twist.value, "message": "as told"}}, billed=False)
+            complete = sent({"error": {"code": twist.value, "message": "as told"}}, billed=False)
         case "dropped":
-            whole = Sent(b"", dropped=True, billed=bool(twist.value))
+            complete = Sent(b"", dropped=True, billed=bool(twist.value))
         case "form":
-            whole = _form(whole.body, twist.value)
+            complete = _form(complete.body, twist.value)
         case "harmless":
-            whole = _harmless(reply, twist.value)
-    return whole
+            complete = _harmless(reply, twist.value)
+    return complete
 
 
 def _with_status(reply: dict[str, Any], status: int, after: str, *, trap: str) -> Sent:
@@ -182,9 +182,9 @@ def text_of(reply: dict[str, Any], twist: Twist) -> str:
     elif isinstance(last, int):
         inner.append(twist.value)
     else:
-        whole = dict(inner)
+        complete = dict(inner)
         inner.clear()
-        inner.update({mark: twist.value, **whole})
+        inner.update({mark: twist.value, **complete})
         return json.dumps(changed).replace(json.dumps(mark), json.dumps(last))
     return json.dumps(changed)
 

@@ -182,12 +182,12 @@ class UnrulyServer(Served):
         headers = {"Content-Type": "application/json", **out.headers}
         if out.cut is None:
             return web.Response(body=out.body, status=out.status, headers=headers)
-        whole = web.StreamResponse(status=out.status, headers={**headers, "Content-Length": str(len(out.body))})
-        await whole.prepare(request)
-        await whole.write(out.body[: out.cut])
+        response = web.StreamResponse(status=out.status, headers={**headers, "Content-Length": str(len(out.body))})
+        await response.prepare(request)
+        await response.write(out.body[: out.cut])
         if request.transport is not None:
             request.transport.close()
-        return whole
+        return response
 
 
 @dataclass

@@ -156,10 +156,10 @@ def completion(reply: Reply, *, model: str) -> dict[str, Any]:
     """Return the JSON of a chat completion."""
     message = {"role": "assistant", "content": reply.text, "refusal": reply.refusal}
     choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason, "logprobs": reply.logprobs}
-    whole = {"id": "x", "object": "chat.completion", "created": 0, "model": model, "choices": [choice]}
+    complete = {"id": "x", "object": "chat.completion", "created": 0, "model": model, "choices": [choice]}
     if reply.usage is None:
-        return whole
-    return whole | {"usage": {**reply.usage, "total_tokens": sum(int(n) for n in reply.usage.values())}}
+        return complete
+    return complete | {"usage": {**reply.usage, "total_tokens": sum(int(n) for n in reply.usage.values())}}
 
 
 def claude_message(reply: Reply, *, model: str) -> dict[str, Any]:

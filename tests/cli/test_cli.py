@@ -97,7 +97,7 @@ def test_run_of_a_csv_file_writes_a_report(youden: Youden, tmp_path: Path) -> No
     assert data["signature"] in (folder / "report.html").read_text(encoding="utf-8")
 
 
-def beside_the_table(ended: Ended) -> list[str]:
+def lines_around_table(ended: Ended) -> list[str]:
     lines = [*ended.out.splitlines(), *ended.err.splitlines()]
     title = next(n for n, line in enumerate(lines) if " agents on " in line)
     assert lines[title + 1].startswith("ranks")
@@ -111,17 +111,19 @@ def test_run_prints_its_table_and_six_lines_ending_with_next_step_and_report(you
     write_config(tmp_path / "mine.yaml", pool="mine.csv")
     ended = youden("run", "mine.yaml", "--calls", "200", "--seed", "4")
     assert ended.code == 0, ended.err
-    lines = beside_the_table(ended)
+    lines = lines_around_table(ended)
     assert len(lines) <= 6, lines
     assert max(map(len, ended.out.splitlines()[1:])) <= 80
     assert ended.out.startswith(("Recommended: ", "Candidates: "))
     assert lines[-1].startswith("next: ") == ended.out.startswith("Candidates: ")
     assert f"report: {Path('runs/mine/report.html')} (youden:" in lines[-1]
-    assert len(lines) < len(beside_the_table(youden("run", "mine.yaml", "--calls", "200", "--seed", "4", "--verbose")))
+    assert len(lines) < len(
+        lines_around_table(youden("run", "mine.yaml", "--calls", "200", "--seed", "4", "--verbose"))
+    )
     other_run = youden("run", "mine.yaml", "--calls", "200", "--seed", "5")
     assert "seed was 4 and is 5" in other_run.err
     quiet = youden("run", "mine.yaml", "--seed", "4", "--calls", "200", "--quiet")
-    assert (quiet.err, beside_the_table(quiet)) == ("", [])
+    assert (quiet.err, lines_around_table(quiet)) == ("", [])
     assert youden("run", "mine.yaml", "--quiet", "--verbose").code == 2
     assert youden("run", "mine.yaml", "--trials", "9").code == 2
 
@@ -298,18 +300,18 @@ def test_a_target_is_saved_and_intervals_of_a_complete_run_have_positive_width(y
     write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", calls=5 * 4 * 12)
 
-    def said(*command: str) -> dict[str, Any]:
+    def stderr_of(*command: str) -> dict[str, Any]:
         ended = youden(*command, "--json")
         assert ended.code == 0, ended.err
         data: dict[str, Any] = json.loads(ended.out)
         assert all(row["high"] > row["low"] and row["std_error"] > 0 for row in data["ranking"])
         return data
 
-    kind = said("run", "mine.yaml")
-    these = said("fit", "runs/mine", "--target", "these-items")
+    kind = stderr_of("run", "mine.yaml")
+    these = stderr_of("fit", "runs/mine", "--target", "these-items")
     assert (kind["fit"]["target"], these["fit"]["target"]) == ("items-like-these", "these-items")
     assert max(row["std_error"] for row in these["ranking"]) < 0.2 * min(row["std_error"] for row in kind["ranking"])
-    assert said("fit", "runs/mine") == these
+    assert stderr_of("fit", "runs/mine") == these
     assert "|target:these-items|" in these["signature"]
     assert RunFolder(tmp_path / "runs/mine").read_config().target == "these-items"
 

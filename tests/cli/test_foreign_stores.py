@@ -79,8 +79,8 @@ READING = [
 def test_a_command_that_reads_a_run_opens_no_server(
     words: tuple[str, ...], received: Path, listener: Listener, youden: Youden
 ) -> None:
-    command, *rest = words
-    youden(command, "runs/r", *rest).well()
+    command, *remainder = words
+    youden(command, "runs/r", *remainder).well()
     assert listener.connections == []
 
 

@@ -143,10 +143,10 @@ def test_a_search_ends_after_its_pilot_and_states_the_reason(
     assert server.n_requests < 400
     plan = RunFolder(facts_folder / "runs/search").read_plan()
     assert "stopped early: this judge does not separate these agents" in plan.notes[-1]
-    asked = server.n_requests
+    n_requests = server.n_requests
     again = youden("run", "search.yaml").well()
     assert f"{plan.notes[-1]}; report: " in again.err
-    assert server.n_requests == asked
+    assert server.n_requests == n_requests
 
 
 def test_an_extended_run_is_not_searched_by_a_judge_without_signal(
@@ -154,12 +154,12 @@ def test_an_extended_run_is_not_searched_by_a_judge_without_signal(
 ) -> None:
     server.behave = USELESS["yes"]
     assert youden("run", "r.yaml").code == 0
-    more = youden("extend", "calls", "runs/r", "60", "--focus", "cand").well()
-    assert more.out.startswith("No recommendation: ")
-    asked = server.n_requests
+    extended = youden("extend", "calls", "runs/r", "60", "--focus", "cand").well()
+    assert extended.out.startswith("No recommendation: ")
+    n_requests = server.n_requests
     for words in (("--top", "1", "--calls", "80"), ("--max-regret", "0.05")):
         ended = youden("extend", "best", "runs/r", *words)
-        assert (ended.code, server.n_requests) == (0, asked)
+        assert (ended.code, server.n_requests) == (0, n_requests)
         assert ended.err.startswith("no request is sent: this judge does not separate these agents")
 
 

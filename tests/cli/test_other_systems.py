@@ -76,12 +76,12 @@ def test_atomic_write_replaces_an_open_file_once_its_reader_closes_it(
     monkeypatch.setattr("youden.data.atomic.os.replace", held_open)
     path = tmp_path / "fit.json"
     path.write_text("old")
-    with atomic_write(path) as fresh:
-        fresh.write_text("new")
+    with atomic_write(path) as new_path:
+        new_path.write_text("new")
     assert (path.read_text(), failures) == ("new", [])
     failures += [True] * 9
-    with pytest.raises(PermissionError, match=r"fit\.json"), atomic_write(path) as fresh:
-        fresh.write_text("newer")
+    with pytest.raises(PermissionError, match=r"fit\.json"), atomic_write(path) as new_path:
+        new_path.write_text("newer")
     assert [entry.name for entry in tmp_path.iterdir()] == ["fit.json"]
     assert path.read_text() == "new"
 

@@ -125,9 +125,9 @@ def test_calibration_rejudging_and_stress_use_the_project_store(
         ["stress", "runs/r", "--attack", "clones"],
     ):
         assert ".youden/answers.db" in youden(*words).well().err
-        asked = server.n_requests
+        n_requests = server.n_requests
         assert youden(*words).code == 0
-        assert server.n_requests == asked
+        assert server.n_requests == n_requests
     assert [path.relative_to(project_folder).as_posix() for path in project_folder.rglob("*.db")] == [
         ".youden/answers.db"
     ]
@@ -192,16 +192,16 @@ def test_another_store_is_refused_until_the_answers_are_copied(
     assert (ended.code == 0) == whole
     if not whole:
         server.behave = well
-    asked = server.n_requests
+    n_requests = server.n_requests
     for words in (["run", "r.yaml"], ["judge", "r.yaml"], ["plan", "r.yaml"]):
         ended = youden(*words, "--store", "other.db")
         assert ended.refuses("run-store"), ended.err
         assert "that runs/r keeps in mine.db" in ended.err
-    assert server.n_requests == asked
+    assert server.n_requests == n_requests
     copy = ended.err.split("`youden ")[1].split("`")[0]
     assert youden(*copy.split()).code == 0
     assert youden("run", "r.yaml", "--store", "other.db").code == 0
-    assert server.n_requests == asked if whole else server.n_requests <= asked + CALLS - 40
+    assert server.n_requests == n_requests if whole else server.n_requests <= n_requests + CALLS - 40
     assert yaml.safe_load((project_folder / "runs/r/config.yaml").read_text())["store"] == "../../other.db"
 
 
@@ -309,12 +309,12 @@ async def test_two_simultaneous_processes_pay_for_no_request_twice(tmp_path: Pat
         else:
             os.link(tmp_path / "a.db", tmp_path / "b.db")
             words = [("run", "r.yaml", "--store", name, "--out", f"runs/{name}") for name in ("a.db", "b.db")]
-        both = await asyncio.gather(*(run.start(*word) for word in words))
-        ended = await asyncio.gather(*(run.end(process, within=300) for process in both))
+        results = await asyncio.gather(*(run.start(*word) for word in words))
+        ended = await asyncio.gather(*(run.end(process, within=300) for process in results))
         assert server.bill.n_paid_twice == 0
-        assert 0 in [word.code for word in ended], [word.said for word in ended]
+        assert 0 in [word.code for word in ended], [word.output for word in ended]
         if together == "one folder, two stores":
             assert sorted(word.code for word in ended) == [0, 2]
-            assert any("[run-busy]" in word.said or "[run-store]" in word.said for word in ended)
+            assert any("[run-busy]" in word.output or "[run-store]" in word.output for word in ended)
         else:
             assert [word.code for word in ended] == [0, 0]

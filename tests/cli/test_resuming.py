@@ -345,9 +345,9 @@ def test_a_search_stopped_at_its_cap_is_ranked_after_each_round(
 
     # the rounds are those of a run that was never interrupted
     n_requests = server.n_requests
-    whole = youden("run", "whole.yaml", "--max-cost", "100", "--json").said
+    complete = youden("run", "whole.yaml", "--max-cost", "100", "--json").said
     assert server.n_requests == n_requests
-    assert whole["ranking"] == finished["ranking"]
+    assert complete["ranking"] == finished["ranking"]
 
 
 def test_an_interrupted_jury_is_ranked_by_the_trials_that_all_judges_answered(

@@ -40,14 +40,14 @@ def test_deep_nesting_in_any_file_of_a_run_is_an_error_with_its_name(
 ) -> None:
     for name in ("pool.json", "fit.json", "variance_components.json", "signature.json"):
         file = run_folder / name
-        whole = file.read_bytes()
+        content = file.read_bytes()
         for text in (deep_json(depth), f'{{"version": 1, "name": {deep_json(depth)}}}'):
             file.write_text(text, encoding="utf-8")
             ended = youden("report", "run")
             assert ended.code == 2
             assert name in ended.err
             assert "Traceback" not in ended.err
-        file.write_bytes(whole)
+        file.write_bytes(content)
     youden("report", "run").well()
 
 

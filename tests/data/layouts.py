@@ -73,7 +73,7 @@ from layouts_of_services import (
 # Plain layouts
 
 
-def answers_beside_configuration(at: Path) -> Layout:
+def answers_with_configuration(at: Path) -> Layout:
     """One folder per agent, with its configuration, its scores and a description next to the responses."""
     for model, rows in per_model(lambda _m, n, question, text: {"id": n, "question": question, "output": text}).items():
         folder = at / "runs" / file_name(model)
@@ -144,7 +144,7 @@ def responses_in_an_object(at: Path) -> Layout:
     return Layout("answers.jsonl")
 
 
-def questions_beside_answers(at: Path) -> Layout:
+def questions_in_another_file(at: Path) -> Layout:
     """The questions lie in a file of their own, whose column is called as those of responses may be."""
     write_lines(at / "data" / "questions.jsonl", [{"id": n, "text": question} for n, question in enumerate(QUESTIONS)])
     for model, rows in per_model(lambda _m, n, _q, text: {"id": n, "text": text}).items():
@@ -216,7 +216,7 @@ def row_numbers_of_shuffled_files(at: Path) -> Layout:
     return Layout("answers", agents=FILE_NAMES)
 
 
-def texts_beside_configuration(at: Path) -> Layout:
+def texts_with_configuration(at: Path) -> Layout:
     for model, n, _, text in calls():
         write(at / "essays" / file_name(model) / f"q{n}.txt", text)
         write_json(at / "essays" / file_name(model) / "config.json", {"model": model, "temperature": 1})
@@ -234,7 +234,7 @@ LAYOUTS: Mapping[str, Callable[[Path], Layout]] = {
         *(openai_evals, openai_evals_without_models, openai_eval_items, openai_batch, openai_batch_with_inputs),
         *(openai_batch_of_responses, azure_batch_with_errors, batch_of_several_choices, vllm_batch, vllm_offline),
         *(anthropic_batch, gemini_batch, bedrock_batch, vertex_batch),
-        *(answers_beside_configuration, texts_beside_configuration, questions_beside_answers, records_under_a_key),
+        *(answers_with_configuration, texts_with_configuration, questions_in_another_file, records_under_a_key),
         *(records_by_id, tasks_then_models, row_numbers_of_shuffled_files, answers_in_a_list, chat_messages),
         *(sharegpt, ragas_multi_turn),
         *(texts_by_item_and_model, responses_in_an_object),

@@ -55,8 +55,8 @@ class Table:
         Header of the agents' column in a table with one row per response; empty if each agent has a column.
     text : str
         Header of the responses' column in such a table.
-    beside : sequence of str
-        Keys of `BESIDE`: further columns, those after "|" to the right of the texts.
+    extra : sequence of str
+        Keys of `EXTRA_COLUMNS`: further columns, those after "|" to the right of the texts.
     asked_last : bool
         Whether the prompts are to the right of the texts.
     resolve : mapping
@@ -69,7 +69,7 @@ class Table:
     kind: str = "csv"
     by: str = ""
     text: str = ""
-    beside: Sequence[str] = ()
+    extra: Sequence[str] = ()
     asks: bool = True
     asked_last: bool = False
     resolve: Mapping[str, str] = field(default_factory=dict)
@@ -81,7 +81,7 @@ def _stamp(n: int) -> str:
 
 NAMES = ("ana", "ben", "chloe", "dmitri", "emre")
 VARIANTS = tuple(f"Variant {letter}" for letter in "ABCDEFGHI")
-BESIDE: dict[str, Callable[[int, int], object]] = {
+EXTRA_COLUMNS: dict[str, Callable[[int, int], object]] = {
     "Ticket ID": lambda item, _agent: f"T-{1000 + item}",
     "No.": lambda item, _agent: item + 1,
     "uuid": lambda item, agent: f"{(item + 1) * 7919:08x}-{agent + 1:04x}-4000-8000-{item * 31 + agent:012x}",
@@ -128,12 +128,12 @@ def many(n: int) -> tuple[str, ...]:
 
 TABLES: Mapping[str, Table] = {
     # one column per agent: agents whose names are roles, and prompts under the names of issue 50
-    "roles": Table(ROLES, "Ticket", asks=False, beside=("Ticket ID", "created_at")),
+    "roles": Table(ROLES, "Ticket", asks=False, extra=("Ticket ID", "created_at")),
     "roles and a question": Table(ROLES, "Question"),
-    "nine variants": Table(VARIANTS, "Ticket", asks=False, kind="xlsx", beside=("No.",)),
+    "nine variants": Table(VARIANTS, "Ticket", asks=False, kind="xlsx", extra=("No.",)),
     **{
         f"prompts under {ask}, {'questions' if asks else 'statements'}": Table(
-            ROLES if asks else VARIANTS[:4], ask, language, asks=asks, beside=("Ticket ID",)
+            ROLES if asks else VARIANTS[:4], ask, language, asks=asks, extra=("Ticket ID",)
         )
         for ask, language in (
             *(("Ticket text", "en"), ("User message", "en"), ("Q", "en"), ("Frage", "de"), ("Kundenfrage", "de")),
@@ -141,64 +141,64 @@ TABLES: Mapping[str, Table] = {
         )
         for asks in (True, False)
     },
-    "nouns": Table(NOUNS, "Customer question", beside=("score", "Priority")),
+    "nouns": Table(NOUNS, "Customer question", extra=("score", "Priority")),
     "more nouns": Table(("Draft", "Human", "Baseline", "Final"), "Ticket", asks=False),
     "nouns of the field": Table(("assistant", "reference model", "judge bot", "user study"), "Query"),
-    "three people": Table(("Ana", "Ben", "Chloe"), "Email body", asks=False, beside=("E-mail",)),
+    "three people": Table(("Ana", "Ben", "Chloe"), "Email body", asks=False, extra=("E-mail",)),
     "two words": Table(("New Bot", "Old Bot", "Template answer"), "Customer message", asks=False, kind="tsv"),
-    "forty": Table(many(40), "Ticket", asks=False, beside=("uuid",)),
-    "forty in a sheet": Table(many(40), "Message", asks=False, kind="xlsx", beside=("E-mail", "phone")),
+    "forty": Table(many(40), "Ticket", asks=False, extra=("uuid",)),
+    "forty in a sheet": Table(many(40), "Message", asks=False, kind="xlsx", extra=("E-mail", "phone")),
     "german sheet": Table(("Alter Bot", "Neuer Bot", "Vorlage"), "Anfrage", "de", "semicolon", asks=False,
-                          beside=("Datum", "Kategorie")),
+                          extra=("Datum", "Kategorie")),
     "german, Windows": Table(("Alter Bot", "Neuer Bot", "Vorlage", "Produktion"), "Kundenfrage", "de", "windows",
-                             beside=("Datum", "|", "Bewertung")),
-    "spanish": Table(("Bot antiguo", "Bot nuevo", "Plantilla"), "Consulta", "es", "xlsx", asks=False, beside=("Ticket ID",)),
+                             extra=("Datum", "|", "Bewertung")),
+    "spanish": Table(("Bot antiguo", "Bot nuevo", "Plantilla"), "Consulta", "es", "xlsx", asks=False, extra=("Ticket ID",)),
     "french": Table(("Ancien", "Nouveau", "Modèle de texte"), "Message du client", "fr", "semicolon", asks=False),
-    "japanese": Table(("旧ボット", "新ボット", "テンプレート"), "お問い合わせ", "ja", "xlsx", asks=False, beside=("No.",)),
+    "japanese": Table(("旧ボット", "新ボット", "テンプレート"), "お問い合わせ", "ja", "xlsx", asks=False, extra=("No.",)),
     "chinese": Table(("旧助手", "新助手", "模板"), "用户问题", "zh", "json"),
-    "chinese lines": Table(("旧助手", "新助手", "模板", "生产系统"), "问题", "zh", "jsonl", beside=("score",)),
-    "no ids, question last": Table(NOUNS[:3], "Question", beside=("|", "Priority")),
-    "addresses": Table(ROLES[:4], "Ticket", asks=False, beside=("E-mail", "assigned to", "phone", "url", "|", "Status")),
-    "prices": Table(MODELS, "prompt", beside=("price_usd", "|", "latency_ms", "tokens", "Rating (1-5)")),
-    "a reference beside": Table(MODELS, "Question", beside=("Expected answer", "|", "score")),
-    "a comment beside": Table(VARIANTS[:3], "Ticket", asks=False, beside=("Ticket ID", "|", "Reviewer comment")),
-    "a German comment": Table(("Alter Bot", "Neuer Bot", "Vorlage"), "Frage", "de", "xlsx", beside=("|", "Kommentar")),
-    "parquet": Table(ROLES, "question", kind="parquet", beside=("uuid", "created_at", "|", "score")),
-    "a question that no name gives away": Table(VARIANTS[:5], "Xyz", beside=("Ticket ID",)),
+    "chinese lines": Table(("旧助手", "新助手", "模板", "生产系统"), "问题", "zh", "jsonl", extra=("score",)),
+    "no ids, question last": Table(NOUNS[:3], "Question", extra=("|", "Priority")),
+    "addresses": Table(ROLES[:4], "Ticket", asks=False, extra=("E-mail", "assigned to", "phone", "url", "|", "Status")),
+    "prices": Table(MODELS, "prompt", extra=("price_usd", "|", "latency_ms", "tokens", "Rating (1-5)")),
+    "a reference beside": Table(MODELS, "Question", extra=("Expected answer", "|", "score")),
+    "a comment beside": Table(VARIANTS[:3], "Ticket", asks=False, extra=("Ticket ID", "|", "Reviewer comment")),
+    "a German comment": Table(("Alter Bot", "Neuer Bot", "Vorlage"), "Frage", "de", "xlsx", extra=("|", "Kommentar")),
+    "parquet": Table(ROLES, "question", kind="parquet", extra=("uuid", "created_at", "|", "score")),
+    "a question that no name gives away": Table(VARIANTS[:5], "Xyz", extra=("Ticket ID",)),
     "a header that says nothing": Table(
         VARIANTS[:4], "Xyz", asks=False, resolve={"prompt": "Xyz", "text": ",".join(VARIANTS[:4])}
     ),
     "a header that says nothing, beside ids": Table(
-        MODELS, "Xyz", "de", asks=False, beside=("Ticket ID",), resolve={"prompt": "Xyz", "text": ",".join(MODELS)}
+        MODELS, "Xyz", "de", asks=False, extra=("Ticket ID",), resolve={"prompt": "Xyz", "text": ",".join(MODELS)}
     ),
     "a title and a ticket": Table(
-        ROLES, "Ticket", asks=False, beside=("Title",), resolve={"prompt": "Ticket", "text": ",".join(ROLES)}
+        ROLES, "Ticket", asks=False, extra=("Title",), resolve={"prompt": "Ticket", "text": ",".join(ROLES)}
     ),
     "an unknown text before the question": Table(
-        MODELS, "Question", asks=True, beside=("Internal",), resolve={"prompt": "Question", "text": ",".join(MODELS)}
+        MODELS, "Question", asks=True, extra=("Internal",), resolve={"prompt": "Question", "text": ",".join(MODELS)}
     ),
     "a context and a question": Table(
-        MODELS, "Question", asks=True, beside=("Context",), resolve={"prompt": "Question", "text": ",".join(MODELS)}
+        MODELS, "Question", asks=True, extra=("Context",), resolve={"prompt": "Question", "text": ",".join(MODELS)}
     ),
     "the question last": Table(MODELS, "Customer says", asks=False, asked_last=True),
     "the question last, under a header that says nothing": Table(
         MODELS, "Xyz", asks=False, asked_last=True, resolve={"prompt": "Xyz", "text": ",".join(MODELS)}
     ),
-    "single letters, and scores": Table(("A", "B", "C"), "Query", beside=("|", "A score", "B score", "C score")),
+    "single letters, and scores": Table(("A", "B", "C"), "Query", extra=("|", "A score", "B score", "C score")),
     "a subject and a body": Table(
-        VARIANTS[:3], "Body", asks=False, beside=("Subject",), resolve={"prompt": "Body", "text": ",".join(VARIANTS[:3])}
+        VARIANTS[:3], "Body", asks=False, extra=("Subject",), resolve={"prompt": "Body", "text": ",".join(VARIANTS[:3])}
     ),
     "rationales beside responses": Table(
-        ("gpt answer", "claude answer", "llama answer"), "Query", beside=("|", "gpt rationale", "claude rationale")
+        ("gpt answer", "claude answer", "llama answer"), "Query", extra=("|", "gpt rationale", "claude rationale")
     ),
-    "a choice and its reason": Table(VARIANTS[:3], "Customer wrote", asks=False, beside=("|", "Chosen bot", "Why")),
+    "a choice and its reason": Table(VARIANTS[:3], "Customer wrote", asks=False, extra=("|", "Chosen bot", "Why")),
     "a system prompt": Table(
-        MODELS, "user_prompt", beside=("system_prompt",), resolve={"prompt": "user_prompt", "text": ",".join(MODELS)}
+        MODELS, "user_prompt", extra=("system_prompt",), resolve={"prompt": "user_prompt", "text": ",".join(MODELS)}
     ),
     # one row per response
     **{
-        f"{name}, one row per response": Table(agents, ask, language, kind, by, text, beside, asks)
-        for name, agents, ask, language, kind, by, text, beside, asks in (
+        f"{name}, one row per response": Table(agents, ask, language, kind, by, text, extra, asks)
+        for name, agents, ask, language, kind, by, text, extra, asks in (
             ("roles", ROLES, "Ticket", "en", "csv", "bot", "Answer", ("Ticket ID", "created_at"), False),
             ("models", MODELS, "prompt", "en", "jsonl", "model", "response", ("uuid", "score", "latency_ms"), True),
             ("prices", MODELS, "prompt", "en", "parquet", "model", "completion", ("price_usd", "tokens"), True),
@@ -221,27 +221,27 @@ TABLES: Mapping[str, Table] = {
         )
     },
     "two texts per row": Table(
-        MODELS, "Ticket", by="model", text="Reply", beside=("Second try",), asks=False, resolve={"text": "Reply"}
+        MODELS, "Ticket", by="model", text="Reply", extra=("Second try",), asks=False, resolve={"text": "Reply"}
     ),
     # transcripts, and folders of other tools
     "chats with models": Table(MODELS, "messages", kind="chats"),
     "a file of chats per agent": Table(("new-bot", "old-bot", "template"), "messages", kind="chat files"),
     "a folder of the Hub": Table(ROLES, "question", kind="hub", by="model", text="answer"),
     "a folder of the Hub, one split per agent": Table(("old_bot", "new_bot", "template"), "question", kind="splits"),
-    "the README's layout": Table(ROLES, "prompt", kind="csv", by="agent", text="text", beside=("item",)),
+    "the README's layout": Table(ROLES, "prompt", kind="csv", by="agent", text="text", extra=("item",)),
     "a pool's folder": Table(ROLES, "prompt", kind="pool"),
 }  # fmt: skip
-BESIDE["Second try"] = lambda item, agent: f"Draft {agent}: number {item} needs a friendlier start."
-BESIDE["item"] = lambda item, _agent: f"i{item}"
+EXTRA_COLUMNS["Second try"] = lambda item, agent: f"Draft {agent}: number {item} needs a friendlier start."
+EXTRA_COLUMNS["item"] = lambda item, _agent: f"i{item}"
 
 
 def rows_of(table: Table) -> list[Row]:
     """Return the rows of a table, shuffled only within an item."""
 
     def before_and_after(item: int, agent: int, texts: Row) -> Row:
-        left, _, right = " / ".join(table.beside).partition("|")
+        left, _, right = " / ".join(table.extra).partition("|")
         sides = [[name.strip() for name in side.split(" / ") if name.strip()] for side in (left, right)]
-        result = [{name: BESIDE[name](item, agent) for name in side} for side in sides]
+        result = [{name: EXTRA_COLUMNS[name](item, agent) for name in side} for side in sides]
         asked: Row = {table.ask: prompt(table.language, item, asks=table.asks)} if table.ask else {}
         if table.asked_last:
             return {**result[0], **texts, **asked, **result[1]}

@@ -22,13 +22,13 @@ from youden.data.atomic import atomic_write, atomic_write_folder, atomic_write_m
 FULL = Path("/dev/full")
 
 
-def made(path: Path) -> AbstractContextManager[Path]:
+def write_one_of_many(path: Path) -> AbstractContextManager[Path]:
     path.mkdir()
     return atomic_write_many(path, ["a"])
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="there is no /dev/full here")
-@pytest.mark.parametrize("place", [atomic_write, atomic_write_folder, made])
+@pytest.mark.parametrize("place", [atomic_write, atomic_write_folder, write_one_of_many])
 def test_a_full_disk_is_an_error_with_the_path_and_keeps_the_old_file(
     place: Callable[[Path], AbstractContextManager[Path]], tmp_path: Path
 ) -> None:
@@ -43,8 +43,8 @@ def test_a_folder_removed_during_a_write_is_an_error_and_is_not_recreated(tmp_pa
     folder = tmp_path / "run"
 
     def write_as_it_goes() -> None:
-        with made(folder) as fresh:
-            (fresh / "a").write_bytes(b"row")
+        with write_one_of_many(folder) as new_path:
+            (new_path / "a").write_bytes(b"row")
             shutil.rmtree(folder)
 
     with pytest.raises(OSError, match="deleted or moved") as caught:
@@ -82,11 +82,11 @@ def test_a_file_is_flushed_before_its_rename_and_its_directories_afterwards(
     calls: list[tuple[str, Path]], tmp_path: Path
 ) -> None:
     path = tmp_path / "new" / "newer" / "file"
-    with atomic_write(path) as fresh:
-        fresh.write_bytes(b"row")
+    with atomic_write(path) as new_path:
+        new_path.write_bytes(b"row")
     directories, (file, rename, directory) = calls[:-3], calls[-3:]
     assert set(directories) == {("fsync", tmp_path), ("fsync", path.parent.parent)}
-    assert (file[0], file[1].name) == ("fsync", fresh.name)
+    assert (file[0], file[1].name) == ("fsync", new_path.name)
     assert [rename, directory] == [("replace", path), ("fsync", path.parent)]
 
 
@@ -101,11 +101,11 @@ def test_every_file_of_a_folder_is_flushed_before_the_folder_is_renamed(
     elif replaced == "a folder":
         path.mkdir()
         (path / "old").write_bytes(b"old")
-    with atomic_write_folder(path) as fresh:
-        (fresh / "inner").mkdir()
-        (fresh / "a").write_bytes(b"row")
-        (fresh / "inner" / "b").write_bytes(b"row")
-    flushed = {place.relative_to(fresh).as_posix() for what, place in calls if what == "fsync" and place != tmp_path}
+    with atomic_write_folder(path) as new_path:
+        (new_path / "inner").mkdir()
+        (new_path / "a").write_bytes(b"row")
+        (new_path / "inner" / "b").write_bytes(b"row")
+    flushed = {place.relative_to(new_path).as_posix() for what, place in calls if what == "fsync" and place != tmp_path}
     assert flushed == {".", "a", "inner", "inner/b"}
     assert calls[-2:] == [("replace", path), ("fsync", tmp_path)]
     assert [place.name for place in tmp_path.iterdir()] == ["folder"]
@@ -116,11 +116,11 @@ def test_every_file_of_a_folder_is_flushed_before_the_folder_is_renamed(
 def test_files_written_together_are_flushed_before_the_first_rename(
     calls: list[tuple[str, Path]], tmp_path: Path
 ) -> None:
-    with atomic_write_many(tmp_path, ["a", "b"]) as fresh:
-        (fresh / "a").write_bytes(b"row")
-        (fresh / "b").write_bytes(b"row")
+    with atomic_write_many(tmp_path, ["a", "b"]) as new_path:
+        (new_path / "a").write_bytes(b"row")
+        (new_path / "b").write_bytes(b"row")
     first = calls.index(("replace", tmp_path / "a"))
-    assert {place.name for _, place in calls[:first]} == {"a", "b", fresh.name}
+    assert {place.name for _, place in calls[:first]} == {"a", "b", new_path.name}
     assert calls[first + 1 :] == [("replace", tmp_path / "b"), ("fsync", tmp_path)]
 
 
@@ -226,6 +226,6 @@ def test_a_folder_is_restored_if_its_replacement_was_killed_halfway(tmp_path: Pa
     killed = subprocess.run([sys.executable, "-c", BETWEEN], cwd=tmp_path, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert not (tmp_path / "table").exists()
-    with atomic_write(tmp_path / "another") as fresh:
-        fresh.write_bytes(b"")
+    with atomic_write(tmp_path / "another") as new_path:
+        new_path.write_bytes(b"")
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["another", "old", "table"]

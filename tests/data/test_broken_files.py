@@ -105,7 +105,7 @@ def test_truncated_files_and_mixed_encodings_are_refused_or_counted(
     format_: str, rows: list[Row], cut: float, wrong: str, at: float
 ) -> None:
     name, written = WRITTEN[format_]
-    whole = written(rows)
-    _counted(format_, name, whole[: int(cut * len(whole))])
-    middle = int(at * len(whole))
-    _counted(format_, name, whole[:middle] + whole[middle:].decode("utf-8", "replace").encode(wrong, "replace"))
+    complete = written(rows)
+    _counted(format_, name, complete[: int(cut * len(complete))])
+    middle = int(at * len(complete))
+    _counted(format_, name, complete[:middle] + complete[middle:].decode("utf-8", "replace").encode(wrong, "replace"))

@@ -149,8 +149,8 @@ def test_lm_eval_log_likelihood_rows_are_omitted_and_filters_are_one_response(tm
 
 
 def test_alpaca_eval_is_joined_by_instruction(tmp_path: Path) -> None:
-    def rows(who: str, *asked: str) -> list[dict[str, str]]:
-        return [{"dataset": "d", "instruction": ask, "output": f"{who}: {ask}", "generator": who} for ask in asked]
+    def rows(agent: str, *asked: str) -> list[dict[str, str]]:
+        return [{"dataset": "d", "instruction": ask, "output": f"{agent}: {ask}", "generator": agent} for ask in asked]
 
     agent_index = write(tmp_path / "one" / "model_outputs.json", whole=rows("one", "Sing.", "Dance.", "Sing."))
     second = write(tmp_path / "two" / "model_outputs.json", whole=rows("two", "Dance.", "Sing."))
@@ -165,10 +165,10 @@ def test_alpaca_eval_is_joined_by_instruction(tmp_path: Path) -> None:
 def test_fastchat_and_arena_hard_answers_are_joined_with_their_questions(tmp_path: Path) -> None:
     bench = tmp_path / "mt_bench"
     write(bench / "question.jsonl", {"question_id": 81, "category": "writing", "turns": ["Write.", "Again."]})
-    for who in ("vicuna", "gpt"):
-        choices = [{"index": 0, "turns": [f"{who} first", f"{who} second"]}]
-        row = {"question_id": 81, "answer_id": "x", "model_id": who, "choices": choices, "tstamp": 1.0}
-        write(bench / "model_answer" / f"{who}.jsonl", row)
+    for name in ("vicuna", "gpt"):
+        choices = [{"index": 0, "turns": [f"{name} first", f"{name} second"]}]
+        row = {"question_id": 81, "answer_id": "x", "model_id": name, "choices": choices, "tstamp": 1.0}
+        write(bench / "model_answer" / f"{name}.jsonl", row)
     imported = load("fastchat", bench / "model_answer")
     assert cells(imported)["gpt", "81#2"] == "gpt second"
     assert [item.prompt for item in imported.pool.items] == ["Write.", "Again."]
@@ -190,9 +190,9 @@ def test_fastchat_and_arena_hard_answers_are_joined_with_their_questions(tmp_pat
 
 @pytest.mark.parametrize("ending", ["csv", "CSV", "tsv", "tab", "jsonl", "parquet"])
 def test_tables_with_one_file_per_agent_are_joined_by_item(tmp_path: Path, ending: str) -> None:
-    for who, keys in (("one", ["a", "b"]), ("two", ["b", "c"])):
-        rows = [{"key": key, "out": f"{who} on {key}", "extra": "x"} for key in keys]
-        file = tmp_path / f"{who}.{ending}"
+    for agent, keys in (("one", ["a", "b"]), ("two", ["b", "c"])):
+        rows = [{"key": key, "out": f"{agent} on {key}", "extra": "x"} for key in keys]
+        file = tmp_path / f"{agent}.{ending}"
         if ending == "parquet":
             pq.write_table(pa.Table.from_pylist(rows), file)
         elif ending == "jsonl":

@@ -71,9 +71,9 @@ def test_column_paths_address_unknown_layouts(tmp_path: Path) -> None:
     assert caught.value.slug == "import-columns"
 
 
-@pytest.mark.parametrize("said", ["", "a[", "a..b", "a[1", "a[][]", "b.c", "a[-]x]"])
-def test_an_invalid_column_path_is_refused(said: str) -> None:
-    assert ColumnPath.parse(said, ["a"]) is None
+@pytest.mark.parametrize("path", ["", "a[", "a..b", "a[1", "a[][]", "b.c", "a[-]x]"])
+def test_an_invalid_column_path_is_refused(path: str) -> None:
+    assert ColumnPath.parse(path, ["a"]) is None
 
 
 def test_a_column_name_that_resembles_a_path_is_a_column(tmp_path: Path) -> None:
@@ -82,10 +82,12 @@ def test_a_column_name_that_resembles_a_path_is_a_column(tmp_path: Path) -> None
 
 
 def test_chosen_and_rejected_are_two_agents_with_the_last_message_as_response(tmp_path: Path) -> None:
-    def said(text: str) -> list[dict[str, str]]:
+    def dialogue(text: str) -> list[dict[str, str]]:
         return [{"role": "user", "content": "Sing."}, {"role": "assistant", "content": text}]
 
-    rows = [{"prompt": "Sing.", "prompt_id": "p1", "chosen": said("la"), "rejected": said("lo"), "score_chosen": 8}]
+    rows = [
+        {"prompt": "Sing.", "prompt_id": "p1", "chosen": dialogue("la"), "rejected": dialogue("lo"), "score_chosen": 8}
+    ]
     imported = load("table", write(tmp_path / "x.jsonl", *rows))
     assert cells(imported) == {("chosen", "p1"): "la", ("rejected", "p1"): "lo"}
 

@@ -242,10 +242,14 @@ def test_a_missing_value_of_pandas_is_the_same_in_every_dtype(dtype: str, missin
             PoolError, match=rf"DataFrame, row 6: the {column} id is not a string: got None.*\[pool-id\]"
         ):
             read_pool(with_missing(frame, column, dtype, value))
-    whole = read_pool(frame)
+    complete = read_pool(frame)
     for column in ("prompt", "group", "repeat"):
         pool = read_pool(with_missing(frame, column, dtype, value))
-        assert (pool.agents, pool.items, pool.texts.tolist()) == (whole.agents, whole.items, whole.texts.tolist())
+        assert (pool.agents, pool.items, pool.texts.tolist()) == (
+            complete.agents,
+            complete.items,
+            complete.texts.tolist(),
+        )
 
 
 @pytest.mark.parametrize("unit", ["datetime64[ns]", "datetime64[ns, UTC]", "timedelta64[ns]", "period[D]"])

@@ -44,9 +44,9 @@ def opened(here: Path, *commands: list[str]) -> list[Counter[tuple[str, str]]]:
 
 @pytest.fixture
 def pools_folder(tmp_path: Path) -> Path:
-    whole = make_pool(7, 12)
+    pool = make_pool(7, 12)
     for name, agents in (("old", slice(5)), ("new", slice(5, 7))):
-        write_pool(part_of(whole, agents), tmp_path / name)
+        write_pool(part_of(pool, agents), tmp_path / name)
     write_config(tmp_path / "r.yaml", pool="old", judge="lexical", calls=150, independent="pooled:20")
     return tmp_path
 

@@ -50,23 +50,23 @@ def test_promptfoo_json_jsonl_and_csv_give_the_same_pool(tmp_path: Path) -> None
     write(tmp_path / "out.json", whole={"evalId": "e", "results": {"version": 3, "prompts": [], "results": rows}})
     write(tmp_path / "out.jsonl", *rows)
     (tmp_path / "out.csv").write_text(CSV, encoding="utf-8")
-    whole = load("promptfoo", tmp_path / "out.json")
-    assert cells(whole) == {
+    complete = load("promptfoo", tmp_path / "out.json")
+    assert cells(complete) == {
         ("one", "test-000"): 'One, "said"\nof é',
         ("echo", "test-000"): "Tell of rivers.",
         ("one", "test-001"): "",
         ("echo", "test-001"): None,
     }
-    assert whole.left_out == {"the call failed": 1}
+    assert complete.left_out == {"the call failed": 1}
     for ending in ("jsonl", "csv"):
         other_format = load("promptfoo", tmp_path / f"out.{ending}")
-        assert (cells(other_format), other_format.left_out) == (cells(whole), whole.left_out)
+        assert (cells(other_format), other_format.left_out) == (cells(complete), complete.left_out)
 
 
 def test_promptfoo_2_rows_without_test_numbers_and_json_answers_are_read(tmp_path: Path) -> None:
     rows = [
-        {"provider": {"id": who}, "vars": {"t": test}, "response": {"output": output}}
-        for who, test, output in (("a", 0, "text"), ("a", 1, {"a": 1}), ("b", 0, "other"))
+        {"provider": {"id": agent}, "vars": {"t": test}, "response": {"output": output}}
+        for agent, test, output in (("a", 0, "text"), ("a", 1, {"a": 1}), ("b", 0, "other"))
     ]
     old = load("promptfoo", write(tmp_path / "v2.json", whole={"results": rows}))
     assert cells(old) == {
@@ -154,11 +154,11 @@ def outputs(results: list[dict[str, Any]]) -> list[str]:
 def test_real_promptfoo_files_of_three_kinds_give_the_same_pool(tmp_path: Path) -> None:
     results = promptfoo_results(tmp_path)
     answered = len(outputs(results))
-    whole = load("promptfoo", tmp_path / "out.json")
-    assert count(whole) == (6, 3, answered)
-    assert whole.left_out == {"the call failed": 2} == {"the call failed": len(results) - answered}
+    complete = load("promptfoo", tmp_path / "out.json")
+    assert count(complete) == (6, 3, answered)
+    assert complete.left_out == {"the call failed": 2} == {"the call failed": len(results) - answered}
     for ending in ("jsonl", "csv"):
-        assert cells(load("promptfoo", tmp_path / f"out.{ending}")) == cells(whole)
+        assert cells(load("promptfoo", tmp_path / f"out.{ending}")) == cells(complete)
 
 
 @pytest.mark.long

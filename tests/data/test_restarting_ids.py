@@ -148,9 +148,9 @@ def test_an_ambiguous_column_is_refused_and_both_options_work(youden: Youden, tm
     save(tmp_path, rows_of("xyz"), "csv")
     with pytest.raises(ImportFormatError, match=r"agent 'a' has several responses to id '0'.*\[import-ids\]"):
         load("table", tmp_path / "t.csv")
-    asked = youden("init", "t.csv")
-    assert asked.code == 2
-    assert "--column 'item=xyz+id'" in asked.err
+    refused = youden("init", "t.csv")
+    assert refused.code == 2
+    assert "--column 'item=xyz+id'" in refused.err
     assert size(load("table", tmp_path / "t.csv", item="xyz+id")) == (4, 15, 60)
     assert size(load("table", tmp_path / "t.csv", item="xyz + id")) == (4, 15, 60)
     assert size(load("table", tmp_path / "t.csv", repeat="xyz")) == (4, 5, 60)
@@ -254,9 +254,9 @@ def test_files_with_equal_ids_and_no_prompts_are_refused_and_both_options_work(
     youden: Youden, tmp_path: Path, place: str
 ) -> None:
     write_tables(tmp_path, ("law", "math") if place == "file" else ("law/out", "math/out"))
-    asked = youden("init", "in")
-    assert asked.refuses("import-ids")
-    assert f"--column 'item=<{place}>+id'" in asked.err
+    refused = youden("init", "in")
+    assert refused.refuses("import-ids")
+    assert f"--column 'item=<{place}>+id'" in refused.err
     assert not (tmp_path / "pools").exists()
     assert size(load("table", tmp_path / "in", item=f"<{place}>+id")) == (3, 10, 30)
     assert size(load("table", tmp_path / "in", repeat=f"<{place}>")) == (3, 5, 30)
@@ -279,9 +279,9 @@ def test_an_ambiguous_grid_of_files_is_refused(youden: Youden, tmp_path: Path) -
         for subject in SUBJECTS:
             rows = [{"id": n, "response": f"{agent} on {subject} {n}"} for n in range(5)]
             write(tmp_path / "in" / agent / f"{subject}.jsonl", *rows)
-    asked = youden("init", "in")
-    assert asked.refuses("import-columns")
-    assert "--column 'agent=<folder>'" in asked.err
+    refused = youden("init", "in")
+    assert refused.refuses("import-columns")
+    assert "--column 'agent=<folder>'" in refused.err
     assert size(load("table", tmp_path / "in", agent="<folder>", item="<file>+id")) == (3, 15, 45)
 
 
@@ -320,7 +320,7 @@ def test_rows_of_a_grader_among_rows_of_agents_are_refused(youden: Youden, tmp_p
                 data: Json = {"prompt": [{"role": "user", "content": prompt}], "sampled": [sampled]}
                 rows.append({"event_id": 2 * n + event, "sample_id": f"s{n}", "type": "sampling", "data": data})
         write(tmp_path / "logs" / f"{agent}.jsonl", *rows)
-    asked = youden("init", "logs")
-    assert asked.refuses("import-ids")
-    assert "such as those of a grader" in asked.err
+    refused = youden("init", "logs")
+    assert refused.refuses("import-ids")
+    assert "such as those of a grader" in refused.err
     assert not (tmp_path / "pools").exists()

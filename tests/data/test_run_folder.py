@@ -69,10 +69,10 @@ def test_a_ranking_reads_back_exactly(
 ) -> None:
     folder = RunFolder(tmp_path_factory.mktemp("run"))
     measured = [column.name for column in columns_of(RankingRow) if column.kind == "number"]
-    whole: dict[str, Any] = {
+    complete: dict[str, Any] = {
         column.name: n for n, column in enumerate(columns_of(RankingRow)) if column.kind == "whole"
     }
-    frame = pd.DataFrame({"agent": agents, "group": None, "extra": 1, "target": "these-items", **whole})
+    frame = pd.DataFrame({"agent": agents, "group": None, "extra": 1, "target": "these-items", **complete})
     frame[measured] = np.tile(np.array(values[: len(agents)])[:, None], len(measured))
     frame.loc[0, "group"] = "NA"
     folder.write_ranking(frame)
@@ -80,7 +80,7 @@ def test_a_ranking_reads_back_exactly(
         RankingRow(
             agent=agent,
             group="NA" if n == 0 else None,
-            **whole | dict.fromkeys(measured, None if np.isnan(values[n]) else values[n]),
+            **complete | dict.fromkeys(measured, None if np.isnan(values[n]) else values[n]),
         )
         for n, agent in enumerate(agents)
     )

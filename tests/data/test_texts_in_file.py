@@ -133,8 +133,8 @@ def test_a_run_with_texts_in_a_file_writes_the_same_files_as_one_in_memory(
     grid = [[" ".join(f"w{j}x{k}" for k in rng.choice(20, 6)) for j in range(12)] for _ in range(5)]
     agents, items = tuple(Agent(f"a{i}") for i in range(5)), tuple(Item(f"i{j}") for j in range(12))
     write_pool(Pool(agents, items, np.array(grid, dtype=object)), tmp_path / "p")
-    for name, most in (("held", 10**9), ("kept", 10)):
-        monkeypatch.setattr(spool, "MAX_BYTES_IN_MEMORY", most)
+    for name, maximum in (("held", 10**9), ("kept", 10)):
+        monkeypatch.setattr(spool, "MAX_BYTES_IN_MEMORY", maximum)
         write_config(
             tmp_path / f"{name}.yaml",
             pool="p",

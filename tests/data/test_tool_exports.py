@@ -65,15 +65,15 @@ def wandb(model: str, _n: int, asked: str, said: str) -> dict[str, Json]:
     return {"model": model, "prompt": asked, "generation": said, "score": 0.5}
 
 
-def whole(path: Path, rows: list[dict[str, Json]]) -> None:
+def write_json(path: Path, rows: list[dict[str, Json]]) -> None:
     path.write_text(json.dumps(rows), encoding="utf-8")
 
 
-def lined(path: Path, rows: list[dict[str, Json]]) -> None:
+def write_json_lines(path: Path, rows: list[dict[str, Json]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
-def separated(path: Path, rows: list[dict[str, Json]]) -> None:
+def write_csv(path: Path, rows: list[dict[str, Json]]) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, list(rows[0]))
         table.writeheader()
@@ -92,12 +92,12 @@ Write = Callable[[Path, list[dict[str, Json]]], None]
 @pytest.mark.parametrize(
     ("row", "write", "name"),
     [
-        (langfuse, whole, "observations.json"),
-        (phoenix, separated, "spans.csv"),
-        (deepeval, whole, "{model}.json"),
-        (ragas, separated, "{model}.csv"),
-        (langsmith, lined, "{model}.jsonl"),
-        (braintrust, whole, "{model}.json"),
+        (langfuse, write_json, "observations.json"),
+        (phoenix, write_csv, "spans.csv"),
+        (deepeval, write_json, "{model}.json"),
+        (ragas, write_csv, "{model}.csv"),
+        (langsmith, write_json_lines, "{model}.jsonl"),
+        (braintrust, write_json, "{model}.json"),
         (wandb, columns_and_data, "answers.table.json"),
     ],
     ids=["Langfuse", "Phoenix", "DeepEval", "Ragas", "LangSmith", "Braintrust", "W&B"],

@@ -60,7 +60,7 @@ def test_agents_named_like_the_role_model_are_kept_with_the_others(tmp_path: Pat
     assert agents_of(table(tmp_path, agents)) == [*agents]
 
 
-BESIDE: dict[str, Sequence[Json]] = {
+EXTRA_COLUMNS: dict[str, Sequence[Json]] = {
     "created": [f"2026-01-0{n}" for n in range(1, 7)],
     "ts": [f"2026-01-01T00:00:0{n}Z" for n in range(6)],
     "at": [f"2026-01-01 00:00:0{n}" for n in range(6)],
@@ -72,10 +72,10 @@ BESIDE: dict[str, Sequence[Json]] = {
 }
 
 
-@pytest.mark.parametrize("name", BESIDE)
+@pytest.mark.parametrize("name", EXTRA_COLUMNS)
 def test_time_choice_and_category_columns_are_no_agents(tmp_path: Path, name: str) -> None:
-    beside: dict[str, Any] = {name: BESIDE[name]}
-    imported = table(tmp_path, ("model_a", "model_b"), **beside)
+    extra: dict[str, Any] = {name: EXTRA_COLUMNS[name]}
+    imported = table(tmp_path, ("model_a", "model_b"), **extra)
     assert agents_of(imported) == ["model_a", "model_b"]
     assert imported.unused == (name,)
 
@@ -85,8 +85,8 @@ def test_single_word_columns_next_to_longer_responses_are_refused_as_ambiguous(y
         {"id": n, "alpha": f"It is {n}.", "beta": f"Maybe {n}.", "gamma": f"No {n}.", "xyz": WORDS[n]} for n in range(6)
     ]
     write_csv(tmp_path / "t.csv", rows)
-    asked = youden("init", "t.csv")
-    assert asked.refuses("import-columns")
+    refused = youden("init", "t.csv")
+    assert refused.refuses("import-columns")
     assert not (tmp_path / "pools").exists()
     assert agents_of(load("table", tmp_path / "t.csv", text="alpha,beta,xyz")) == ["alpha", "beta", "xyz"]
 
@@ -169,9 +169,9 @@ def test_several_tables_with_one_column_per_agent_are_refused_as_ambiguous(youde
             for n in range(5)
         ]
         write_csv(tmp_path / "in" / f"{subject}.csv", rows)
-    asked = youden("init", "in")
-    assert asked.refuses("import-columns")
-    assert "several do" in asked.err
+    refused = youden("init", "in")
+    assert refused.refuses("import-columns")
+    assert "several do" in refused.err
     assert not (tmp_path / "pools").exists()
     pool = load("table", tmp_path / "in", text="one,two,three").pool
     assert (pool.n_agents, pool.n_items, pool.n_responses) == (3, 15, 45)

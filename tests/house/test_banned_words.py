@@ -57,6 +57,7 @@ ALLOWED_PROSE = {
 }
 
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
+TESTS = sorted([*(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")])
 FOLDERS = ("docs", "prompts", "configs", "datasets", "examples", ".github")
 KINDS = {".md", ".py", ".yml", ".yaml"}
 TOP_FILES = (
@@ -118,6 +119,18 @@ def prose_of_code(code: str) -> Iterator[str]:
             yield node.value
 
 
+def prose_of_test(code: str) -> Iterator[str]:
+    """Names of tests as sentences, comments and docstrings; other strings may be input or expected output."""
+    for token in tokenize.generate_tokens(io.StringIO(code).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+            yield node.name.replace("_", " ")
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.value.value
+
+
 def prose_of_page(text: str) -> str:
     return re.sub(r"```.*?```|<!--.*?-->", "", text, flags=re.DOTALL)
 
@@ -133,7 +146,7 @@ def relative(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=relative)
-def test_a_name_says_what_it_holds(path: Path) -> None:
+def test_names_contain_no_banned_word(path: Path) -> None:
     names = banned_names(path.read_text(encoding="utf-8"))
     assert {name for name in names if (relative(path), name) not in ALLOWED_NAMES} == set()
 
@@ -144,6 +157,24 @@ def test_prose_has_no_home_made_terms(path: Path) -> None:
     parts = prose_of_code(text) if path.suffix == ".py" else [prose_of_page(text)]
     terms = {term for part in parts for term in banned_terms(part)}
     assert {term for term in terms if (relative(path), term) not in ALLOWED_PROSE} == set()
+
+
+@pytest.mark.parametrize("path", TESTS, ids=relative)
+def test_names_comments_and_docstrings_of_tests_have_no_home_made_terms(path: Path) -> None:
+    parts = prose_of_test(path.read_text(encoding="utf-8"))
+    assert {term for part in parts for term in banned_terms(part)} == set()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def test_agents_are_told_apart(): ...",
+        'def f():\n    """Return a row an agent."""',
+        "n = 1  # it stands last",
+    ],
+)
+def test_a_home_made_term_of_a_test_is_found(code: str) -> None:
+    assert [part for part in prose_of_test(code) if banned_terms(part)]
 
 
 def test_every_exception_is_needed() -> None:
@@ -166,11 +197,11 @@ def test_every_exception_is_needed() -> None:
         "[whose for whose in []]",
     ],
 )
-def test_a_banned_name_is_seen(code: str) -> None:
+def test_a_banned_name_is_found(code: str) -> None:
     assert len(banned_names(code)) == 1
 
 
-def test_names_that_are_good_are_allowed() -> None:
+def test_other_names_are_allowed() -> None:
     code = """
 class Sum:
     def __add__(self, other): self.ability = other
@@ -191,12 +222,12 @@ n_allowed = standard_error = within_item = 1
         "Somebody else's luck.",
     ],
 )
-def test_a_home_made_term_is_seen(text: str) -> None:
+def test_a_home_made_term_is_found(text: str) -> None:
     assert banned_terms(text)
     assert [part for part in prose_of_code(f'"""{text}"""\n# {text}') if banned_terms(part)]
 
 
-def test_terms_that_are_good_are_allowed() -> None:
+def test_other_terms_are_allowed() -> None:
     assert (
         banned_terms("An asterisk stands for one label; a stand-in; slug `items-alike`; the standard error per item.")
         == set()

@@ -92,9 +92,9 @@ def imports(path: Path) -> set[str]:
                 f"{node.module}.{alias.name}" if node.module == "youden" else str(node.module) for alias in node.names
             }
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            named = re.fullmatch(r"(youden(?:\.\w+)+)(?::\w+)?", node.value)
-            if named and exists(named[1]):
-                result.add(named[1])
+            match = re.fullmatch(r"(youden(?:\.\w+)+)(?::\w+)?", node.value)
+            if match and exists(match[1]):
+                result.add(match[1])
     return result - UPWARD.get(path.relative_to(SOURCE).as_posix(), set())
 
 

@@ -50,8 +50,8 @@ def is_public(name: str) -> bool:
     module, _, member = name.rpartition(".")
     if module not in PUBLIC:
         return bool(module) and is_public(module)
-    here = import_module(module)
-    offered = getattr(here, "__all__", [key for key in vars(here) if not key.startswith("_")])
+    imported = import_module(module)
+    offered = getattr(imported, "__all__", [key for key in vars(imported) if not key.startswith("_")])
     return member in offered
 
 
@@ -62,9 +62,9 @@ def test_every_public_entry_point_group_is_documented_and_no_other() -> None:
 
 @pytest.mark.parametrize("module", sorted(PUBLIC))
 def test_every_public_name_exists(module: str) -> None:
-    here = import_module(module)
-    for name in getattr(here, "__all__", []):
-        assert getattr(here, name) is not None, f"{module}.{name}"
+    imported = import_module(module)
+    for name in getattr(imported, "__all__", []):
+        assert getattr(imported, name) is not None, f"{module}.{name}"
 
 
 @pytest.mark.parametrize(("module", "most"), [("youden", 13), ("youden.stats", 25), ("youden.types", 40)])
@@ -115,24 +115,24 @@ NAMES = [name for name in youden.__all__ if name != "__version__"]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_public_name_has_a_docstring(name: str) -> None:
-    there = getattr(youden, name)
-    text = inspect.getdoc(there) or ""
+    public_object = getattr(youden, name)
+    text = inspect.getdoc(public_object) or ""
     assert re.match(r"[A-Z`].+[.:]", text), "a first line"
     assert re.search(r"Raises(: |\n-+\n)", text)
     assert ">>> " in text
-    if inspect.isfunction(there) and name != "judge_async":  # its parameters are documented once, by `judge`
-        for parameter in inspect.signature(there).parameters.values():
+    if inspect.isfunction(public_object) and name != "judge_async":  # its parameters are documented once, by `judge`
+        for parameter in inspect.signature(public_object).parameters.values():
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
                 assert re.search(rf"\b{parameter.name}\b", text), f"{parameter.name} is not said"
-    if inspect.isfunction(there) or inspect.isclass(there):
+    if inspect.isfunction(public_object) or inspect.isclass(public_object):
         assert re.search(r"\[|`[A-Z]\w+`|seconds|Returns\n-+\n", text), "shapes or units"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_example_of_a_public_name_runs_without_other_imports(name: str) -> None:
-    there = getattr(youden, name)
-    globs = {} if inspect.ismodule(there) else {there.__name__: there}
-    examples = doctest.DocTestParser().get_doctest(inspect.getdoc(there) or "", globs, name, None, 0)
+    public_object = getattr(youden, name)
+    globs = {} if inspect.ismodule(public_object) else {public_object.__name__: public_object}
+    examples = doctest.DocTestParser().get_doctest(inspect.getdoc(public_object) or "", globs, name, None, 0)
     ended = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(examples)
     assert (ended.failed, ended.attempted > 0) == (0, True)
 

@@ -222,11 +222,11 @@ async def test_a_batch_resumes_after_a_stop_at_any_moment_without_paying_twice(
     """Each step is interrupted after the provider acted, before its reply is recorded."""
     async with BatchServer(looks_needed=2) as server:
         target = {
-            "upload": "youden.judging.offline.batch_leases.BatchLeases.note_file",
-            "create": "youden.judging.offline.batch_leases.BatchLeases.note_batch",
+            "upload": "youden.judging.offline.batch_leases.BatchLeases.record_file_id",
+            "create": "youden.judging.offline.batch_leases.BatchLeases.record_batch_id",
             "look": "youden.judging.offline.in_batches.BatchRunner._merge",
             "fetch": "youden.judging.offline.in_batches.iter_results",
-            "merge": "youden.judging.offline.batch_leases.BatchLeases.settle",
+            "merge": "youden.judging.offline.batch_leases.BatchLeases.replace_record",
         }[at]
 
         def die(*_: Any, **__: Any) -> None:
@@ -376,9 +376,9 @@ async def test_two_hosts_send_each_request_of_a_plan_in_one_batch_and_both_get_a
     """The second host waits for requests that the first sent, and neither sends them again."""
     async with BatchServer(looks_needed=4) as server:
         with open_store(place) as first, open_store(place) as second:
-            both = await asyncio.gather(*(ask(server, each, sleep=briefly) for each in (first, second)))
+            results = await asyncio.gather(*(ask(server, each, sleep=briefly) for each in (first, second)))
             assert list_jobs(first.backend) == []
-    assert all(verdicts.answered.all() for verdicts in both)
+    assert all(verdicts.answered.all() for verdicts in results)
     assert (len(server.batches), len(server.bodies)) == (1, 240)
 
 
@@ -422,14 +422,14 @@ async def test_a_host_suspended_between_upload_and_start_starts_no_batch(
     async with BatchServer() as server:
         with open_store(place) as first, open_store(place) as second, monkeypatch.context() as patch:
 
-            async def stands_still(self: OpenAIBatches, text: bytes) -> str:
+            async def suspend_and_start(self: OpenAIBatches, text: bytes) -> str:
                 file = await plain(self, text)
                 patch.setattr(OpenAIBatches, "upload", plain)
                 patch.setattr(second, "leases", lambda: Leases(second.backend, now=clock))
                 assert (await ask(server, second, sleep=five_seconds)).answered.all()
                 return file
 
-            patch.setattr(OpenAIBatches, "upload", stands_still)
+            patch.setattr(OpenAIBatches, "upload", suspend_and_start)
             with pytest.raises(JudgeError, match="lease-lost"):
                 await ask(server, first)
             assert (await ask(server, first)).answered.all()
@@ -442,7 +442,7 @@ async def test_requests_of_a_recorded_batch_are_not_resent_when_their_leases_exp
     questions = config.questions()
     a, b = (BatchLeases(any_store, address=questions.address, model=questions.model) for _ in range(2))
     keys = [key for _, key, _ in questions.iter_requests(PLAN)][:10]
-    b.note(0.0, keys[:4])
+    b.record_batch(0.0, keys[:4])
     assert a.exclude_sent(keys) == set(keys[4:])
     assert a.elsewhere
 
@@ -454,10 +454,10 @@ async def test_a_host_suspended_before_its_record_records_no_batch(
     stood_still = 0.0
     monkeypatch.setattr(any_store, "leases", lambda: Leases(any_store.backend, now=lambda: time.time() + stood_still))
     leases = BatchLeases(any_store, address="a", model="m")
-    leases.note(0.0, ["a"])
+    leases.record_batch(0.0, ["a"])
     stood_still = LEASE_SECONDS
     with pytest.raises(JudgeError, match="lease-lost"):
-        leases.note(0.0, ["b"])
+        leases.record_batch(0.0, ["b"])
     assert [len(entry.keys) for entry in list_jobs(any_store.backend)] == [1]
 
 

@@ -83,29 +83,29 @@ async def test_requests_in_the_batch_of_a_killed_run_are_not_sent_as_calls(place
             await until(lambda: any(entry.batch for entry in list_jobs(store.backend)))
             sending.kill()
             assert await sending.wait() == -9
-            differences = Counted(calls=lambda: calls.n_requests)
+            progress = Counted(calls=lambda: calls.n_requests)
             with pytest.raises(IncompleteRunError, match=r"120 answers are pending.*\[batch-awaited\]") as caught:
-                await call_by_call(server.url, place, calls=calls, told=differences)
-            assert differences.said == [(0, str(caught.value))]
+                await call_by_call(server.url, place, calls=calls, told=progress)
+            assert progress.said == [(0, str(caught.value))]
             assert f"`youden store batches {store.name}`" in str(caught.value)
             assert (calls.n_requests, len(store)) == (120, 120)
         server.looks_needed = 1
         assert (await in_batches(server.url, place)).answered.all()
-        differences = Counted(calls=lambda: calls.n_requests)
-        assert (await call_by_call(server.url, place, calls=calls, told=differences)).answered.all()
-        assert differences.said == []
+        progress = Counted(calls=lambda: calls.n_requests)
+        assert (await call_by_call(server.url, place, calls=calls, told=progress)).answered.all()
+        assert progress.said == []
         assert (len(server.batches), len(server.bodies), calls.n_requests) == (1, 120, 120)
 
 
 async def test_requests_of_an_abandoned_batch_are_sent_as_calls_once_it_is_forgotten(
     place: str, youden: Youden
 ) -> None:
-    async def is_told_to_stop(_: float) -> None:
+    async def stop_while_waiting(_: float) -> None:
         raise asyncio.CancelledError
 
     async with BatchServer(looks_needed=2) as server, WireServer() as calls:
         with pytest.raises(asyncio.CancelledError):
-            await in_batches(server.url, place, HALF, sleep=is_told_to_stop)
+            await in_batches(server.url, place, HALF, sleep=stop_while_waiting)
         for _ in range(2):
             with pytest.raises(IncompleteRunError, match="120 answers are pending"):
                 await call_by_call(server.url, place, HALF, calls=calls)
@@ -124,7 +124,7 @@ async def test_a_process_waiting_for_leased_answers_stops_if_they_are_in_a_batch
             waits = asyncio.create_task(call_by_call(NOWHERE, place, HALF, calls=calls))
             await asyncio.sleep(0.3)
             assert not waits.done()
-            BatchLeases(store, address=questions.address, model=questions.model).note(0.0, keys)
+            BatchLeases(store, address=questions.address, model=questions.model).record_batch(0.0, keys)
             with pytest.raises(IncompleteRunError, match="120 answers are pending"):
                 await waits
         assert calls.n_requests == 0

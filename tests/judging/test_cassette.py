@@ -220,11 +220,11 @@ def test_a_redacted_answer_parses_as_the_original(
 
 
 def test_an_answer_in_the_store_is_not_replaced(tmp_path: Path) -> None:
-    output, expected, new = an_entry(0, "NO"), an_entry(0), an_entry(1)
+    output, stored, new = an_entry(0, "NO"), an_entry(0), an_entry(1)
     write_cassette(tmp_path / "c.jsonl", Cassette((), {output.request_hash: output, new.request_hash: new}))
     with open_store(tmp_path / "v.db") as store:
-        store.add(expected.request_hash, expected.outcome)
+        store.add(stored.request_hash, stored.outcome)
     done = import_cassette(tmp_path / "c.jsonl", tmp_path / "v.db")
     assert (done.n_added, done.n_kept) == (1, 1)
     with open_store(tmp_path / "v.db") as store:
-        assert store.answers([expected.request_hash])[expected.request_hash].text == "YES"
+        assert store.answers([stored.request_hash])[stored.request_hash].text == "YES"

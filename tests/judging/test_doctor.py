@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 ODDS = {"content": [{"token": "YES", "logprob": -0.1, "top_logprobs": [{"token": "YES", "logprob": -0.1}]}]}
 
 
-def examined(server: WireServer, environment: dict[str, str] | None = None, **changes: Any) -> Diagnosis:
+def diagnose_server(server: WireServer, environment: dict[str, str] | None = None, **changes: Any) -> Diagnosis:
     (diagnosis,) = diagnose(
         judge_config(server.url, **{"backend": "openai"} | changes),
         environment=ENVIRONMENT if environment is None else environment,
@@ -33,25 +33,25 @@ def statuses(diagnosis: Diagnosis) -> dict[str, str]:
     return {finding.slug: finding.severity for finding in diagnosis.findings}
 
 
-def said(diagnosis: Diagnosis, step: str) -> str:
+def message_of(diagnosis: Diagnosis, step: str) -> str:
     return next(finding.message for finding in diagnosis.findings if finding.slug == step)
 
 
 def test_a_healthy_judge_takes_one_call(server: WireServer) -> None:
     server.behave = lambda _n, body: Reply("YES", logprobs=ODDS, model="m-2026-01-01")
-    result = examined(server, price=10)
+    result = diagnose_server(server, price=10)
     assert statuses(result) == dict.fromkeys(STEPS, "ok")
     assert result.is_usable
     assert server.n_requests == 1
-    assert "m-2026-01-01" in said(result, "model")
-    assert "'YES' reads as 1" in said(result, "parse")
-    assert "$0.001010" in said(result, "price")
+    assert "m-2026-01-01" in message_of(result, "model")
+    assert "'YES' reads as 1" in message_of(result, "parse")
+    assert "$0.001010" in message_of(result, "price")
     assert server.bodies[0]["logprobs"] is True
 
 
 def test_a_model_that_rejects_log_probabilities_is_called_once_more_without_them(server: WireServer) -> None:
     server.behave = lambda _n, body: Reply(status=400) if "logprobs" in body else Reply("NO")
-    result = examined(server)
+    result = diagnose_server(server)
     assert statuses(result) == dict.fromkeys(STEPS, "ok") | {"logprobs": "warning", "price": "warning"}
     assert result.is_usable
     assert server.n_requests == 2
@@ -59,18 +59,18 @@ def test_a_model_that_rejects_log_probabilities_is_called_once_more_without_them
 
 def test_a_judge_that_decides_by_log_probabilities_requires_them(server: WireServer) -> None:
     server.behave = lambda *_: Reply("YES")
-    result = examined(server, decision="logprobs")
+    result = diagnose_server(server, decision="logprobs")
     assert statuses(result)["logprobs"] == "failed"
-    assert said(result, "logprobs") == "the model returns none. Set `decision: text` in the judge's config."
+    assert message_of(result, "logprobs") == "the model returns none. Set `decision: text` in the judge's config."
     assert not result.is_usable
 
 
 def test_another_model_is_a_warning_and_an_unparsable_answer_a_failure(server: WireServer) -> None:
     server.behave = lambda _n, body: Reply("As an assistant I", model="other", finish_reason="length")
-    result = examined(server)
+    result = diagnose_server(server)
     assert (statuses(result)["model"], statuses(result)["parse"]) == ("warning", "failed")
-    assert "requested m, but other answers" in said(result, "model")
-    assert "truncated" in said(result, "parse")
+    assert "requested m, but other answers" in message_of(result, "model")
+    assert "truncated" in message_of(result, "parse")
     assert not result.is_usable
 
 
@@ -89,8 +89,8 @@ def test_a_failure_is_printed_once_without_secrets_and_later_steps_are_skipped(
     server: WireServer, reply: Reply, failed: str, says: str
 ) -> None:
     server.behave = lambda *_: reply
-    result = examined(server, timeout=0.2 if reply.fault == "stall" else 60)
-    assert says in said(result, failed)
+    result = diagnose_server(server, timeout=0.2 if reply.fault == "stall" else 60)
+    assert says in message_of(result, failed)
     assert KEY not in repr(result)
     assert list(statuses(result)) == list(STEPS)
     after = STEPS[STEPS.index(failed) + 1 :]
@@ -99,9 +99,9 @@ def test_a_failure_is_printed_once_without_secrets_and_later_steps_are_skipped(
 
 
 def test_without_a_key_no_request_is_sent(server: WireServer) -> None:
-    result = examined(server, {})
+    result = diagnose_server(server, {})
     assert statuses(result) == {"key": "failed"} | dict.fromkeys(STEPS[1:], "skipped")
-    assert "OPENAI_API_KEY" in said(result, "key")
+    assert "OPENAI_API_KEY" in message_of(result, "key")
     assert server.n_requests == 0
 
 
@@ -171,7 +171,7 @@ def test_an_outdated_price_is_a_warning_for_the_judges_that_use_it(
     assert (config.price_source == "a table") == is_from_table
     (result,) = diagnose(config.with_changes({"base_url": server.url}), environment=ENVIRONMENT)
     assert statuses(result)["price"] == ("warning" if is_from_table else "ok")
-    assert (f"{MAX_AGE_DAYS + 1} days old. Upgrade youden" in said(result, "price")) == is_from_table
+    assert (f"{MAX_AGE_DAYS + 1} days old. Upgrade youden" in message_of(result, "price")) == is_from_table
 
 
 def test_both_statements_of_the_date_of_shipped_prices_agree() -> None:

@@ -412,12 +412,12 @@ def test_overlapping_runs_restore_the_garbage_collector() -> None:
 
 
 async def test_the_number_of_tasks_does_not_grow_with_the_plan(store: Store) -> None:
-    most = 0
+    maximum = 0
 
     def script(request: Request) -> str:
-        nonlocal most
-        most = max(most, len(asyncio.all_tasks()))
+        nonlocal maximum
+        maximum = max(maximum, len(asyncio.all_tasks()))
         return say(request)
 
     await ask(Scripted(script), store, changes={"concurrency": 4})
-    assert most <= 4 + 5
+    assert maximum <= 4 + 5

@@ -275,11 +275,11 @@ def test_failures_are_stored_like_those_of_calls_and_resent_if_transient(youden:
     assert "1 of the 110 trials has no answer yet" in short.err
     assert "1 row skipped: the engine could not send the request; the first: HTTP 404" in short.err
     assert json.loads(exported(youden, "rest").out)["export"]["requests"] == 2
-    whole = youden(
+    complete = youden(
         "judge", "c.yaml", "--import", *map(str, answer(exported_folder / "rest")), "--max-missing", "0.1", "--json"
     )
-    assert whole.code == 0, whole.err
-    calls = json.loads(whole.out)["calls"]
+    assert complete.code == 0, complete.err
+    calls = json.loads(complete.out)["calls"]
     assert sum(sum(calls[f"missing_{trial_type}"].values()) for trial_type in ("paired", "independent")) == 2
 
 
@@ -445,7 +445,7 @@ def test_a_row_equal_to_an_earlier_one_is_parsed_as_if_alone(tmp_path: Path) -> 
     path.write_text("".join(json.dumps({**outcome, "custom_id": str(n)}) + "\n" for n, outcome in enumerate(results)))
     read = [row for rows in iter_result_rows(path) for row in rows]
     assert [row.key for row in read] == [str(n) for n in range(400)]
-    assert [said(row.outcome) for row in read] == [said(parse_outcome(outcome)) for outcome in results]
+    assert [comparable(row.outcome) for row in read] == [comparable(parse_outcome(outcome)) for outcome in results]
 
 
 def test_a_parquet_row_equal_to_an_earlier_one_is_parsed_as_if_alone(tmp_path: Path) -> None:
@@ -466,7 +466,9 @@ def test_a_parquet_row_equal_to_an_earlier_one_is_parsed_as_if_alone(tmp_path: P
         )
         alone += [outcome for many in iter_result_rows(tmp_path / "one.parquet") for outcome in many]
     together = [outcome for many in iter_result_rows(tmp_path / "all.parquet") for outcome in many]
-    assert [(row.key, said(row.outcome)) for row in together] == [(row.key, said(row.outcome)) for row in alone]
+    assert [(row.key, comparable(row.outcome)) for row in together] == [
+        (row.key, comparable(row.outcome)) for row in alone
+    ]
     answered = [text is not None and error != "full" for text, _, _, error in rows]
     assert [isinstance(row.outcome, Completion) for row in together] == answered
 
@@ -475,17 +477,17 @@ KINDS = (pa.string(), pa.string(), pa.int64(), pa.string())
 
 
 def odd_result(changes: dict[str, Any]) -> dict[str, Any]:
-    def of(**usual: Any) -> dict[str, Any]:
+    def changed_fields(**usual: Any) -> dict[str, Any]:
         return {name: changes.get(name, value) for name, value in usual.items()}
 
-    message = of(content="YES", refusal=None)
-    choice = {"message": message, **of(finish_reason="stop", logprobs=None)}
-    usage = changes.get("usage", of(prompt_tokens=1, completion_tokens=1))
-    body = {**of(choices=[choice], model="m", system_fingerprint=None), "usage": usage}
-    return {"response": {**of(status_code=200), "body": body}}
+    message = changed_fields(content="YES", refusal=None)
+    choice = {"message": message, **changed_fields(finish_reason="stop", logprobs=None)}
+    usage = changes.get("usage", changed_fields(prompt_tokens=1, completion_tokens=1))
+    body = {**changed_fields(choices=[choice], model="m", system_fingerprint=None), "usage": usage}
+    return {"response": {**changed_fields(status_code=200), "body": body}}
 
 
-def said(outcome: Completion | CallError | None) -> object:
+def comparable(outcome: Completion | CallError | None) -> object:
     return (outcome.kind, outcome.reason, outcome.status) if isinstance(outcome, CallError) else outcome
 
 

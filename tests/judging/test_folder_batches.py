@@ -80,7 +80,7 @@ async def ask(store: Store, worker: Any, *, said: list[str] | None = None, **cha
     return await judged.ask(PLAN, POOL, NOWHERE, store, options=options, environment={}, **folder, **changes)
 
 
-async def ask_until_whole(store: Store, worker: Worker) -> Verdicts:
+async def ask_until_complete(store: Store, worker: Worker) -> Verdicts:
     """Repeat the command until it is complete."""
     for _ in range(9):
         with contextlib.suppress(IncompleteRunError):
@@ -148,7 +148,7 @@ ODD: dict[str, Callable[[bytes], bytes | None]] = {
 @pytest.mark.parametrize("name", ODD)
 async def test_an_incomplete_folder_is_polled_again_without_duplicate_work(store: Store, name: str, done: bool) -> None:
     worker = Worker(store, ODD[name], times=math.inf if name in QUIRKS else 3, done=done)
-    verdicts = await ask_until_whole(store, worker)
+    verdicts = await ask_until_complete(store, worker)
     assert verdicts.answered.all()
     assert set(worker.worked.values()) == {1}
     assert verdicts.total_usd == pytest.approx(len(PLAN) * 101 / 1e6)
@@ -160,5 +160,5 @@ async def test_a_completed_but_partial_folder_is_abandoned_with_all_requests_rec
     with pytest.raises(IncompleteRunError, match="stays recorded"):
         await ask(store, worker, price=1, max_tries=3, max_outage=0.05)
     worker.times = 0
-    assert (await ask_until_whole(store, worker)).answered.all()
+    assert (await ask_until_complete(store, worker)).answered.all()
     assert set(worker.worked.values()) == {1}

@@ -154,10 +154,10 @@ def test_the_cap_holds_over_all_workers_and_releases_the_unspent_part_of_dead_on
     with coordinate_run(place, run="r") as a, join_as_worker(place, run="r") as b:
         first, second = SharedBudget(100.0, a), SharedBudget(100.0, b)
 
-        async def both() -> tuple[int, int]:
+        async def spend_both() -> tuple[int, int]:
             return await asyncio.gather(spend(first, usd=0.5), spend(second, usd=0.25))
 
-        counts = asyncio.run(both())
+        counts = asyncio.run(spend_both())
         assert 95 <= counts[0] * 0.5 + counts[1] * 0.25 <= 100
         assert first.spent_by_all == pytest.approx(first.spent + second.spent)
     with coordinate_run(place, run="r") as a:
@@ -200,10 +200,10 @@ def test_only_a_sole_coordinator_starts_a_new_invocation(tmp_path: Path) -> None
 
 def test_a_rate_limit_is_shared_by_all_workers() -> None:
     pace = RateLimiter(requests_per_minute=6000, tokens_per_minute=60_000)
-    whole = pace._request_limiter.max_rate / pace._request_limiter.time_period if pace._request_limiter else 0
+    complete = pace._request_limiter.max_rate / pace._request_limiter.time_period if pace._request_limiter else 0
     pace.share(4)
     part = pace._request_limiter.max_rate / pace._request_limiter.time_period if pace._request_limiter else 0
-    assert part <= whole / 4 + 1e-9 or part == pytest.approx(25, rel=0.05)
+    assert part <= complete / 4 + 1e-9 or part == pytest.approx(25, rel=0.05)
 
 
 @pytest.mark.parametrize(

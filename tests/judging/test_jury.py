@@ -162,21 +162,21 @@ def test_a_jury_ranks_by_the_average_of_its_judges_with_their_variance(
     result = folder.read_verdicts(plan)
     assert result.votes is not None
     assert result.votes.shape == (3, len(plan))
-    differences = result.votes[:, plan.trial_type == 0]
-    of = np.asarray(np.corrcoef(differences))[np.triu_indices(3, 1)].mean()
+    votes = result.votes[:, plan.trial_type == 0]
+    of = np.asarray(np.corrcoef(votes))[np.triu_indices(3, 1)].mean()
     assert output["facts"]["votes"] == pytest.approx(3 / (1 + 2 * max(of, 0)))
     assert f"worth {output['facts']['votes']:.1f} independent votes" in (tmp_path / "run/report.html").read_text(
         "utf-8"
     )
     plain = {row.agent: row for row in folder.read_ranking()}
-    asked = one_server.n_requests
+    n_requests = one_server.n_requests
 
     assert youden("fit", "run", "--target", "items-and-judges").code == 0
-    assert one_server.n_requests == asked
+    assert one_server.n_requests == n_requests
     over = {row.agent: row for row in folder.read_ranking()}
     assert folder.terms.target == folder.read_facts().target == "items-and-judges"
     mean = {
-        agent: differences.mean(axis=0)[
+        agent: votes.mean(axis=0)[
             (plan.first[plan.trial_type == 0] == k) | (plan.second[plan.trial_type == 0] == k)
         ].mean()
         for k, agent in enumerate(plan.agent_ids)
@@ -196,7 +196,7 @@ def test_a_jury_ranks_by_the_average_of_its_judges_with_their_variance(
     again = youden("run", "r.yaml", "--target", "items-and-judges", "--out", "again", "--store", ".youden/answers.db")
     assert again.code == 0, again.err
     assert {row.agent: row for row in RunFolder(tmp_path / "again").read_ranking()} == over
-    assert one_server.n_requests == asked
+    assert one_server.n_requests == n_requests
 
 
 def test_a_jury_is_fitted_even_if_one_judge_never_answers_about_an_agent(

@@ -84,21 +84,23 @@ def slow_answers(texts: list[list[str | None]], plan: Plan, *, seed: int) -> tup
             for i in range(K):
                 weight[i, j] = min(1.0, 2 * quartile / max(common[i], 1e-9)) ** 2
 
-        def alike(cell: tuple[int, int], two: tuple[int, int]) -> float:
-            return mass(word_sets[cell] & word_sets[two]) * weight[cell] * weight[two]
+        def compute_similarity(a: tuple[int, int], b: tuple[int, int]) -> float:
+            return mass(word_sets[a] & word_sets[b]) * weight[a] * weight[b]
 
         cells = [(i, j) for i in range(K) for j in fits_on]
         pairs = list(itertools.permutations(cells, 2))
-        paired = np.array([alike(a, b) for a, b in pairs if a[1] == b[1]])
-        independent = np.array([alike(a, b) for a, b in pairs if a[1] != b[1]])
+        paired = np.array([compute_similarity(a, b) for a, b in pairs if a[1] == b[1]])
+        independent = np.array([compute_similarity(a, b) for a, b in pairs if a[1] != b[1]])
         best = max(np.unique(paired), key=lambda t: round((paired >= t).mean() - (independent >= t).mean(), 12))
-        return alike, float(np.quantile(paired, 0.95)), best
+        return compute_similarity, float(np.quantile(paired, 0.95)), best
 
     answers, hards = [], []
     for item, first, second, independent_item in zip(plan.item, plan.first, plan.second, plan.other_item, strict=True):
         other_item = item if independent_item < 0 else independent_item
-        alike, top, best = fitted(tuple(j for j in range(J) if fold[j] not in (fold[item], fold[other_item])))
-        similarity = alike((first, item), (second, other_item))
+        compute_similarity, top, best = fitted(
+            tuple(j for j in range(J) if fold[j] not in (fold[item], fold[other_item]))
+        )
+        similarity = compute_similarity((first, item), (second, other_item))
         answers.append(min(similarity / top, 1.0))
         hards.append(float(similarity >= best - 1e-9))
     return answers, hards

@@ -57,10 +57,10 @@ def test_concurrency_never_falls_below_one() -> None:
 async def test_calls_in_flight_never_exceed_the_changing_limit() -> None:
     clock, dice = Clock(), random.Random(0)
     calls = ConcurrencyLimiter(30, start=10, clock=clock)
-    n_open = most = 0
+    n_open = maximum = 0
 
     async def work() -> None:
-        nonlocal n_open, most
+        nonlocal n_open, maximum
         for _ in range(30):
             await calls.acquire()
             n_open += 1
@@ -71,7 +71,7 @@ async def test_calls_in_flight_never_exceed_the_changing_limit() -> None:
                 calls.record_throttling()
             else:
                 calls.record_success()
-            most = max(most, n_open - max(before, calls.limit, 10))
+            maximum = max(maximum, n_open - max(before, calls.limit, 10))
             n_open -= 1
             calls.release()
 
@@ -121,17 +121,17 @@ def test_requests_are_evenly_spaced_and_within_the_rate_in_every_second(per_seco
     async def pass_all() -> None:
         pace, loop = RateLimiter(requests_per_minute=60 * per_second), asyncio.get_running_loop()
 
-        async def one() -> None:
+        async def acquire_and_record() -> None:
             await pace.acquire(0)
             times.append(loop.time())
 
-        await asyncio.gather(*[one() for _ in range(int(1.3 * per_second))])
+        await asyncio.gather(*[acquire_and_record() for _ in range(int(1.3 * per_second))])
 
     in_no_time(pass_all())
     assert 1.2 < times[-1] - times[0] < 1.4
     for seconds, allowed in ((1.0, 1.03), (0.25, 1.25)):
-        most = max(np.searchsorted(times, at + seconds, side="left") - k for k, at in enumerate(times))
-        assert most <= allowed * per_second * seconds + 1
+        maximum = max(np.searchsorted(times, at + seconds, side="left") - k for k, at in enumerate(times))
+        assert maximum <= allowed * per_second * seconds + 1
 
 
 def test_tokens_are_limited_to_their_rate_for_calls_of_any_size() -> None:
@@ -160,18 +160,18 @@ async def test_a_run_stays_within_its_requests_per_minute(store: Store) -> None:
 
 async def test_a_long_retry_after_does_not_delay_other_calls(store: Store) -> None:
     """inspect_ai #5138: a single reply "retry after a second" paused the whole run."""
-    asked: list[tuple[str, float]] = []
+    requests: list[tuple[str, float]] = []
     loop = asyncio.get_running_loop()
 
     def behave(n: int, body: Any) -> Reply:
-        asked.append((str(body), loop.time()))
+        requests.append((str(body), loop.time()))
         return Reply(status=429, headers={"Retry-After": "1"}) if n < 8 else well_behaved(n, body)
 
     async with WireServer(behave) as server:
         result = await ask(PLAN, POOL, server.url, store)
     assert result.answered.all()
-    first, again = dict(asked[:8]), dict(asked[8:])
-    assert sum(at < asked[0][1] + 1 for _, at in asked[8:]) >= 8
+    first, again = dict(requests[:8]), dict(requests[8:])
+    assert sum(at < requests[0][1] + 1 for _, at in requests[8:]) >= 8
     assert all(again[body] - at >= 1 for body, at in first.items())
 
 

@@ -89,9 +89,9 @@ def test_a_folder_exchanged_with_another_machine_answers_a_run(
             env=vllm_on_path,
             check=True,
         )
-        rest = waiting.stderr.read()
-    assert waiting.returncode == 0, rest
-    assert "110 of 110 answered" in rest
+        remainder = waiting.stderr.read()
+    assert waiting.returncode == 0, remainder
+    assert "110 of 110 answered" in remainder
 
 
 class RayData:

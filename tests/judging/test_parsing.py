@@ -32,7 +32,7 @@ POOL = make_pool(3, 4)
 PLAN = dense_plan(POOL)
 
 
-def said(
+def completion_of(
     text: str, *, odds: dict[str, float] | None = None, finish: str = "stop", refusal: str | None = None
 ) -> Completion:
     top = tuple((token, math.log(share)) for token, share in (odds or {}).items())
@@ -64,7 +64,7 @@ def said(
     ],
 )
 def test_a_label_is_read_in_any_formatting(decision: Decision, answer: float, texts: list[str]) -> None:
-    assert {text: read_answer(said(text), SAME, decision=decision).answer for text in texts} == dict.fromkeys(
+    assert {text: read_answer(completion_of(text), SAME, decision=decision).answer for text in texts} == dict.fromkeys(
         texts, answer
     )
 
@@ -72,21 +72,31 @@ def test_a_label_is_read_in_any_formatting(decision: Decision, answer: float, te
 UNPARSED: dict[Decision, list[Completion]] = {
     "text": [
         *map(
-            said,
+            completion_of,
             ("", "Maybe", "Yes, there is no doubt", "yes and no", "NOTHING", "YESTERDAY", "eyes", "是", "YES or NO"),
         ),
         *map(
-            said,
+            completion_of,
             ("Not NO but YES", "YES? On reflection: NO", "Yes. They are about one source; NO doubt.", "YES\nor\nNO"),
         ),
-        *map(said, ("No, they differ. (YES would mean the same source)", "No doubt about it: YES.", "***\nYES\n\nno?")),
-        *map(said, ("Answer: Yes\n\nReason: an answer NO would need different topics", "YES\nNO")),
+        *map(
+            completion_of,
+            ("No, they differ. (YES would mean the same source)", "No doubt about it: YES.", "***\nYES\n\nno?"),
+        ),
+        *map(completion_of, ("Answer: Yes\n\nReason: an answer NO would need different topics", "YES\nNO")),
     ],
     "json": [
-        *map(said, ("YES", '{"answer": "MAYBE"}', '{"answer": true}', "[]", '{"no": "YES"}', "", '"YES"')),
-        *map(said, ('{"answer": "YES", "answer": "NO"}', 'NO {"answer": "YES"}', '{"answer": "YES"}{"answer": "NO"}')),
+        *map(completion_of, ("YES", '{"answer": "MAYBE"}', '{"answer": true}', "[]", '{"no": "YES"}', "", '"YES"')),
+        *map(
+            completion_of,
+            ('{"answer": "YES", "answer": "NO"}', 'NO {"answer": "YES"}', '{"answer": "YES"}{"answer": "NO"}'),
+        ),
     ],
-    "logprobs": [said("YES"), said("YES", odds={"The": 0.9}), said("The", odds={"The": 0.9, "YES": 0.1})],
+    "logprobs": [
+        completion_of("YES"),
+        completion_of("YES", odds={"The": 0.9}),
+        completion_of("The", odds={"The": 0.9, "YES": 0.1}),
+    ],
 }
 
 
@@ -94,10 +104,10 @@ UNPARSED: dict[Decision, list[Completion]] = {
     ("decision", "completion", "missing"),
     [
         *((decision, entry, "unparsed") for decision, many in UNPARSED.items() for entry in many),
-        ("text", said("", refusal="I cannot help."), "refused"),
-        ("text", said("I think YES", finish="content_filter"), "refused"),
-        ("text", said("The two YES", finish="length"), "truncated"),
-        ("json", said('{"answer": "Y', finish="length"), "truncated"),
+        ("text", completion_of("", refusal="I cannot help."), "refused"),
+        ("text", completion_of("I think YES", finish="content_filter"), "refused"),
+        ("text", completion_of("The two YES", finish="length"), "truncated"),
+        ("json", completion_of('{"answer": "Y', finish="length"), "truncated"),
     ],
 )
 def test_a_reply_without_a_label_is_missing_and_never_a_no(
@@ -112,26 +122,30 @@ def test_a_reply_without_a_label_is_missing_and_never_a_no(
 
 
 def test_a_complete_label_counts_although_the_reply_ended_by_length() -> None:
-    assert read_answer(said("YES", finish="length"), SAME).missing_reason == "answered"
+    assert read_answer(completion_of("YES", finish="length"), SAME).missing_reason == "answered"
 
 
 def test_no_gain_is_not_parsed_as_significant_gain() -> None:
     texts = ("NO GAIN", "little  gain", "SIGNIFICANT\nGAIN", "gain")
-    np.testing.assert_array_equal([read_answer(said(text), GAIN).answer for text in texts], [0, 0.25, 1, np.nan])
-    assert [read_answer(said(text), GAIN).hard_answer for text in texts[:3]] == [0, 0, 1]
+    np.testing.assert_array_equal(
+        [read_answer(completion_of(text), GAIN).answer for text in texts], [0, 0.25, 1, np.nan]
+    )
+    assert [read_answer(completion_of(text), GAIN).hard_answer for text in texts[:3]] == [0, 0, 1]
 
 
 def test_log_probabilities_give_p_yes_and_do_not_change_the_hard_decision() -> None:
-    reading = read_answer(said("NO", odds={"NO": 0.6, "YES": 0.2, " yes": 0.1, "Not": 0.1}), SAME, decision="logprobs")
+    reading = read_answer(
+        completion_of("NO", odds={"NO": 0.6, "YES": 0.2, " yes": 0.1, "Not": 0.1}), SAME, decision="logprobs"
+    )
     assert reading.answer == pytest.approx(0.3 / 0.9)
     assert reading.hard_answer == 0
-    sure = read_answer(said("YES", odds={"YES": 1.0}), SAME, decision="logprobs")
+    sure = read_answer(completion_of("YES", odds={"YES": 1.0}), SAME, decision="logprobs")
     assert (sure.answer, sure.hard_answer) == (1, 1)
 
 
 def test_the_first_token_of_an_explanation_is_not_an_answer() -> None:
     odds = {"Both": 0.98, "The": 0.015, " Yes": 0.004, "No": 0.001}
-    explained = said("Both texts describe a flood. The dates differ.\nNO", odds=odds)
+    explained = completion_of("Both texts describe a flood. The dates differ.\nNO", odds=odds)
     assert read_answer(explained, SAME, decision="logprobs").missing_reason == "unparsed"
     assert read_answer(explained, SAME).hard_answer == 0
 
@@ -140,14 +154,16 @@ def test_a_reply_that_begins_with_a_label_counts_despite_unrestricted_probabilit
     """A grammar of llama.cpp or vLLM restricts the reply, but not the log-probabilities that are returned."""
     odds = {"The": 0.144, "Both": 0.092, "Yes": 0.049, "No": 0.032}
     for text in ("Y", "**Yes**", "YES\n"):
-        restricted = said(text, odds=odds, finish="length")
+        restricted = completion_of(text, odds=odds, finish="length")
         assert read_answer(restricted, SAME, decision="logprobs").answer == pytest.approx(0.049 / 0.081)
-    assert read_answer(said("Yes", odds={"The": 0.144}), SAME, decision="logprobs").missing_reason == "unparsed"
+    assert (
+        read_answer(completion_of("Yes", odds={"The": 0.144}), SAME, decision="logprobs").missing_reason == "unparsed"
+    )
 
 
 def test_grades_are_weighted_by_the_odds_of_the_first_tokens_of_their_labels() -> None:
     odds = {"SIGN": 0.5, "LIT": 0.4, "NO": 0.1}
-    reading = read_answer(said("SIGN", odds=odds, finish="length"), GAIN, decision="logprobs")
+    reading = read_answer(completion_of("SIGN", odds=odds, finish="length"), GAIN, decision="logprobs")
     assert reading.answer == pytest.approx(0.5 + 0.25 * 0.4)
     assert reading.hard_answer == 1
 
@@ -174,7 +190,7 @@ def test_a_token_counts_for_the_only_label_that_it_begins(
 @settings(max_examples=50, deadline=None)
 @given(st.text())
 def test_parsing_never_raises_and_returns_a_grade_or_none(text: str) -> None:
-    reading = read_answer(said(text), SAME)
+    reading = read_answer(completion_of(text), SAME)
     assert (reading.missing_reason == "answered") == (reading.answer in (0, 1))
 
 
@@ -248,7 +264,7 @@ UNFINISHED = "<think>\nThe label might be NO, they look like YES at first but"
 def test_inline_reasoning_is_not_read(
     decision: Decision, text: str, odds: dict[str, float] | None, answer: float | None
 ) -> None:
-    reading = read_answer(said(text, odds=odds), SAME, decision=decision)
+    reading = read_answer(completion_of(text, odds=odds), SAME, decision=decision)
     assert reading.missing_reason == ("unparsed" if answer is None else "answered")
     assert reading.answer == (pytest.approx(answer) if answer is not None else pytest.approx(math.nan, nan_ok=True))
 
@@ -257,9 +273,12 @@ def test_inline_reasoning_is_not_read(
 @pytest.mark.parametrize("finish", ["stop", "length"])
 def test_unfinished_reasoning_has_a_reason_of_its_own(decision: Decision, finish: str) -> None:
     odds = {"YES": 0.9, "NO": 0.1}
-    reading = read_answer(said(UNFINISHED, finish=finish, odds=odds), SAME, decision=decision)
+    reading = read_answer(completion_of(UNFINISHED, finish=finish, odds=odds), SAME, decision=decision)
     assert (reading.missing_reason, math.isnan(reading.hard_answer)) == ("unfinished_reasoning", True)
-    assert read_answer(said(UNFINISHED, finish="content_filter"), SAME, decision=decision).missing_reason == "refused"
+    assert (
+        read_answer(completion_of(UNFINISHED, finish="content_filter"), SAME, decision=decision).missing_reason
+        == "refused"
+    )
 
 
 @settings(max_examples=25, deadline=None)

@@ -102,7 +102,7 @@ async def test_a_power_cut_loses_only_calls_in_flight_and_the_same_command_resum
                 resumed = replace(run, folder=copy)
                 assert n_paid - AT_RISK <= resumed.kept <= n_paid
                 ended = await resumed.finish()
-                assert ended.code == 0, ended.said
+                assert ended.code == 0, ended.output
                 assert resumed.paid_twice <= AT_RISK
                 assert resumed.kept == len(server.bill.paid)
 
@@ -123,7 +123,7 @@ async def test_a_power_cut_after_a_run_loses_none_of_its_files(tmp_path: Path) -
                 n_requests = server.n_requests
                 resumed = replace(run, folder=copy)
                 ended = await resumed.finish()
-                assert ended.code == 0, ended.said
+                assert ended.code == 0, ended.output
                 assert server.n_requests == n_requests
 
 
@@ -134,7 +134,7 @@ async def test_a_power_cut_after_an_export_loses_none_of_its_files(kind: str, tm
         with ext4(tmp_path) as (image, disk):
             run = await started_bench(disk, server)
             ended = await run.end(await run.start("export", "pool", f"new/{out}", "--format", kind), within=60)
-            assert ended.code == 0, ended.said
+            assert ended.code == 0, ended.output
             written = sorted(path for path in (disk / "new").rglob("*") if path.is_file())
             with after_power_cut(image, name="copy") as copy:
                 for path in written:

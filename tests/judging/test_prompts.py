@@ -195,10 +195,10 @@ PLAN = dense_plan(POOL)
 
 @pytest.mark.parametrize("policy", ["middle", "end"])
 async def test_long_texts_are_truncated_counted_and_part_of_the_signature(store: Store, policy: str) -> None:
-    asked: list[Request] = []
+    requests: list[Request] = []
 
     def script(request: Request) -> str:
-        asked.append(request)
+        requests.append(request)
         return "YES"
 
     result, again = [
@@ -208,8 +208,8 @@ async def test_long_texts_are_truncated_counted_and_part_of_the_signature(store:
     n_long = ((PLAN.first == 0) & (PLAN.item == 0) | (PLAN.second == 0) & (other_item == 0)).sum()
     assert result.answered.all()
     assert f"{n_long} of {len(PLAN)} trials were judged on shortened texts" in result.warnings[0].message
-    assert len(asked) == len(PLAN)
-    assert max(map(count_characters, asked)) <= 4 * 500
+    assert len(requests) == len(PLAN)
+    assert max(map(count_characters, requests)) <= 4 * 500
     assert (result.judge["truncate"], result.judge["context_window"]) == (policy, 500)
     assert again.warnings == result.warnings
 
@@ -227,8 +227,8 @@ async def test_judges_with_little_or_no_gain_labels_agree_in_their_hard_answers(
     plan = dense_plan(pool)
 
     def graded(_n: int, body: Mapping[str, Any]) -> Reply:
-        least = {"a": "LITTLE GAIN", "b": "NO GAIN"}[body["model"]]
-        return Reply("SIGNIFICANT GAIN" if same_item(body) == "YES" else least)
+        minimum = {"a": "LITTLE GAIN", "b": "NO GAIN"}[body["model"]]
+        return Reply("SIGNIFICANT GAIN" if same_item(body) == "YES" else minimum)
 
     async with WireServer(graded) as server:
         a, b = [
@@ -260,9 +260,10 @@ def test_the_default_threshold_agrees_with_graded_ranking_better_than_one_quarte
         of_pairs = (values * asked).sum(axis=0) / np.maximum(asked.sum(axis=0), 1)
         return np.asarray(of_pairs.sum(axis=0) + of_pairs.sum(axis=1))
 
-    whole = means(graded, np.broadcast_to(off_diagonal, graded.shape))
+    complete = means(graded, np.broadcast_to(off_diagonal, graded.shape))
     samples = [off_diagonal & (np.random.default_rng(seed).random(graded.shape) < 0.02) for seed in range(20)]
     near, far = (
-        np.mean([spearmanr(means(values, asked), whole).statistic for asked in samples]) for values in (strict, quarter)
+        np.mean([spearmanr(means(values, asked), complete).statistic for asked in samples])
+        for values in (strict, quarter)
     )
     assert near > far + 0.1

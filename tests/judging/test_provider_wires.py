@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -42,15 +42,15 @@ OWN_FORMAT = [judge for judge in ONE_A_CLASS if WireJudge in JUDGES.load(judge.b
 """Providers whose replies youden parses itself; the fuzzed `BACKENDS` only use the OpenAI chat format."""
 
 
-def at(judge: JudgeConfig, url: str) -> JudgeConfig:
+def with_address(judge: JudgeConfig, url: str) -> JudgeConfig:
     return judge.with_changes({"base_url": url, "requests_per_minute": None, "tokens_per_minute": None})
 
 
-async def asked(judge: JudgeConfig, reply: Reply) -> tuple[Completion | CallError, WireServer, Request]:
+async def answer_with_reply(judge: JudgeConfig, reply: Reply) -> tuple[Completion | CallError, WireServer, Request]:
     """Return the result of one question to a judge of a shipped file at another address."""
     request = judge.questions().request_for_texts("one", "two")
     async with WireServer(lambda *_: reply) as server:
-        backend = connect(at(judge, server.url), {judge.key_variable or "": KEY})
+        backend = connect(with_address(judge, server.url), {judge.key_variable or "": KEY})
         try:
             return await backend.open().answer(request), server, request
         except CallError as error:
@@ -82,7 +82,7 @@ def test_every_provider_has_a_file_with_prices_and_their_date() -> None:
 
 
 async def test_provider_answers_and_usage_are_read_and_the_key_is_only_in_the_header(judge: JudgeConfig) -> None:
-    got, server, request = await asked(
+    got, server, request = await answer_with_reply(
         judge, Reply("YES", model="m-dated", usage={"prompt_tokens": 90, "completion_tokens": 2})
     )
     assert isinstance(got, Completion)
@@ -100,7 +100,7 @@ async def test_provider_answers_and_usage_are_read_and_the_key_is_only_in_the_he
 
 @pytest.mark.parametrize("judge", ONE_A_CLASS, ids=lambda judge: judge.name)
 async def test_a_refusal_is_no_answer(judge: JudgeConfig) -> None:
-    got, *_ = await asked(judge, Reply("", refusal="I cannot."))
+    got, *_ = await answer_with_reply(judge, Reply("", refusal="I cannot."))
     assert isinstance(got, Completion)
     assert judge.questions().read(got).missing_reason == "refused"
 
@@ -115,22 +115,26 @@ async def test_errors_and_invalid_replies_are_classified(judge: JudgeConfig) -> 
         (400, "invalid_request_error", "rejected"),
     ):
         error = {"message": f"no, {KEY}", "type": code}
-        got, server, _ = await asked(judge, Reply(status=status, headers={"Retry-After": "7"}, error=error))
+        got, server, _ = await answer_with_reply(judge, Reply(status=status, headers={"Retry-After": "7"}, error=error))
         assert isinstance(got, CallError)
         assert (got.kind, got.status, got.retry_after, server.n_requests) == (kind, status, 7, 1)
         assert KEY not in repr(got)
     for fault in ("malformed", "no_choices", "html"):
-        got, *_ = await asked(judge, Reply(fault=fault))
+        got, *_ = await answer_with_reply(judge, Reply(fault=fault))
         assert isinstance(got, CallError)
         assert (got.kind, got.status) == ("transient", None)
 
 
-def places(of: object, at: Place = ()) -> Iterator[Place]:
+def places(content: object, path: Place = ()) -> Iterator[Place]:
     """Return the paths of all fields of a reply."""
-    inner = of.items() if isinstance(of, dict) else enumerate(of) if isinstance(of, list) else ()
+    inner: Iterable[tuple[Any, Any]] = ()
+    if isinstance(content, dict):
+        inner = content.items()
+    if isinstance(content, list):
+        inner = enumerate(content)
     for name, value in inner:
-        yield (*at, name)
-        yield from places(value, (*at, name))
+        yield (*path, name)
+        yield from places(value, (*path, name))
 
 
 @pytest.mark.parametrize("judge", OWN_FORMAT, ids=lambda judge: judge.name)
@@ -183,7 +187,7 @@ async def asked_by_litellm(
             account = tmp_path / "account.json"
             account.write_text(_account(server.url.removesuffix("/v1") + "/token"))
             monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(account))
-        backend = connect(at(judge, server.url), os.environ)
+        backend = connect(with_address(judge, server.url), os.environ)
         try:
             return await backend.open().answer(judge.questions().request_for_texts("one", "two")), server
         except CallError as error:
@@ -236,7 +240,7 @@ async def test_missing_credentials_end_the_run_at_once(monkeypatch: pytest.Monke
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     judge = load_judge_config("gemini-3.5-flash-lite-vertex")
     async with WireServer() as server:
-        backend = connect(at(judge, server.url), os.environ)
+        backend = connect(with_address(judge, server.url), os.environ)
         with pytest.raises(CallError) as caught:
             await backend.open().answer(judge.questions().request_for_texts("one", "two"))
         await backend.aclose()

@@ -151,19 +151,19 @@ def test_a_stopped_run_lets_its_workers_store_calls_in_flight(cluster: Any, tmp_
 def test_the_remaining_workers_continue_after_the_loss_of_a_node(cluster: Any, tmp_path: Path) -> None:
     third = cluster.add_node(**NODE)
     cluster.wait_for_nodes()
-    observed, end, output = tmp_path / "seen", tmp_path / "end", list[str]()
-    observed.mkdir()
+    marker, end, output = tmp_path / "seen", tmp_path / "end", list[str]()
+    marker.mkdir()
 
     def lose_a_node() -> None:
-        until(lambda: len(list(observed.iterdir())) == 3)
+        until(lambda: len(list(marker.iterdir())) == 3)
         cluster.remove_node(third, allow_graceful=False)
         end.touch()
 
     with ThreadPoolExecutor(1) as beside:
         losing = beside.submit(lose_a_node)
-        node = run_on_ray(partial(node_here, observed, end), RayPlacement(on_status=output.append))
+        node = run_on_ray(partial(node_here, marker, end), RayPlacement(on_status=output.append))
         losing.result()
-    assert node in {path.name for path in observed.iterdir()} - {third.node_id}
+    assert node in {path.name for path in marker.iterdir()} - {third.node_id}
     assert sum("is on node" in line for line in output) == 3
 
 

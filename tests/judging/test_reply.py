@@ -47,15 +47,15 @@ FIELDS: tuple[Place, ...] = (
 def reply(path: Place = (), value: object = None) -> Any:
     """Return a complete reply with `value` in one field."""
     choice = {"index": 0, "message": {"role": "assistant", "content": "YES"}, "finish_reason": "stop"}
-    whole: Any = {"model": "m", "system_fingerprint": "fp", "choices": [choice | {"logprobs": ODDS}]}
-    whole = json.loads(json.dumps(whole | {"usage": {"prompt_tokens": 100, "completion_tokens": 1}}))
+    data: Any = {"model": "m", "system_fingerprint": "fp", "choices": [choice | {"logprobs": ODDS}]}
+    data = json.loads(json.dumps(data | {"usage": {"prompt_tokens": 100, "completion_tokens": 1}}))
     if not path:
-        return whole
-    inner = whole
+        return data
+    inner = data
     for step in path[:-1]:
         inner = inner[step]
     inner[path[-1]] = value
-    return whole
+    return data
 
 
 WHOLE = Completion("YES", "stop", "m", 100, 1, 0.5, "fp", None, (("YES", -0.1),))

@@ -70,8 +70,8 @@ def test_a_damaged_store_is_reported_as_damaged(tmp_path: Path) -> None:
     with open_store(path) as store:
         for n in range(2000):
             store.add(f"k{n}", ANSWER)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:4096] + os.urandom(len(whole) - 4096))
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + os.urandom(len(content) - 4096))
     with pytest.raises(JudgeError, match=r"recover.*\[store-corrupt\]"), open_store(path) as store:
         store.answers([f"k{n}" for n in range(2000)])
 

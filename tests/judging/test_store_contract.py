@@ -100,6 +100,10 @@ def test_the_first_answer_is_kept_unless_it_was_requested_again(place: str) -> N
         second.add("a", answer("NO"), again=True)
         second.flush()
         assert first.answers(["a"]) == {"a": answer("NO")}
+        second.add("a", Failure("transient", 500, "broke"), again=True)
+        second.flush()
+        assert first.get_outcomes(["a"]) == {"a": answer("NO")}
+        assert first.failures(["a"]) == {}
 
 
 def test_concurrent_writers_of_the_same_keys_store_one_answer_each(place: str) -> None:
@@ -389,8 +393,8 @@ def test_rows_are_copied_by_column_name(place: str, tmp_path: Path) -> None:
 def test_a_recorded_batch_is_visible_to_all_until_forgotten_and_is_copied(place: str, tmp_path: Path) -> None:
     with open_store(place) as a, open_store(place) as b, open_store(tmp_path / "other.db") as copy:
         ours, theirs = (BatchLeases(store, address="a", model="m") for store in (a, b))
-        first, second = ours.note(float("nan"), ["k1", "k2"]), ours.note(0.5, ["k3"])
-        started = ours.note_batch(ours.note_file(first, "f"), "b")
+        first, second = ours.record_batch(float("nan"), ["k1", "k2"]), ours.record_batch(0.5, ["k3"])
+        started = ours.record_batch_id(ours.record_file_id(first, "f"), "b")
         assert [(job.id, job.keys, job.batch) for job in theirs.pending()] == [
             (first.id, ("k1", "k2"), "b"),
             (second.id, ("k3",), None),
@@ -401,20 +405,20 @@ def test_a_recorded_batch_is_visible_to_all_until_forgotten_and_is_copied(place:
         under_way = PendingBatchKeys(b.backend)
         assert under_way.keys() == {"k1", "k2", "k3"}
         assert copy.backend.put_rows("batches", a.backend.rows("batches", None, n=10)) == 2
-        theirs.forget(started)
+        theirs.delete_record(started)
         with pytest.raises(JudgeError, match="lease-lost"):
-            ours.note_batch(started, "b2")
+            ours.record_batch_id(started, "b2")
         assert [job.id for job in ours.pending()] == [second.id]
         assert under_way.keys() == {"k3"}
         remainder = replace(second, id="rest", keys=("k4",), usd=0.2, file="f", batch="b")
         a.add("k3", answer(), waits=False)
-        ours.settle(second, remainder)
+        ours.replace_record(second, remainder)
         assert [job.id for job in theirs.pending()] == [second.id]
         a.flush()
         assert [(job.id, job.keys, job.usd) for job in theirs.pending()] == [("rest", ("k4",), 0.2)]
         assert under_way.keys() == {"k4"}
         assert len(b) == 1
-        ours.settle(remainder, None)
+        ours.replace_record(remainder, None)
         a.flush()
         assert under_way.keys() == PendingBatchKeys(b.backend).keys() == set()
 

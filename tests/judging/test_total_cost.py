@@ -43,13 +43,13 @@ def calls_of(here: Path, run: str = "runs/paid") -> CallFacts:
 def test_every_invocation_is_in_the_totals_and_each_has_its_own_cap(
     youden: Youden, paid_folder: Path, server: WireServer
 ) -> None:
-    asked: list[int] = []
+    requests: list[int] = []
     while (ended := youden("judge", "paid.yaml", "--max-cost", "0.6")).code == 1:
-        asked.append(server.n_requests - sum(asked))
-        assert asked[-1] * A_CALL <= 0.6
+        requests.append(server.n_requests - sum(requests))
+        assert requests[-1] * A_CALL <= 0.6
         assert "0.6 USD" in ended.err
     assert ended.code == 0, ended.err
-    assert len(asked) >= 1
+    assert len(requests) >= 1
     calls = calls_of(paid_folder)
     assert calls.usd == pytest.approx(110 * A_CALL)
     assert calls.usd_calibration == 0

@@ -21,7 +21,7 @@ from youden.errors import ConfigError
 from youden.judging.backend_records import BACKENDS, PROVIDERS, make_calling_judge
 from youden.judging.call.connection import Connection
 from youden.judging.config.judge_files import load_judge_config
-from youden.judging.config.trust import KeyUse, allow_uses, find_trusted_file, is_allowed, is_known
+from youden.judging.config.trust import KeyUse, allow_key_uses, find_trusted_file, is_allowed_key_use, is_known_key_use
 from youden.resources import find_resource_folders
 
 KEY = "sk-0123456789abcdef"
@@ -50,7 +50,7 @@ def clone(tmp_path: Path, youden: Youden, server: WireServer, monkeypatch: pytes
 
 
 @pytest.fixture
-def other(server: WireServer) -> Iterator[WireServer]:
+def other_server(server: WireServer) -> Iterator[WireServer]:
     with running(WireServer()) as started:
         yield started
 
@@ -91,7 +91,7 @@ def test_a_key_is_sent_only_to_hosts_that_the_user_allowed(
 
 
 def test_a_permission_applies_to_one_variable_and_host_only(clone: Clone, youden: Youden) -> None:
-    allow_uses([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
+    allow_key_uses([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
     clone.judge(api_key_env="GITHUB_TOKEN")
     assert youden("run", "r.yaml").refuses("key-not-trusted")
     clone.judge(base_url=clone.server.url.replace("127.0.0.1", "localhost"))
@@ -138,7 +138,7 @@ def test_no_judge_of_a_jury_is_called_before_all_are_allowed(clone: Clone, youde
 
 
 def test_no_server_of_several_gets_a_key_before_all_are_allowed(clone: Clone, youden: Youden) -> None:
-    allow_uses([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
+    allow_key_uses([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
     elsewhere = clone.server.url.replace("127.0.0.1", "localhost")
     clone.judge(base_url=[clone.server.url, elsewhere])
     assert youden("run", "r.yaml").refuses("key-not-trusted")
@@ -201,11 +201,11 @@ def test_a_base_url_in_the_environment_allows_its_host_for_that_key_only(
     write_config(clone.path / "judges" / "mine.yaml", backend=backend, model="m", price=0)
     ended = youden("run", "r.yaml").well()
     assert f"judge: mine at {clone.server.url.split('/')[2]}, key from OPENAI_API_KEY" in ended.err
-    asked = clone.server.n_requests
-    assert asked > 0
+    n_requests = clone.server.n_requests
+    assert n_requests > 0
     write_config(clone.path / "judges" / "mine.yaml", backend=backend, model="m2", price=0, api_key_env="GITHUB_TOKEN")
     assert youden("run", "r.yaml", "--out", "again").refuses("key-not-trusted")
-    assert clone.server.n_requests == asked
+    assert clone.server.n_requests == n_requests
 
 
 def test_the_address_of_anthropic_in_the_process_environment_is_used(
@@ -218,18 +218,20 @@ def test_the_address_of_anthropic_in_the_process_environment_is_used(
 
 
 def test_an_address_and_a_proxy_in_a_dot_env_file_are_not_used(
-    clone: Clone, youden: Youden, other: WireServer, monkeypatch: pytest.MonkeyPatch
+    clone: Clone, youden: Youden, other_server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    proxies = "".join(f"{name}={other.url}\n" for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy"))
-    (clone.path / ".env").write_text(f"OPENAI_API_KEY={KEY}\nOPENAI_BASE_URL={other.url}\n{proxies}")
+    proxies = "".join(
+        f"{name}={other_server.url}\n" for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy")
+    )
+    (clone.path / ".env").write_text(f"OPENAI_API_KEY={KEY}\nOPENAI_BASE_URL={other_server.url}\n{proxies}")
     monkeypatch.delenv("OPENAI_API_KEY")
     write_config(clone.path / "judges" / "mine.yaml", backend="openai", model="m", price=0)
     ended = youden("run", "r.yaml")
     assert ended.refuses("env-base-url"), ended.err
-    allow_uses([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
+    allow_key_uses([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
     clone.judge()
     youden("run", "r.yaml").well()
-    assert other.n_requests == 0
+    assert other_server.n_requests == 0
     assert not [name for name in os.environ if name.lower().endswith("_proxy")]
 
 
@@ -239,7 +241,7 @@ def test_a_key_over_http_to_another_machine_is_refused_even_if_allowed(
 ) -> None:
     clone.judge(backend=backend, base_url="http://gateway.example/v1")
     assert youden("doctor", "mine", "--trust").refuses("key-over-http")
-    allow_uses([KeyUse("OPENAI_API_KEY", "gateway.example")])
+    allow_key_uses([KeyUse("OPENAI_API_KEY", "gateway.example")])
     assert youden("run", "r.yaml").refuses("key-over-http")
 
 
@@ -274,7 +276,7 @@ def test_a_damaged_permissions_file_is_an_error_and_allows_nothing(clone: Clone,
 def test_the_permissions_file_is_never_read_from_the_project(
     clone: Clone, youden: Youden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    allow_uses([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
+    allow_key_uses([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
     monkeypatch.setenv("XDG_CONFIG_HOME", "user")  # relative: the specification wants it ignored
     monkeypatch.setenv("HOME", str(clone.path / "home"))
     clone.judge()
@@ -285,12 +287,12 @@ def test_the_permissions_file_is_never_read_from_the_project(
 
 def test_every_shipped_judge_and_provider_works_without_permission(clone: Clone) -> None:
     for path in sorted((find_resource_folders("configs", local=False)[0] / "judges").glob("*.yaml")):
-        assert all(is_allowed(use) for use in load_judge_config(path).find_key_uses()), path.name
+        assert all(is_allowed_key_use(use) for use in load_judge_config(path).find_key_uses()), path.name
     for name, record in (BACKENDS | PROVIDERS).items():
         if record.key_variable and record.address:
             judge = load_judge_config({"backend": name, "model": "m"})
             assert judge.find_key_uses()
-            assert all(map(is_known, judge.find_key_uses())), name
+            assert all(map(is_known_key_use, judge.find_key_uses())), name
 
 
 @pytest.mark.parametrize(
@@ -317,7 +319,7 @@ def test_a_key_is_recognized_only_at_the_hosts_of_its_provider(
     variable: str, url: str, known: bool, clone: Clone
 ) -> None:
     judge = load_judge_config({"backend": "wire", "model": "m", "base_url": url, "api_key_env": variable})
-    assert [is_known(use) for use in judge.find_key_uses()] == [known]
+    assert [is_known_key_use(use) for use in judge.find_key_uses()] == [known]
     assert judge.find_key_uses()[0].host.isascii()
     assert judge.describe_connections()[0].isascii()
 
@@ -346,7 +348,7 @@ def test_litellm_sends_credentials_to_no_address_of_a_judge_file(
     keys: dict[str, object], uses: list[tuple[str, str]], clone: Clone
 ) -> None:
     judge = load_judge_config({"backend": "litellm", "price": 0, **keys})
-    assert [tuple(use) for use in judge.find_key_uses() if not is_allowed(use)] == uses
+    assert [tuple(use) for use in judge.find_key_uses() if not is_allowed_key_use(use)] == uses
     if uses:
         with pytest.raises(ConfigError, match="key-not-trusted"):
             judge.connection(os.environ)
@@ -366,7 +368,7 @@ def test_plan_run_and_judge_name_host_and_key(clone: Clone, youden: Youden) -> N
     assert "judge:" not in youden("plan", "r.yaml", "--judge", "lexical", "--out", "offline").well().err
 
 
-# --- files that stand in for others -----------------------------------------------------------------------------------------
+# --- files that are read instead of others --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo"])
@@ -375,7 +377,7 @@ def test_a_dot_env_symlink_out_of_the_project_is_not_read(
     kind: str, clone: Clone, youden: Youden, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
-    allow_uses([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
+    allow_key_uses([KeyUse("OPENAI_API_KEY", "127.0.0.1")])
     clone.judge()
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "keys"
     elsewhere.write_text(f"OPENAI_API_KEY={KEY}\n")

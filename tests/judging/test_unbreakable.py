@@ -184,16 +184,16 @@ async def stop_and_go_on(folder: Path, how: signal.Signals, *, n_stops: int, siz
             ended = await stopped(run, how, at=at, words=("run", "r.yaml", *PATIENTLY))
             if ended is None:
                 break
-            assert ended.code == STOPS[how], ended.said
-            assert "Traceback" not in ended.said
+            assert ended.code == STOPS[how], ended.output
+            assert "Traceback" not in ended.output
             assert (run.lost, run.paid_twice) == (0, 0)
         last = await run.finish()
-        assert last.code == 0, last.said
+        assert last.code == 0, last.output
         assert (run.lost, run.paid_twice) == (0, 0)
-        await like_undisturbed(run)
+        await check_equal_to_undisturbed(run)
 
 
-async def like_undisturbed(run: Bench) -> None:
+async def check_equal_to_undisturbed(run: Bench) -> None:
     """Check that the tables equal those of an undisturbed run, which sends every request again."""
     tables = run.tables()
     run.forget()
@@ -239,10 +239,10 @@ async def test_other_stopped_commands_lose_no_billed_answer(command: str, how: s
             assert (await run.finish()).code == 0
         ended = await stopped(run, how, at=server.n_requests + 70, words=(*OTHERS[command], *PATIENTLY))
         assert ended is not None
-        assert ended.code == STOPS[how], ended.said
-        assert "Traceback" not in ended.said
+        assert ended.code == STOPS[how], ended.output
+        assert "Traceback" not in ended.output
         last = await run.end(await run.start(*OTHERS[command]), within=300)
-        assert last.code in (0, 1), last.said
+        assert last.code in (0, 1), last.output
         assert sum(server.bill.paid.values()) == run.kept
 
 
@@ -262,9 +262,9 @@ async def test_a_stopped_judge_call_in_python_loses_no_billed_answer(how: signal
         write_config(tmp_path / "judge.yaml", **wire_judge(server.url, price=1000))
         ended = await stopped(run, how, at=70, words=("-c", PYTHON))
         assert ended is not None
-        assert ended.code == -how, ended.said
+        assert ended.code == -how, ended.output
         last = await run.end(await run.start("-c", PYTHON), within=300)
-        assert (last.code, last.said.strip().endswith("True")) == (0, True), last.said
+        assert (last.code, last.output.strip().endswith("True")) == (0, True), last.output
         assert run.paid_twice == 0
 
 
@@ -282,35 +282,35 @@ async def test_a_second_signal_ends_the_command_at_once(tmp_path: Path) -> None:
         assert process.returncode == 130
 
 
-async def live_through(folder: Path, seconds: float, *, asleep: bool, seed: int = 0, within: float = 300) -> None:
+async def check_survives(folder: Path, seconds: float, *, asleep: bool, seed: int = 0, within: float = 300) -> None:
     """Check that a run without a server, or suspended, completes by itself afterwards."""
     async with UnrulyServer() as server:
         run = await bench(folder, server, size=Size(calls=400, slowest=0.3))
         at = random.Random(seed).randint(1, 300)
         disturb = sleep(seconds) if asleep else outage(run, seconds)
         ended = await disturbed(run, disturb, at=at, within=seconds + within)
-        assert ended.code == 0, ended.said
+        assert ended.code == 0, ended.output
         assert run.lost == 0
         assert run.paid_twice <= IN_FLIGHT
-        await like_undisturbed(run)
+        await check_equal_to_undisturbed(run)
 
 
 @pytest.mark.slow
 async def test_an_outage_is_survived(tmp_path: Path) -> None:
-    await live_through(tmp_path, 5, asleep=False)
+    await check_survives(tmp_path, 5, asleep=False)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seconds", [5, 30, 120])
 @pytest.mark.parametrize("seed", [0, 1])
 async def test_repeated_outages_are_survived(seconds: float, seed: int, tmp_path: Path) -> None:
-    await live_through(tmp_path, seconds, asleep=False, seed=seed)
+    await check_survives(tmp_path, seconds, asleep=False, seed=seed)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 1])
 async def test_a_suspended_machine_is_survived(seed: int, tmp_path: Path) -> None:
-    await live_through(tmp_path, 60, asleep=True, seed=seed)
+    await check_survives(tmp_path, 60, asleep=True, seed=seed)
 
 
 async def kill_and_go_on(folder: Path, *, n_kills: int, size: Size) -> None:
@@ -327,7 +327,7 @@ async def kill_and_go_on(folder: Path, *, n_kills: int, size: Size) -> None:
         assert (await run.finish()).code == 0
         assert run.lost == 0
         assert run.paid_twice <= n_killed * AT_RISK
-        await like_undisturbed(run)
+        await check_equal_to_undisturbed(run)
 
 
 @pytest.mark.slow

@@ -80,16 +80,16 @@ async def test_a_waiting_process_sends_the_requests_of_one_that_exhausted_its_bu
         begun.set()
         return same_item({"messages": [{"content": request.messages[-1].content}]})
 
-    async def asked(cap: float) -> int:
+    async def count_calls(cap: float) -> int:
         judge = Scripted(say)
         await ask(PLAN, POOL, judge, tmp_path / "v.db", price=3, options=JudgingOptions(max_cost=cap))
         return judge.n_calls
 
-    async def asked_second(cap: float) -> int:
+    async def count_calls_later(cap: float) -> int:
         await begun.wait()
-        return await asked(cap)
+        return await count_calls(cap)
 
-    poor, rich = await asyncio.gather(asked(0.02), asked_second(100.0), return_exceptions=True)
+    poor, rich = await asyncio.gather(count_calls(0.02), count_calls_later(100.0), return_exceptions=True)
     assert isinstance(poor, BudgetError)
     assert isinstance(rich, int)
     with open_store(tmp_path / "v.db") as store:

@@ -152,11 +152,11 @@ def test_a_ceiling_on_pairs_of_good_agents_does_not_bias_agents_with_more_trials
 
 
 def test_stopping_rules_end_a_search_early_and_state_the_reason(recorded_8_by_40: RecordedAnswers) -> None:
-    whole = carried(recorded_8_by_40, calls="60%")
+    complete = carried(recorded_8_by_40, calls="60%")
     near = carried(recorded_8_by_40, calls="60%", max_regret=0.2)
-    assert len(near) < len(whole)
+    assert len(near) < len(complete)
     assert "the regret bound of the selected agents is small enough" in near.plan.notes[-1]
-    assert whole.plan.notes[-1].endswith(
+    assert complete.plan.notes[-1].endswith(
         "spent before the selected agent was significantly better than all others, over all interim analyses"
     )
     short = carried(recorded_8_by_40, calls="5%", top=4, max_regret=0.01)
@@ -216,16 +216,16 @@ def test_agents_that_share_no_item_end_the_run() -> None:
 
 
 def test_other_designs_are_planned_in_one_round(recorded_8_by_40: RecordedAnswers) -> None:
-    asked: list[Plan] = []
+    requests: list[Plan] = []
 
     def ask(plan: Plan) -> Verdicts:
-        asked.append(plan)
+        requests.append(plan)
         return replay(plan, recorded_8_by_40)
 
     plan = make_plan(recorded_8_by_40.pool, design="cyclic", calls="20%")
     assert plan.rounds is None
     assert run_rounds(plan, ask).plan is plan
-    assert len(asked) == 1
+    assert len(requests) == 1
     assert not np.isnan(estimate_abilities(ask(plan)).ability).any()
 
 
@@ -253,16 +253,16 @@ def test_saved_upper_bounds_give_the_result_of_repeating_all_interim_analyses(
     recorded_8_by_40: RecordedAnswers,
 ) -> None:
     """The rounds of the run store the bounds; its files alone must give the same result."""
-    asked: list[Verdicts] = []
+    requests: list[Verdicts] = []
 
     def ask(plan: Plan) -> Verdicts:
-        asked.append(replay(plan, recorded=recorded_8_by_40))
-        return asked[-1]
+        requests.append(replay(plan, recorded=recorded_8_by_40))
+        return requests[-1]
 
     run_rounds(make_plan(recorded_8_by_40.pool, design="adaptive", calls="60%", options={"max_regret": 0.05}), ask)
-    assert len(asked) >= 3
+    assert len(requests) >= 3
     previous: SearchState | None = None
-    for n, part in enumerate(asked):
+    for n, part in enumerate(requests):
         kept, anew = (estimate_abilities(part, previous_search=case) for case in (previous, None))
         previous, before, repeated = kept.search, not_none(kept.search), not_none(anew.search)
         assert len(before.analyses) == n + 1

@@ -71,10 +71,10 @@ def test_every_step_keeps_earlier_rows_and_repeats_no_comparison(seed: int, pair
     plan = make_plan(OLD, design="cyclic", calls=200, seed=seed, options={"pairs": pairs}, independent="pooled:40")
     later = grown(plan)
     assert starts_with(later.trials, plan.trials)
-    asked = comparisons(later)
-    assert len(set(asked)) == len(asked)
+    compared = comparisons(later)
+    assert len(set(compared)) == len(compared)
     if pairs == "unordered":
-        assert len({(item, *sorted(pair)) for item, *pair in asked}) == len(asked)
+        assert len({(item, *sorted(pair)) for item, *pair in compared}) == len(compared)
     assert (later.first != later.second).all()
     assert not later.replicate[later.trial_type == PAIRED].any()
 
@@ -99,10 +99,10 @@ def test_further_calls_are_the_blocks_that_a_larger_budget_would_have_drawn() ->
         first_plan(calls=200, independent="pooled:40"),
         first_plan(calls=200 + 5 * K, independent="pooled:40"),
     )
-    more = add_calls(small, calls=5 * K)
-    assert set(comparisons(more)) == set(comparisons(large))
+    extended = add_calls(small, calls=5 * K)
+    assert set(comparisons(extended)) == set(comparisons(large))
     assert np.array_equal(
-        ranked(answers(more)).ability.round(12),
+        ranked(answers(extended)).ability.round(12),
         ranked(answers(large)).ability.round(12),
     )
 
@@ -288,8 +288,8 @@ def test_an_extended_cell_design_accepts_only_focused_calls_and_keeps_intervals(
     with pytest.raises(PlanError, match=r"\[extend-cell-design\]"):
         add_items(plan, MORE_ITEMS)
     later = add_calls(plan, calls=40, focus=(K, K + 1))
-    asked = comparisons(later)
-    assert len(set(asked)) == len(asked)
+    compared = comparisons(later)
+    assert len(set(compared)) == len(compared)
     assert not np.isnan(ranked(answers(later)).low).any()
 
 

@@ -149,7 +149,7 @@ def test_a_config_from_a_run_folder_keeps_its_budget_if_the_default_changed(
 def test_the_cost_cap_is_the_budget_of_a_search_without_another_one(tmp_path: Path) -> None:
     write_pool(make_pool(12, 100), tmp_path / "p")
 
-    def most(**output: object) -> int:
+    def max_plan_length(**output: object) -> int:
         keys = {
             "name": "x",
             "pool": str(tmp_path / "p"),
@@ -160,7 +160,7 @@ def test_the_cost_cap_is_the_budget_of_a_search_without_another_one(tmp_path: Pa
         }
         return not_none(not_none(draw_run_plan(RunConfig.model_validate(keys)).rounds).n_paired)
 
-    usual = most(judge="lexical")
-    assert most() > usual > most(max_cost=0.05)
-    assert most(calls=400) < 400
-    assert 1.9 < most(max_cost=0.1) / most(max_cost=0.05) < 2.3
+    usual = max_plan_length(judge="lexical")
+    assert max_plan_length() > usual > max_plan_length(max_cost=0.05)
+    assert max_plan_length(calls=400) < 400
+    assert 1.9 < max_plan_length(max_cost=0.1) / max_plan_length(max_cost=0.05) < 2.3

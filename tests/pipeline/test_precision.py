@@ -180,5 +180,5 @@ def test_a_search_forecasts_its_calls_or_that_its_bound_is_unattainable(max_regr
     else:
         # the stated number of items suffices for the average domain
         pool = make_pool(4, expected.search_items)
-        more = PrecisionForecast(make_plan(pool, design="adaptive", calls="5%", options={"max_regret": max_regret}))
-        assert more.lowest_bound.mean <= max_regret * 1.01
+        forecast = PrecisionForecast(make_plan(pool, design="adaptive", calls="5%", options={"max_regret": max_regret}))
+        assert forecast.lowest_bound.mean <= max_regret * 1.01

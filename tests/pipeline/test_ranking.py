@@ -75,11 +75,11 @@ def some_missing(result: Verdicts) -> Verdicts:
 
 def of_two_groups() -> Verdicts:
     """Return trials within agents 0–3 on items 0–9 and within 4–7 on items 10–19, which are not linked."""
-    whole = verdicts(make_pool(8, 20), design="cyclic", calls="60%")
-    plan = whole.plan
+    complete = verdicts(make_pool(8, 20), design="cyclic", calls="60%")
+    plan = complete.plan
     left, low = plan.first < 4, plan.item < 10
     across = (plan.trial_type == PAIRED) & ((left != (plan.second < 4)) | (left != low))
-    return answer_with(plan, whole.answer, missing=across)
+    return answer_with(plan, complete.answer, missing=across)
 
 
 def of_a_run_that_grew() -> Verdicts:
@@ -169,23 +169,25 @@ def test_all_designs_agree_on_the_mean_score_and_abilities_stay_in_range(name: s
 
 
 def test_the_mean_score_of_an_unlinked_component_is_that_of_its_own_answers() -> None:
-    whole = nearly_always_right(design="dense")
-    plan, left = whole.plan, whole.plan.first < 3
+    complete = nearly_always_right(design="dense")
+    plan, left = complete.plan, complete.plan.first < 3
     across = (plan.trial_type == PAIRED) & ((left != (plan.second < 3)) | (left != (plan.item < 20)))
-    table = youden.rank(answer_with(plan, whole.answer, missing=across)).set_index("agent")["ability"]
+    table = youden.rank(answer_with(plan, complete.answer, missing=across)).set_index("agent")["ability"]
     for agents, rows in (([0, 1, 2], left), ([3, 4, 5], ~left)):
         asked = rows & (plan.trial_type == PAIRED) & ~across
-        assert table[[plan.agent_ids[i] for i in agents]].mean() == pytest.approx(whole.answer[asked].mean(), abs=0.02)
+        assert table[[plan.agent_ids[i] for i in agents]].mean() == pytest.approx(
+            complete.answer[asked].mean(), abs=0.02
+        )
     assert table.between(-1, 1).all()
 
 
 @pytest.mark.parametrize("name", ["matched", "missing", "gaps", "holdout", "dense", "cells", "apart"])
 def test_rank_agrees_with_the_complete_analysis(name: str) -> None:
     result = RESULTS[name]()
-    whole = analysed(result)
+    complete = analysed(result)
     table = youden.rank(result)
-    assert table.attrs["warnings"] == list(whole.facts.warnings)
-    pd.testing.assert_frame_equal(table, whole.ranking, rtol=0, atol=1e-12)
+    assert table.attrs["warnings"] == list(complete.facts.warnings)
+    pd.testing.assert_frame_equal(table, complete.ranking, rtol=0, atol=1e-12)
 
 
 def test_unlinked_agents_are_not_ranked_against_each_other() -> None:
@@ -262,13 +264,13 @@ def test_an_agent_without_answers_on_hard_items_does_not_rank_higher() -> None:
     answer = np.where(paired, rng.random(len(plan)) < 0.5 + easy[plan.item], 0.0).astype(float)
     lost = paired & ((plan.first == 0) | (plan.second == 0)) & np.isin(plan.item, np.argsort(easy)[:12])
     of = [answer_with(plan, answer, missing=missing) for missing in (np.zeros_like(lost), lost)]
-    whole, part = (youden.rank(result).set_index("agent").ability for result in of)
-    assert abs((part - whole)["a0"]) < 0.04
+    complete, part = (youden.rank(result).set_index("agent").ability for result in of)
+    assert abs((part - complete)["a0"]) < 0.04
 
 
 def test_a_run_stopped_after_complete_blocks_is_ranked_by_means() -> None:
-    whole = verdicts(make_pool(8, 20), design="cyclic", calls="20%")
-    plan = whole.plan
-    part = answer_with(plan, whole.answer, missing=plan.block > plan.block.max() // 2)
+    complete = verdicts(make_pool(8, 20), design="cyclic", calls="20%")
+    plan = complete.plan
+    part = answer_with(plan, complete.answer, missing=plan.block > plan.block.max() // 2)
     abilities = not_none(trial_abilities_from_verdicts(part))
     assert abilities.ranking == TRIAL_MEAN

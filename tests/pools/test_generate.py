@@ -75,8 +75,8 @@ def test_a_cell_does_not_depend_on_neighbouring_cells(tmp_path: Path) -> None:
     first = write(tmp_path / "one.yaml", "agents: [{id: x, steps: [reorder]}]")
     second = write(tmp_path / "two.yaml", "agents: [{id: w, steps: [random]}, {id: x, steps: [reorder]}]")
     assert offline(first, ITEMS[1:])["x"] == offline(second, ITEMS)["x"][1:]
-    second = write(tmp_path / "three.yaml", "seed: 1\nagents: [{id: w, steps: [random]}]")
-    assert offline(second, ITEMS)["w"] != offline(second, ITEMS)["w"]
+    seeded = write(tmp_path / "three.yaml", "seed: 1\nagents: [{id: w, steps: [random]}]")
+    assert offline(second, ITEMS)["w"] != offline(seeded, ITEMS)["w"]
 
 
 @pytest.mark.parametrize(
@@ -248,11 +248,11 @@ def test_the_pool_of_the_paper_is_killed_resumed_ranked_and_regenerated(
     assert ended.code == 0, ended.err
     assert json.loads(ended.out)["missing"] == 0
     assert n_calls <= generating_server.n_requests <= n_calls + MAX_PENDING_WRITES + 8
-    asked = generating_server.n_requests
+    n_requests = generating_server.n_requests
     keyed = (generation_folder / "free.yaml").read_text(encoding="utf-8").replace("null", '"NO_SUCH_KEY"')
     write(generation_folder / "keyed.yaml", keyed)
     assert youden(*words_for("keyed.yaml")).code == 0, "what the store holds needs no key"
-    assert generating_server.n_requests == asked
+    assert generating_server.n_requests == n_requests
 
     ranked = json.loads(youden("run", "run.yaml", "--json").out)["ranking"]
     place = {row["agent"]: number for number, row in enumerate(ranked)}
@@ -295,9 +295,9 @@ def test_the_cap_is_respected_and_the_same_command_resumes(
     keyless = youden(*words_for("keyless.yaml"))
     assert keyless.code == 2
     assert "[judge-no-key]" in keyless.err
-    whole = json.loads(youden(*words_for("paid.yaml"), "--max-cost", "40", "--json").out)
+    data = json.loads(youden(*words_for("paid.yaml"), "--max-cost", "40", "--json").out)
     assert generating_server.n_requests == n_calls
-    assert whole["usd"] == pytest.approx((n_calls - done) * usd)
+    assert data["usd"] == pytest.approx((n_calls - done) * usd)
 
 
 TOLD = ("Rivers", "Tides", "Winds", "Clouds")
@@ -318,12 +318,12 @@ def test_missing_repeats_are_generated_and_a_failed_one_keeps_the_others(
     write(generation_folder / "noted.md", "Rewrite {{text}} Notes: {{notes}}")
     seeds: list[int | None] = []
 
-    def said(n: int, body: Mapping[str, Any]) -> Reply:
+    def reject_one_note(n: int, body: Mapping[str, Any]) -> Reply:
         seeds.append(body.get("seed"))
         turned_down = "Notes" in body["messages"][-1]["content"] and body["seed"] == 8 and "tide" in str(body).lower()
         return Reply(status=400) if turned_down else Reply(f"Answer {n}. It is here. It ends.")
 
-    generating_server.behave = said
+    generating_server.behave = reject_one_note
     items = [
         json.dumps({"id": f"i{n}", "prompt": f"{word} come. Then they go. Then rain."}) for n, word in enumerate(TOLD)
     ]
@@ -351,14 +351,14 @@ def test_missing_repeats_are_generated_and_a_failed_one_keeps_the_others(
     assert (fewer.code, fewer.err.split()[-1]) == (2, "[out-not-empty]")
     assert "--repeats 3" in fewer.err
 
-    asked = generating_server.n_requests
+    n_requests = generating_server.n_requests
     assert youden("cassette", "export", "made", "--out", "c.jsonl").code == 0
     assert youden("cassette", "verify", "c.jsonl", "made").code == 0
     assert youden("cassette", "import", "c.jsonl", "--store", "fresh.db").code == 0
     replay = [*command, "--repeats", "3", "--max-missing", "0.2", "--store", "fresh.db", "--replay"]
     replay[replay.index("made")] = "copy"
     assert youden(*replay).code == 0
-    assert (read_pool(generation_folder / "copy").digest, generating_server.n_requests) == (pool.digest, asked)
+    assert (read_pool(generation_folder / "copy").digest, generating_server.n_requests) == (pool.digest, n_requests)
 
 
 @pytest.mark.slow

@@ -86,8 +86,8 @@ def test_every_selected_cell_is_compared_with_its_partners(seed: int, pairs: Pai
     chosen = eligible & (generator.random((6, 5)) < 0.4)
     trials = draw_comparisons(chosen, eligible, n_partners=n_partners, pairs=pairs, rng=generator)
     rows = list(zip(trials.item.tolist(), trials.first.tolist(), trials.second.tolist(), strict=True))
-    most = count_comparisons(chosen, eligible, n_partners=n_partners, pairs=pairs)
-    assert len(rows) == most if pairs == "ordered" or n_partners is None else len(rows) <= most
+    comparisons = count_comparisons(chosen, eligible, n_partners=n_partners, pairs=pairs)
+    assert len(rows) == comparisons if pairs == "ordered" or n_partners is None else len(rows) <= comparisons
     met = Counter((j, i) for j, i, _ in rows)
     if pairs == "unordered":
         assert len({(j, frozenset((i, k))) for j, i, k in rows}) == len(rows)

@@ -152,9 +152,9 @@ def test_another_judge_of_the_same_trials_omits_the_free_ones() -> None:
 
 def test_an_extension_adds_independent_trials_in_proportion_unless_n_is_set() -> None:
     plan = make_plan(FIRST, calls=1000, seed=1)
-    more = add_calls(plan, calls=500)
-    assert len(more) - len(plan) <= 500
-    assert count(more, INDEPENDENT) - count(plan, INDEPENDENT) == pytest.approx(0.07 * 500, abs=K)
+    extended = add_calls(plan, calls=500)
+    assert len(extended) - len(plan) <= 500
+    assert count(extended, INDEPENDENT) - count(plan, INDEPENDENT) == pytest.approx(0.07 * 500, abs=K)
     focused = add_calls(plan, calls=200, focus=(2, 3))
     added = np.arange(len(focused)) >= len(plan)
     counted = added & (focused.trial_type == INDEPENDENT)

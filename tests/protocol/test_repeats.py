@@ -49,13 +49,13 @@ def pool_of(n_repeats: int = 3, *, n_agents: int = 6, n_items: int = 12, gaps: b
     return Pool.from_repeats(pool.agents, pool.items, blocks, "repeats")
 
 
-def shown(plan: Plan, pool: Pool) -> np.ndarray:
+def count_shown(plan: Plan, pool: Pool) -> np.ndarray:
     """Count how often paired trials show each response, int (K, J, R)."""
     n = np.zeros((pool.n_agents, pool.n_items, pool.repeats), dtype=np.int64)
     paired = plan.trial_type == 0
     for agent, repeat in (("first", "first_repeat"), ("second", "second_repeat")):
-        of = (plan.trials if plan.trials.first_repeat is not None else plan.trials.with_first_repeats()).columns()
-        np.add.at(n, (of[agent][paired], plan.item[paired], of[repeat][paired] - 1), 1)
+        columns = (plan.trials if plan.trials.first_repeat is not None else plan.trials.with_first_repeats()).columns()
+        np.add.at(n, (columns[agent][paired], plan.item[paired], columns[repeat][paired] - 1), 1)
     return n
 
 
@@ -107,13 +107,13 @@ def test_a_pool_without_repeats_keeps_its_recorded_digest_hashes_and_abilities(d
 def test_trials_show_the_repeats_of_an_agent_evenly(design: str) -> None:
     pool = pool_of(gaps=True)
     plan = make_plan(pool, design=design, calls=500 if design in ("cyclic", "adaptive") else None)
-    n = shown(plan, pool)
+    n = count_shown(plan, pool)
     there = np.arange(pool.repeats) < pool.n_repeats[:, :, None]
     assert (n[~there] == 0).all()
-    least = np.where(there, n, 10**6).min(axis=2)
-    assert (n.max(axis=2) - least <= 1).all(), "a response of a cell is shown at most once more than another"
-    whole = n[2:].sum(axis=1)
-    assert (whole.max(axis=1) - whole.min(axis=1) <= 0.25 * whole.mean()).all()
+    minimum = np.where(there, n, 10**6).min(axis=2)
+    assert (n.max(axis=2) - minimum <= 1).all(), "a response of a cell is shown at most once more than another"
+    complete = n[2:].sum(axis=1)
+    assert (complete.max(axis=1) - complete.min(axis=1) <= 0.25 * complete.mean()).all()
 
 
 def test_two_repeats_of_one_agent_are_never_compared() -> None:
@@ -130,9 +130,9 @@ def test_a_larger_budget_and_an_extension_begin_with_the_smaller_plan() -> None:
     grown = add_calls(small, calls=72)
     assert starts_with(grown.trials, small.trials)
     behind = grown.trials.take(slice(len(small), None))
-    rest = paired[1].take(slice(len(paired[0]), None))
+    remainder = paired[1].take(slice(len(paired[0]), None))
     for name in ("item", "first", "second", "first_repeat", "second_repeat"):
-        assert np.array_equal(behind.columns()[name], rest.columns()[name])
+        assert np.array_equal(behind.columns()[name], remainder.columns()[name])
 
 
 @pytest.mark.parametrize(("calls", "most_apart"), [(158, 2), (None, 0)])
@@ -155,10 +155,10 @@ def test_a_run_that_gains_repeats_keeps_its_trials_and_shows_all_responses_evenl
     before, after = dict(iter_keys(questions, plan)), dict(iter_keys(questions, grown))
     assert all(after[row] == key for row, key in before.items())
     assert len(set(after.values())) == len(grown), "nothing that was asked is asked again"
-    n, n_paired = shown(grown, joined), int((plan.trial_type == 0).sum())
+    n, n_paired = count_shown(grown, joined), int((plan.trial_type == 0).sum())
     assert n.sum() == 3 * 2 * n_paired
     assert (n.max(axis=2) - n.min(axis=2)).max() <= most_apart
-    half = shown(add_repeats(plan, joined, calls=36), joined)
+    half = count_shown(add_repeats(plan, joined, calls=36), joined)
     assert half[:, :, 0].sum() == 2 * n_paired, "what was shown already waits for the others"
     earlier = plan_after_steps(grown, 0)
     assert (earlier.pool_digest, len(earlier)) == (once.digest, len(plan))
@@ -168,8 +168,8 @@ def test_an_ability_is_the_mean_over_the_first_and_later_responses_of_an_agent()
     pool = pool_of()
     once = Pool(pool.agents, pool.items, pool.texts, pool.name)
     grown = add_repeats(make_plan(once, independent="pooled:20"), pool)
-    luck = np.random.default_rng(1).uniform(-0.2, 0.2, (pool.n_agents, pool.n_items, pool.repeats))
-    of = np.linspace(0.2, -0.2, pool.n_agents)[:, None, None] + luck
+    noise = np.random.default_rng(1).uniform(-0.2, 0.2, (pool.n_agents, pool.n_items, pool.repeats))
+    of = np.linspace(0.2, -0.2, pool.n_agents)[:, None, None] + noise
     trials = grown.trials
     assert trials.first_repeat is not None
     assert trials.second_repeat is not None

@@ -224,11 +224,11 @@ def test_the_viewer_executes_no_hostile_text(runs: Path) -> None:
 
 
 def test_a_run_is_followed_to_its_end_and_then_shows_its_report(tmp_path: Path) -> None:
-    observed = threading.Event()
+    page_read = threading.Event()
 
     def slowly(n: int, body: Mapping[str, Any]) -> Reply:
         """Answer slowly after half of the calls until the browser has read the page."""
-        return Reply(same_item(body), delay=0.05 if n < 65 or observed.is_set() else 2)
+        return Reply(same_item(body), delay=0.05 if n < 65 or page_read.is_set() else 2)
 
     write_pool(make_pool(5, 8), tmp_path / "pool")
     with (
@@ -255,7 +255,7 @@ def test_a_run_is_followed_to_its_end_and_then_shows_its_report(tmp_path: Path) 
         browser.get(url)
         work.start()
         whatever_happens.callback(work.join)
-        whatever_happens.callback(observed.set)
+        whatever_happens.callback(page_read.set)
         press(browser, "a[href='/run/live']")
         until(lambda: 0 < int(browser.find_element("css selector", ".progress").get_attribute("aria-valuenow")) < 100)
         until(lambda: len(texts(browser, "#live-ranking tbody tr")) == 5)
@@ -263,7 +263,7 @@ def test_a_run_is_followed_to_its_end_and_then_shows_its_report(tmp_path: Path) 
         drawn(browser)
         assert serious(browser) == []
         assert badly_laid_out(browser) == []
-        observed.set()
+        page_read.set()
         until(lambda: browser.find_elements("id", "who"))
         work.join()
         drawn(browser)
@@ -444,7 +444,7 @@ def test_warnings_are_grouped_and_open_and_the_navigation_stays_visible(demo: Pa
         )
 
 
-def looked_at(browser: Any) -> None:
+def check_layout(browser: Any) -> None:
     assert badly_laid_out(browser) == []
     assert serious(browser) == []
 
@@ -453,7 +453,7 @@ def looked_at(browser: Any) -> None:
 def test_report_boxes_do_not_overlap_and_axe_accepts_every_page(demo: Path, width: int, dark: bool) -> None:
     with opened(demo.as_uri(), width=width, dark=dark) as browser:
         assert browser.execute_script("return document.documentElement.dataset.theme") == ("dark" if dark else "light")
-        looked_at(browser)
+        check_layout(browser)
         assert "`" not in browser.find_element("css selector", "body").text
         for column in ("Agent", "Ability", "Low", "High"):
             (right,) = browser.execute_script(
@@ -465,26 +465,26 @@ def test_report_boxes_do_not_overlap_and_axe_accepts_every_page(demo: Path, widt
         for details in browser.find_elements("css selector", "details:not([open]) > summary"):
             browser.execute_script("arguments[0].parentElement.open = true", details)
         drawn(browser)
-        looked_at(browser)
+        check_layout(browser)
         press(browser, "a[href='#/agent/lead-first']")
         until(lambda: texts(browser, "#agent-name"))
-        looked_at(browser)
+        check_layout(browser)
         press(browser, ".worst li:first-child a")
         until(lambda: texts(browser, "dialog[open] .text"))
-        looked_at(browser)
+        check_layout(browser)
         assert complaints(browser) == []
 
 
 @SIZES
 def test_boxes_of_the_comparison_and_the_list_of_the_viewer_do_not_overlap(pair: Path, width: int, dark: bool) -> None:
     with viewer(pair) as url, opened((pair / "both.html").as_uri(), width=width, dark=dark) as browser:
-        looked_at(browser)
+        check_layout(browser)
         names = browser.execute_script(
             "return [...document.querySelectorAll('#figure-slope text')].map((text) => text.textContent)"
         )
         assert sum(name.endswith("a13") for name in names) == 2
         browser.get(url)
-        looked_at(browser)
+        check_layout(browser)
         page = browser.find_element("css selector", "body").text
         for expected in ("fitted", "test", "$0.00", "4,368", "20"):
             assert expected in page
@@ -505,7 +505,7 @@ def test_boxes_of_study_pages_do_not_overlap_and_axe_accepts_them(youden: Youden
             for name in ("budget", "sparsity", "baselines"):
                 browser.get((tmp_path / f"{name}.html").as_uri())
                 drawn(browser)
-                looked_at(browser)
+                check_layout(browser)
 
 
 def test_an_overlapping_or_overflowing_box_is_reported(tmp_path: Path) -> None:

@@ -245,8 +245,8 @@ def test_an_alias_from_labels_or_pool_finds_the_agent_and_is_stated(labelled_run
     rows = of_agents([8, 7, 6, 5, 4, 3, 2, 1])
     rows[0] |= {"agent": "Model Zero", "alias": "a0"}
     rows[1] |= {"agent": "example"}
-    expected = [replace(agent, meta={"alias": "example"}) if agent.id == "a1" else agent for agent in KNOWN]
-    table = open_labels(write(tmp_path / "l.csv", rows), expected)
+    aliased = [replace(agent, meta={"alias": "example"}) if agent.id == "a1" else agent for agent in KNOWN]
+    table = open_labels(write(tmp_path / "l.csv", rows), aliased)
     result = validate(labelled_run, table)
     assert only(result).n_agents == 8
     assert result.notes == ("Labelled under another name: 'Model Zero' is 'a0', 'example' is 'a1'.",)

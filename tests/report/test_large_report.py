@@ -15,7 +15,7 @@ from browsers import chromium, complaints, drawn
 from narrowing import not_none
 from plan_options import PLAN_OPTIONS
 from report_runs import judged, with_values
-from run_folders import alike
+from run_folders import assert_nearly_equal
 from schema_files import content, validator
 from small_pools import answer_with, make_pool, nothing_predicted, source_of
 from youden.data.folder import trial_tables
@@ -90,11 +90,11 @@ def test_a_page_names_only_agents_of_its_trials_and_the_viewer_page_none(large_r
     )
     small = with_values(large_report, trials=few)
 
-    def named(page: str) -> dict[str, dict[str, str]]:
+    def names_in(page: str) -> dict[str, dict[str, str]]:
         trials: dict[str, dict[str, str]] = json.loads(re.findall(r'id="trial-data">(.*?)</script>', page, re.S)[0])
         return trials
 
-    alone, live = named(render_page(small)), named(render_page(small, live="/run/x/trials", home="/"))
+    alone, live = names_in(render_page(small)), names_in(render_page(small, live="/run/x/trials", home="/"))
     spoken = {agent for line in few.lines for agent in (line.first, line.second)}
     assert alone["agents"] == {str(agent): large_report.agents.agents[agent] for agent in sorted(spoken)}
     assert (live["agents"], live["items"]) == ({}, {})
@@ -199,9 +199,9 @@ def test_a_report_read_in_chunks_equals_that_of_a_complete_read(
     result, pairs = folder.read_verdicts(folder.read_plan()), folder.read_pairs()
     small_parts.undo()
     folder.write_verdicts(result)
-    alike(large, ReportData(RunFolder(folder.path)), how)
+    assert_nearly_equal(large, ReportData(RunFolder(folder.path)), how)
     fit_run(folder)
-    alike(pairs, folder.read_pairs(), how)
+    assert_nearly_equal(pairs, folder.read_pairs(), how)
     assert (not_none(large.judge).swapped is None) == (not_none(large.trials).n_of_kind["answers differ"] == 0)
     assert sum(not_none(large.trials).n_of_kind.values()) == len(folder.read_plan())
     assert "trials:" in render_page(large)
@@ -256,9 +256,9 @@ def test_seconds_and_hashes_belong_to_their_rows_and_a_sample_of_calls_is_labell
         assert TrialReading(source, nothing_predicted(source.plan)).keys(rows) == [
             f"{row:064d}".encode() for row in rows
         ]
-        whole = latency(source)
-        assert (whole.n_calls, whole.n_sampled) == (n // 2, None)
-        assert whole.median == pytest.approx(np.median(np.arange(1, n, 2) / 1000))
+        complete = latency(source)
+        assert (complete.n_calls, complete.n_sampled) == (n // 2, None)
+        assert complete.median == pytest.approx(np.median(np.arange(1, n, 2) / 1000))
     monkeypatch.setattr(cost, "MAX_TIMED_CALLS", 100)
     some = latency(disk)
     step = -(-n // 100)

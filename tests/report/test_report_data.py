@@ -340,7 +340,7 @@ def test_a_complete_report_contains_the_contents_of_the_run(tmp_path: Path) -> N
     assert not_none(data.items.hardest[0].text).startswith("item ")
 
 
-def apart(
+def find_different_agents(
     *lines: tuple[float, float], error: float | None, places: Sequence[tuple[int, int]] = ((1, 4),)
 ) -> list[bool]:
     """Compare agents with these abilities in two runs; `places` are the ranks in one run or in both."""
@@ -350,8 +350,8 @@ def apart(
 
 def test_agents_of_two_runs_differ_by_standardized_difference_beyond_its_error() -> None:
     turned = ((0.0, 80.0), (10.0, 70.0), (20.0, 60.0), (30.0, 50.0))
-    assert apart(*turned, error=4.0) == [True, False, False, True]
-    assert apart((0.0, 5.0), (1.0, 7.0), error=0.0, places=((1, 1), (2, 2))) == [False, False]
+    assert find_different_agents(*turned, error=4.0) == [True, False, False, True]
+    assert find_different_agents((0.0, 5.0), (1.0, 7.0), error=0.0, places=((1, 1), (2, 2))) == [False, False]
 
 
 @pytest.mark.parametrize(
@@ -361,9 +361,9 @@ def test_agents_of_two_runs_differ_by_standardized_difference_beyond_its_error()
 def test_without_standard_errors_agents_of_two_runs_are_compared_by_rank(
     places: Sequence[tuple[int, int]], expected: bool
 ) -> None:
-    assert apart((0.0, 0.0), (1.0, 1.0), error=None, places=places) == [expected, expected]
-    assert apart((1.0, 0.0), (1.0, 1.0), error=0.1, places=places) == [expected, expected]
-    assert apart((1.0, 1.0), error=0.1, places=places) == [expected]
+    assert find_different_agents((0.0, 0.0), (1.0, 1.0), error=None, places=places) == [expected, expected]
+    assert find_different_agents((1.0, 0.0), (1.0, 1.0), error=0.1, places=places) == [expected, expected]
+    assert find_different_agents((1.0, 1.0), error=0.1, places=places) == [expected]
 
 
 def test_a_page_contains_at_most_the_allowed_amount_of_text(tmp_path: Path) -> None:

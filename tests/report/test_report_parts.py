@@ -44,7 +44,7 @@ def plan_of(*rows: tuple[int, int, int, int, int]) -> Plan:
     return replace(make_plan(pool, design="dense", holdout=0.0), trials=columns)
 
 
-def said(*advice: Finding, doubts: RankingChecks = NOBODY, headline: str = "") -> dict[str, list[str]]:
+def group_lines(*advice: Finding, doubts: RankingChecks = NOBODY, headline: str = "") -> dict[str, list[str]]:
     return {
         group.title: [line.short for line in group.lines] for group in group_warnings(advice, doubts, headline=headline)
     }
@@ -57,7 +57,7 @@ def alarm(one: str) -> Finding:
 
 
 def test_warnings_are_grouped_and_those_of_one_kind_are_one_line() -> None:
-    result = said(
+    result = group_lines(
         Finding("lexical", "The lexical judge is a similarity baseline: it sees words. Read on."),
         alarm("a"),
         alarm("b"),
@@ -86,7 +86,7 @@ def test_a_ranking_check_is_merged_with_an_equal_warning_and_a_note_is_omitted()
     warning = Finding(
         "pairs", "a, b agree more than any honest group on record, so they count as one partner in the robust ranking."
     )
-    assert said(warning, doubts=doubts) == {"The pool": ["Some agents are too similar to count separately"]}
+    assert group_lines(warning, doubts=doubts) == {"The pool": ["Some agents are too similar to count separately"]}
 
 
 def test_a_warning_is_a_complete_sentence_and_opens_only_if_it_has_details() -> None:

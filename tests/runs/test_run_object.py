@@ -1,4 +1,4 @@
-"""`youden.run` and `Run` do what the commands do: the same files, the same numbers, and no answer paid for twice."""
+"""Test that `youden.run` and `Run` write the files of the commands, with equal numbers and without paying twice."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CALLS = 150
 
 @pytest.fixture(scope="module")
 def judged_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with mine.csv and its run runs/first, made by a call."""
+    """Create a folder with mine.csv and its run runs/first, made by a call."""
     place = tmp_path_factory.mktemp("first")
     write_pool_table(place / "mine.csv")
     with pytest.MonkeyPatch.context() as patch:
@@ -46,14 +46,14 @@ def judged_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def first(judged_once: Path, youden: Youden, tmp_path: Path) -> Run:
-    """That run, to oneself."""
+    """Copy the run of `judged_once`."""
     shutil.copytree(judged_once, tmp_path, dirs_exist_ok=True)
     return package.read_run("runs/first")
 
 
 @pytest.fixture
 def by_command(first: Run, youden: Youden) -> Run:
-    """The same run by the command, with the same name in another folder."""
+    """Make the same run by the command, with the same name in another folder."""
     write_config(Path("first.yaml"), pool="mine.csv", calls=CALLS, seed=3)
     youden("run", "first.yaml", "--out", "commands/first", "--quiet").well()
     return package.read_run("commands/first")
@@ -121,7 +121,7 @@ def test_other_methods_write_what_their_commands_write(first: Run, by_command: R
         first.report("both.md", against=by_command)
 
 
-def test_a_run_knows_its_results(first: Run) -> None:
+def test_a_run_has_its_results_as_attributes(first: Run) -> None:
     ranking = first.ranking
     assert [*ranking.agent] == [row.agent for row in RunFolder(first.path).read_ranking()]
     in_memory = package.rank(first.verdicts)
@@ -140,7 +140,7 @@ def test_a_run_knows_its_results(first: Run) -> None:
     assert package.compare(first, "runs/first").summary == package.compare(first.path, first.path).summary
 
 
-def test_in_a_notebook_a_run_is_a_table_in_which_no_text_acts(first: Run) -> None:
+def test_a_notebook_shows_a_run_as_a_table_with_escaped_texts(first: Run) -> None:
     frame = frame_of(package.read_pool("mine.csv"))
     frame["agent"] = frame["agent"].replace("a4", "<script>alert(4)</script>\u202e")
     html = package.run(frame, out="runs/html", calls=CALLS)._repr_html_()
@@ -151,7 +151,7 @@ def test_in_a_notebook_a_run_is_a_table_in_which_no_text_acts(first: Run) -> Non
     assert package.read_run("runs/html").recommendation.form in html.lower()
 
 
-def test_a_pool_in_memory_is_kept_in_the_run_and_another_one_is_refused(first: Run, youden: Youden) -> None:
+def test_a_pool_in_memory_is_saved_with_the_run_and_another_one_is_refused(first: Run, youden: Youden) -> None:
     pool = package.read_pool("mine.csv")
     frame = frame_of(pool)
     run = package.run(pool, out="runs/pool", calls=CALLS, seed=3)
@@ -180,7 +180,7 @@ def test_a_pool_in_memory_is_kept_in_the_run_and_another_one_is_refused(first: R
         ({"judge": "gpt-4o-mini"}, r"\[max-cost-needed\]"),
     ],
 )
-def test_a_wrong_key_is_one_error_that_names_it(
+def test_an_invalid_key_is_one_error_that_names_it(
     youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keys: dict[str, Any], said: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
@@ -203,7 +203,7 @@ def test_a_wrong_key_is_one_error_that_names_it(
         ({"calls": 0}, "'calls' is 0"),
     ],
 )
-def test_an_extension_of_nothing_or_of_two_things_is_refused(first: Run, options: dict[str, Any], said: str) -> None:
+def test_an_extension_without_or_with_two_arguments_is_refused(first: Run, options: dict[str, Any], said: str) -> None:
     before = tables(first)
     with pytest.raises(ConfigError, match=rf"{said}.* Correct them\. \[extend-options\]"):
         first.extend(**options)
@@ -212,7 +212,7 @@ def test_an_extension_of_nothing_or_of_two_things_is_refused(first: Run, options
 
 @pytest.fixture
 def paid(youden: Youden, server: WireServer, tmp_path: Path) -> dict[str, Any]:
-    """Keys of a run by a judge that costs a dollar per million tokens."""
+    """Return the keys of a run by a judge that costs a dollar per million tokens."""
     frame_of(make_pool(5, 8)).to_csv(tmp_path / "answers.csv", index=False)
     return {"judge": wire_judge(server.url, price=1), "calls": 110, "independent": "pooled:20"}
 
@@ -233,7 +233,7 @@ def test_the_cap_stops_a_run_and_the_same_call_resumes_it(
     assert capsys.readouterr() == ("", ""), "without a terminal or a notebook there is no progress bar"
 
 
-async def test_a_run_in_a_running_event_loop(paid: dict[str, Any], server: WireServer) -> None:
+async def test_a_run_works_in_a_running_event_loop(paid: dict[str, Any], server: WireServer) -> None:
     asyncio.get_running_loop()
     run = package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)
     assert server.n_requests == 110
@@ -241,7 +241,7 @@ async def test_a_run_in_a_running_event_loop(paid: dict[str, Any], server: WireS
     assert server.n_requests == 130
 
 
-def test_a_second_judge_is_a_run_of_its_own(paid: dict[str, Any], server: WireServer, youden: Youden) -> None:
+def test_rejudging_returns_a_separate_run(paid: dict[str, Any], server: WireServer, youden: Youden) -> None:
     run = package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)
     write_config(Path("b.yaml"), **wire_judge(server.url, model="b"))
     second = run.rejudge("b.yaml", calls=60)
@@ -257,7 +257,7 @@ def test_a_second_judge_is_a_run_of_its_own(paid: dict[str, Any], server: WireSe
     assert (exported.n_answers, exported.n_unanswered) == (len(second.verdicts), 0)
 
 
-def test_an_extension_that_is_stopped_goes_on_by_the_same_call(paid: dict[str, Any], server: WireServer) -> None:
+def test_a_stopped_extension_is_resumed_by_the_same_call(paid: dict[str, Any], server: WireServer) -> None:
     run = package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)
     grown = frame_of(make_pool(6, 8))
     server.behave = lambda n, body: Reply(same_item(body)) if n < 130 else Reply("", status=401)
@@ -272,10 +272,10 @@ def test_an_extension_that_is_stopped_goes_on_by_the_same_call(paid: dict[str, A
     assert server.n_requests - answered <= len(run.verdicts) - 110
 
 
-async def test_the_whole_api_in_one_example_that_runs_in_a_notebook_too(
+async def test_one_example_of_the_complete_api_also_runs_in_a_notebook(
     monkeypatch: pytest.MonkeyPatch, server: WireServer, tmp_path: Path
 ) -> None:
-    """In a running event loop, by a paid judge; every request is paid for once, whoever makes it."""
+    """In a running event loop with a paid judge, every request is paid for once by any caller."""
     monkeypatch.chdir(tmp_path)
     frame = frame_of(make_pool(7, 20)).replace({"agent": {"a0": "prod", "a1": "new"}})
     frame[frame.agent != "a6"].to_csv("answers.csv", index=False)
@@ -338,7 +338,7 @@ async def test_a_killed_call_is_resumed_by_the_same_call(tmp_path: Path) -> None
         await run.end(process, within=300)
         assert run.lost <= AT_RISK
         ended = await run.end(await run.start("-c", CALL), within=300)
-        assert ended.code == 0, ended.said
+        assert ended.code == 0, ended.output
         assert run.paid_twice <= AT_RISK
         by_call = run.tables()
         run.forget()
@@ -378,7 +378,7 @@ youden.run("answers.csv", judge="judge.yaml", max_cost=1.0, out="runs/r", calls=
 
 
 @pytest.mark.slow
-def test_in_jupyter_a_run_shows_its_progress_and_its_table(tmp_path: Path) -> None:
+def test_jupyter_shows_the_progress_and_the_table_of_a_run(tmp_path: Path) -> None:
     pytest.importorskip("nbclient")
     pytest.importorskip("ipykernel")
     frame_of(make_pool(5, 8)).to_csv(tmp_path / "answers.csv", index=False)

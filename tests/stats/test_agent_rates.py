@@ -226,8 +226,8 @@ def test_distances_from_reference_agents_do_not_depend_on_other_agents() -> None
     reference = np.arange(K) < 5
     changed = rates.covariance.copy()
     changed[10, 10] *= 100
-    more = AgentRates(**(vars(rates) | {"covariance": changed}))
-    plain, larger = (case.add_to(base, reference=reference).covariance for case in (rates, more))
+    agent_rates = AgentRates(**(vars(rates) | {"covariance": changed}))
+    plain, larger = (case.add_to(base, reference=reference).covariance for case in (rates, agent_rates))
     np.testing.assert_allclose(plain[:10, :10], larger[:10, :10])
 
 

@@ -63,7 +63,7 @@ def test_cvxpy_finds_the_same_optimum(seed: int) -> None:
 
 
 def test_a_box_that_is_too_large_to_solve_is_refused_by_name() -> None:
-    """A chain of scores of 1 and −1 pushes its ends far apart."""
+    """A chain of scores of 1 and −1 pushes its ends to distant values."""
     agent = np.repeat(np.arange(4_001), 2)
     item = agent + np.tile([0, 1], 4_001)
     with pytest.raises(StatisticsError, match=r"\[box-too-large\]"):

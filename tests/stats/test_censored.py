@@ -43,13 +43,13 @@ def test_no_step_in_any_direction_lowers_the_objective(seed: int, ridge: float) 
     result = solve_additive(**cells, ridge=ridge)
     assert result.status != "not_converged"
     assert result.kkt < 1e-9
-    least = objective(cells, result.ability, result.difficulty, ridge=ridge)
+    minimum = objective(cells, result.ability, result.difficulty, ridge=ridge)
     rng = np.random.default_rng(seed)
     for size in (1e-3, 1e-1, 1.0):
         theta, b = rng.normal(size=cells["n_agents"]), rng.normal(size=cells["n_items"])
         b -= b[~np.isnan(result.difficulty)].mean()
         assert (
-            objective(cells, result.ability + size * theta, result.difficulty + size * b, ridge=ridge) > least - 1e-12
+            objective(cells, result.ability + size * theta, result.difficulty + size * b, ridge=ridge) > minimum - 1e-12
         )
 
 

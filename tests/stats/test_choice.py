@@ -29,7 +29,7 @@ def chosen(
     return select_best(ability, of, pairwise_differences(ability, of), top=top, alpha_fraction=share)
 
 
-def spread(K: int, error: Floats, correlation: float) -> Floats:
+def covariance_of(K: int, error: Floats, correlation: float) -> Floats:
     return np.asarray(np.outer(error, error) * (correlation + (1 - correlation) * np.eye(K)))
 
 
@@ -47,7 +47,7 @@ TRUTHS = {
 def test_the_regret_bound_and_the_selection_adjusted_interval_cover(name: str, correlation: float) -> None:
     truth = TRUTHS[name]
     K, rng = len(truth), np.random.default_rng(3)
-    covariance = spread(K, np.linspace(0.01, 0.03, K), correlation)
+    covariance = covariance_of(K, np.linspace(0.01, 0.03, K), correlation)
     root, n = np.linalg.cholesky(covariance), 120
     lost = left_out = 0
     for _ in range(n):
@@ -81,7 +81,7 @@ def test_no_smaller_regret_bound_would_cover_in_the_least_favourable_case() -> N
 def test_with_top_above_1_the_regret_bound_covers_the_worst_selected_agent(name: str) -> None:
     truth, top = TRUTHS[name], 2
     K, rng = len(truth), np.random.default_rng(4)
-    covariance = spread(K, np.linspace(0.01, 0.03, K), 0.3)
+    covariance = covariance_of(K, np.linspace(0.01, 0.03, K), 0.3)
     root, n = np.linalg.cholesky(covariance), 120
     lost = left_out = 0
     for _ in range(n):
@@ -95,19 +95,19 @@ def test_with_top_above_1_the_regret_bound_covers_the_worst_selected_agent(name:
 
 
 def test_an_analysis_with_a_fraction_of_alpha_has_wider_bounds() -> None:
-    ability, covariance = np.linspace(0.1, 0, 8), spread(8, np.full(8, 0.02), 0.0)
+    ability, covariance = np.linspace(0.1, 0, 8), covariance_of(8, np.full(8, 0.02), 0.0)
     once, often = (not_none(chosen(ability, covariance, share=share)) for share in (1.0, 1 / 6))
     assert often.regret_bound > 1.15 * once.regret_bound
     assert set(often.candidates) > set(once.candidates)
 
 
 def test_a_unique_best_is_the_only_candidate() -> None:
-    result = not_none(chosen(np.array([0.9, 0.1, 0.0, 0.05]), spread(4, np.full(4, 0.01), 0.0)))
+    result = not_none(chosen(np.array([0.9, 0.1, 0.0, 0.05]), covariance_of(4, np.full(4, 0.01), 0.0)))
     assert (result.agents, result.regret_bound, result.candidates) == ((0,), 0.0, ())
 
 
 def test_all_equal_agents_are_candidates_and_the_bound_grows_with_their_number() -> None:
-    few, many = (chosen(np.zeros(K), spread(K, np.full(K, 0.02), 0.0)) for K in (3, 20))
+    few, many = (chosen(np.zeros(K), covariance_of(K, np.full(K, 0.02), 0.0)) for K in (3, 20))
     assert not_none(many).candidates == tuple(range(1, 20))
     # Dunnett's one-sided quantiles of 2 and 19 comparisons with correlation ½, times √2 errors
     assert not_none(few).regret_bound == pytest.approx(1.92 * 0.02 * 2**0.5, rel=0.08)
@@ -115,24 +115,26 @@ def test_all_equal_agents_are_candidates_and_the_bound_grows_with_their_number()
 
 
 def test_agents_that_cannot_be_compared_give_no_selection() -> None:
-    assert chosen(np.array([0.3, np.nan, 0.1]), spread(3, np.full(3, 0.02), 0.0)) is None
-    apart = CentredCovariance(np.where(np.eye(3) > 0, 0.01, np.nan), np.full(3, 20.0))
-    assert select_best(np.zeros(3), apart, pairwise_differences(np.zeros(3), apart)) is None
+    assert chosen(np.array([0.3, np.nan, 0.1]), covariance_of(3, np.full(3, 0.02), 0.0)) is None
+    covariance = CentredCovariance(np.where(np.eye(3) > 0, 0.01, np.nan), np.full(3, 20.0))
+    assert select_best(np.zeros(3), covariance, pairwise_differences(np.zeros(3), covariance)) is None
 
 
-def told_of_pools(draw: Callable[[np.random.Generator], Floats], error: Floats) -> tuple[float, float, float, float]:
+def simulate_pools(draw: Callable[[np.random.Generator], Floats], error: Floats) -> tuple[float, float, float, float]:
     """Return mean p_best of the selected agent, how often it is best (ties share), mean expected regret and mean regret."""
     rng, rows = np.random.default_rng(5), []
     for _ in range(250):
         truth = draw(rng)
-        result = not_none(chosen(truth + error * rng.standard_normal(len(truth)), spread(len(truth), error, 0.0)))
+        result = not_none(
+            chosen(truth + error * rng.standard_normal(len(truth)), covariance_of(len(truth), error, 0.0))
+        )
         assert result.p_best.sum() == pytest.approx(1)
         (named,), best = result.agents, truth == truth.max()
         rows.append(
             (result.p_best[named], best[named] / best.sum(), result.expected_regret, truth.max() - truth[named])
         )
-    differences, right, expected, lost = np.mean(rows, axis=0).tolist()
-    return differences, right, expected, lost
+    p_best, right, expected, lost = np.mean(rows, axis=0).tolist()
+    return p_best, right, expected, lost
 
 
 @pytest.mark.parametrize(
@@ -147,32 +149,32 @@ def told_of_pools(draw: Callable[[np.random.Generator], Floats], error: Floats) 
 )
 def test_p_best_and_expected_regret_are_calibrated_for_random_agents(size: float, shape: str) -> None:
     K = 12 if shape == "normal" else 30
-    differences, right, expected, lost = told_of_pools(
+    p_best, right, expected, lost = simulate_pools(
         lambda rng: -size * np.asarray(getattr(rng, {"normal": "standard_normal"}.get(shape, shape))(size=K)),
         np.linspace(0.02, 0.03, K) if shape == "normal" else np.full(K, 0.02),
     )
-    assert differences == pytest.approx(right, abs=0.1)
+    assert p_best == pytest.approx(right, abs=0.1)
     assert expected == pytest.approx(lost, rel=0.4)
 
 
 @pytest.mark.parametrize(("level", "most"), [pytest.param(2, 0.66, marks=pytest.mark.slow), (10, 0.3)])
 def test_p_best_among_equal_agents_is_more_accurate_than_with_a_normal_prior(level: int, most: float) -> None:
     """A normal prior gives .74 for two equal agents and .43 for ten."""
-    rest = np.where(np.arange(30) < level, 0.0, -0.1)
-    differences, right, *_ = told_of_pools(
-        lambda rng: rest - np.where(rest, 0.1 * np.abs(rng.standard_normal(30)), 0), np.full(30, 0.02)
+    remainder = np.where(np.arange(30) < level, 0.0, -0.1)
+    p_best, right, *_ = simulate_pools(
+        lambda rng: remainder - np.where(remainder, 0.1 * np.abs(rng.standard_normal(30)), 0), np.full(30, 0.02)
     )
-    assert right <= differences <= most
+    assert right <= p_best <= most
 
 
 def test_selection_bias_is_large_among_equal_agents_and_small_otherwise() -> None:
-    everybody, ability = np.ones(20, dtype=np.bool_), np.random.default_rng(6).standard_normal(20)
+    all_agents, ability = np.ones(20, dtype=np.bool_), np.random.default_rng(6).standard_normal(20)
     for size, share in ((0.02, (0.7, 0.9)), (1.0, (-0.01, 0.01))):
-        of = CentredCovariance(0.02**2 * (np.eye(20) - 1 / 20), np.full(20, 60.0))
-        expected = size * (ability - ability.mean()) / ability.std(ddof=1)
-        result = expected_selection_bias(pairwise_differences(expected, of), everybody)
-        assert share[0] <= float((result / expected).mean()) <= share[1]
-        assert not expected_selection_bias(pairwise_differences(expected, of), ability > 10).any()
+        covariance = CentredCovariance(0.02**2 * (np.eye(20) - 1 / 20), np.full(20, 60.0))
+        estimate = size * (ability - ability.mean()) / ability.std(ddof=1)
+        result = expected_selection_bias(pairwise_differences(estimate, covariance), all_agents)
+        assert share[0] <= float((result / estimate).mean()) <= share[1]
+        assert not expected_selection_bias(pairwise_differences(estimate, covariance), ability > 10).any()
 
 
 def test_an_agent_within_the_maximum_regret_at_the_last_analysis_gets_no_more_trials() -> None:

@@ -53,10 +53,10 @@ def test_the_variance_of_independent_answers_is_dyadic() -> None:
 def test_sums_of_chunks_equal_the_total() -> None:
     rng = np.random.default_rng(2)
     item, answer = rng.integers(0, 40, 200).astype(np.int32), rng.random(200)
-    whole, parts = totals(answer, item), ItemTotals(40)
+    complete, parts = totals(answer, item), ItemTotals(40)
     for rows in (slice(0, 70), slice(70, 200)):
         parts.add(answer[rows], item[rows])
-    assert (parts.mean, parts.variance) == pytest.approx((whole.mean, whole.variance))
+    assert (parts.mean, parts.variance) == pytest.approx((complete.mean, complete.variance))
 
 
 @pytest.mark.parametrize(("paired", "independent"), [(0, 0), (1, 1), (1, 0), (0, 1)])

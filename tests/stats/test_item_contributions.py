@@ -53,10 +53,12 @@ def test_a_trial_that_counts_for_one_agent_is_ignored_for_the_other() -> None:
     columns: dict[str, Any] = {"first": plan.first, "second": plan.second, "item": plan.item, "answer": answer}
     ones, only_second = np.ones(len(plan)), (plan.first != 0).astype(float)
     part = compute_item_influence(**columns, ability=ability, first_weight=only_second, second_weight=ones, n_items=4)
-    whole = compute_item_influence(**columns, ability=ability, first_weight=ones, second_weight=ones, n_items=4)
+    item_influence = compute_item_influence(
+        **columns, ability=ability, first_weight=ones, second_weight=ones, n_items=4
+    )
     assert part.n_trials[0].sum() == (plan.second == 0).sum()
-    np.testing.assert_array_equal(part.influence[1:], whole.influence[1:])
-    assert part.within_item_variance[0] != whole.within_item_variance[0]
+    np.testing.assert_array_equal(part.influence[1:], item_influence.influence[1:])
+    assert part.within_item_variance[0] != item_influence.within_item_variance[0]
 
 
 def test_item_effects_common_to_both_agents_cancel() -> None:
@@ -125,18 +127,18 @@ def test_an_agent_without_an_ability_two_agents_and_a_single_item_are_refused() 
     first, second = np.array([0, 1, 2], dtype=np.int32), np.array([1, 2, 0], dtype=np.int32)
     item, ones = np.zeros(3, dtype=np.int32), np.ones(3)
 
-    def found(*ability: float) -> InfluenceTable:
-        expected = np.array(ability)
+    def influence_of(*ability: float) -> InfluenceTable:
+        abilities = np.array(ability)
         return compute_item_influence(
-            first, second, item, ones, ability=expected, first_weight=ones, second_weight=ones, n_items=1
+            first, second, item, ones, ability=abilities, first_weight=ones, second_weight=ones, n_items=1
         )
 
     with pytest.raises(StatisticsError, match="difference-agents"):
-        found(0.0, 0.1, np.nan)
+        influence_of(0.0, 0.1, np.nan)
     with pytest.raises(StatisticsError, match="difference-items"):
-        estimate_difference(found(0.0, 0.1, 0.2), 0, 1)
+        estimate_difference(influence_of(0.0, 0.1, 0.2), 0, 1)
     with pytest.raises(StatisticsError, match="difference-agent"):
-        estimate_difference(found(0.0, 0.1, 0.2, np.nan), 0, 3)
+        estimate_difference(influence_of(0.0, 0.1, 0.2, np.nan), 0, 3)
 
 
 @pytest.mark.parametrize(

@@ -111,13 +111,13 @@ def test_reliability_accounts_for_the_low_variance_of_agents_with_few_yes_answer
     first, second = first[often], second[often]
     kept = (weak[first] == weak[second]) | (np.arange(len(first)) % 4 == 0)
     first, second = first[kept], second[kept]
-    differences, true = [], []
+    estimated, true = [], []
     for seed in range(60):
         answers_a = answers(first, second, seed=seed, effect=effect)
         shift = JudgeShift(first, second, answers_a, answers_a, n_agents=K)
-        differences.append((1 - shift.reliability_a) * shift.effect_a.var())
+        estimated.append((1 - shift.reliability_a) * shift.effect_a.var())
         true.append(((shift.effect_a - effect) ** 2).mean())
-    assert np.mean(differences) == pytest.approx(np.mean(true), rel=0.15)
+    assert np.mean(estimated) == pytest.approx(np.mean(true), rel=0.15)
 
 
 def test_an_agent_that_one_judge_did_not_compare_is_unknown() -> None:
@@ -194,8 +194,8 @@ def test_a_judge_that_always_answers_yes_has_no_ranking_to_compare() -> None:
 
 def plain(value: Floats, covariate: Floats | None = None) -> tuple[Floats, Floats]:
     """Return score and information of least squares on 1 and the covariate."""
-    expected = np.column_stack([np.ones(len(value)), *([] if covariate is None else [covariate])])
-    off = np.eye(len(value)) - expected @ np.linalg.pinv(expected)
+    design = np.column_stack([np.ones(len(value)), *([] if covariate is None else [covariate])])
+    off = np.eye(len(value)) - design @ np.linalg.pinv(design)
     return off @ value, off
 
 
@@ -204,8 +204,8 @@ def slow_p(value: Floats, member: Bools, covariate: Floats, *, shift: float) -> 
     K = len(value)
 
     def statistic(dealt: Floats) -> float:
-        expected = np.column_stack([np.ones(K), covariate])
-        left = dealt - expected @ np.linalg.lstsq(expected, dealt, rcond=None)[0]
+        design = np.column_stack([np.ones(K), covariate])
+        left = dealt - design @ np.linalg.lstsq(design, dealt, rcond=None)[0]
         return float(left @ (value - shift * member) / np.sqrt(left @ left))
 
     deals = [np.isin(np.arange(K), chosen).astype(float) for chosen in combinations(range(K), int(member.sum()))]
@@ -221,8 +221,8 @@ def test_p_value_and_interval_equal_a_naive_definition(seed: int) -> None:
     value, covariate = rng.standard_normal(8), rng.standard_normal(8)
     member = np.arange(8) < 3
     result = label_shift(*plain(value, covariate), member, rng=rng, level=0.9)
-    expected = np.column_stack([np.ones(8), covariate, member])
-    assert result.shift == pytest.approx(np.linalg.lstsq(expected, value, rcond=None)[0][2])
+    design = np.column_stack([np.ones(8), covariate, member])
+    assert result.shift == pytest.approx(np.linalg.lstsq(design, value, rcond=None)[0][2])
     assert result.n_permutations == 56
     assert result.p_value == pytest.approx(slow_p(value, member, covariate, shift=0))
     for inside, outside in ((result.low + 1e-6, result.low - 1e-6), (result.high - 1e-6, result.high + 1e-6)):
@@ -299,27 +299,27 @@ def relation_of(first: Ids, second: Ids, one: Floats) -> tuple[Floats, Floats, F
 @pytest.mark.slow
 def test_score_and_shift_equal_dense_generalized_least_squares() -> None:
     first, second, answers_a, answers_b = threshold_judges(0, times=2)
-    agents, a, luck = relation_of(first, second, answers_a)
-    result = curved_relation(first, second, a, luck, answers_b)
+    agents, a, noise = relation_of(first, second, answers_a)
+    result = curved_relation(first, second, a, noise, answers_b)
     x = (a - a.mean()) / a.std()
-    fixed = np.column_stack([np.ones(len(answers_a)), agents @ x, agents @ x**2, luck, luck * (agents @ x)])
+    fixed = np.column_stack([np.ones(len(answers_a)), agents @ x, agents @ x**2, noise, noise * (agents @ x)])
 
-    def off(expected: Floats, inverse: Floats) -> Floats:
+    def off(design: Floats, inverse: Floats) -> Floats:
         """Compute P = V⁻¹ − V⁻¹X(X'V⁻¹X)⁻¹X'V⁻¹."""
-        return inverse - inverse @ expected @ np.linalg.inv(expected.T @ inverse @ expected) @ expected.T @ inverse
+        return inverse - inverse @ design @ np.linalg.inv(design.T @ inverse @ design) @ design.T @ inverse
 
-    def fit(expected: Floats, random: Floats) -> tuple[float, float, Floats]:
+    def fit(design: Floats, random: Floats) -> tuple[float, float, Floats]:
         """Maximize the restricted likelihood on a grid of τ²/σ² by dense matrices; return the ratio, σ² and V⁻¹."""
         best: tuple[float, float, float, Floats] | None = None
         for ratio in np.append(0.0, np.geomspace(1e-4, 10, 150)):
             inverse = np.linalg.inv(np.eye(len(answers_a)) + ratio * random @ random.T)
-            normal, P = expected.T @ inverse @ expected, off(expected, inverse)
-            squares, freedom = float(answers_b @ P @ answers_b), len(answers_a) - expected.shape[1]
+            normal, P = design.T @ inverse @ design, off(design, inverse)
+            squares, freedom = float(answers_b @ P @ answers_b), len(answers_a) - design.shape[1]
             log = -0.5 * (
                 freedom * np.log(squares)
                 - np.linalg.slogdet(inverse)[1]
                 + np.linalg.slogdet(normal)[1]
-                - np.linalg.slogdet(expected.T @ expected)[1]
+                - np.linalg.slogdet(design.T @ design)[1]
             )
             if best is None or log > best[0]:
                 best = (log, ratio, squares / freedom, inverse)
@@ -335,9 +335,9 @@ def test_score_and_shift_equal_dense_generalized_least_squares() -> None:
     np.testing.assert_allclose(result.variance, agents.T @ P @ agents, atol=1e-8)
     i = 3
     ratio, variance, inverse = fit(np.column_stack([fixed, agents[:, i]]), np.delete(agents, i, axis=1))
-    expected = np.column_stack([fixed, agents[:, i]])
-    normal = np.linalg.inv(expected.T @ inverse @ expected)
-    assert result.shift[i] == pytest.approx((normal @ expected.T @ inverse @ answers_b)[-1])
+    design = np.column_stack([fixed, agents[:, i]])
+    normal = np.linalg.inv(design.T @ inverse @ design)
+    assert result.shift[i] == pytest.approx((normal @ design.T @ inverse @ answers_b)[-1])
     everything = np.column_stack([fixed, agents])
     left = (answers_b - everything @ np.linalg.pinv(everything) @ answers_b) ** 2
     noisier = max(left[agents[:, i] == 1].mean() / left.mean(), 1)
@@ -348,12 +348,12 @@ def test_another_threshold_shifts_no_agent_and_a_preference_does() -> None:
     false, result = 0, 0
     for seed in range(40):
         first, second, answers_a, answers_b = threshold_judges(seed)
-        _, a, luck = relation_of(first, second, answers_a)
-        false += curved_relation(first, second, a, luck, answers_b).p_value.min() < 0.05 / N_AGENTS
+        _, a, noise = relation_of(first, second, answers_a)
+        false += curved_relation(first, second, a, noise, answers_b).p_value.min() < 0.05 / N_AGENTS
         liked = (first == 4) | (second == 4)
         rng = np.random.default_rng([seed, 1])
-        more = np.where(liked & (rng.random(len(answers_b)) < 0.35), 1.0, answers_b)
-        result += np.argmin(curved_relation(first, second, a, luck, more).p_value) == 4
+        favoured_answers = np.where(liked & (rng.random(len(answers_b)) < 0.35), 1.0, answers_b)
+        result += np.argmin(curved_relation(first, second, a, noise, favoured_answers).p_value) == 4
     assert false <= 6
     assert result >= 36
 
@@ -369,9 +369,9 @@ def test_measurement_error_of_abilities_does_not_bias_the_strongest_agent() -> N
         rng = np.random.default_rng(seed)
         observed = ability + 0.02 * rng.standard_normal(30)
         answer = ability[first] + ability[second] + 0.2 * rng.standard_normal(len(first))
-        luck = rng.standard_normal(len(first)) - observed[first] - observed[second]
+        noise = rng.standard_normal(len(first)) - observed[first] - observed[second]
         for doubt, kept in ((np.zeros(30), plain), (np.full(30, 0.02**2), freed)):
-            result = curved_relation(first, second, observed, luck, answer, ability_variance=doubt)
+            result = curved_relation(first, second, observed, noise, answer, ability_variance=doubt)
             kept.append(strongest @ result.score / (strongest @ result.information @ strongest))
     assert np.mean(plain) > 0.01
     assert abs(np.mean(freed)) < 0.5 * np.mean(plain)
@@ -391,8 +391,8 @@ def test_an_agent_with_noisier_trials_has_a_larger_standard_error() -> None:
 
 def test_an_identical_or_uninformative_judge_shifts_no_agent() -> None:
     first, second, answers_a, answers_b = threshold_judges(1)
-    _, a, luck = relation_of(first, second, answers_a)
-    same = curved_relation(first, second, a, luck, answers_a)
+    _, a, noise = relation_of(first, second, answers_a)
+    same = curved_relation(first, second, a, noise, answers_a)
     assert np.abs(same.shift).max() < 1e-9
     assert same.p_value.min() > 0.99
     flat = curved_relation(first, second, np.full(N_AGENTS, 0.5), np.zeros(len(answers_a)), answers_b)

@@ -144,10 +144,10 @@ def test_two_runs_with_target_these_items_are_compared_on_these_items_by_default
 def test_trials_are_matched_by_comparison_and_not_by_row() -> None:
     pool = make_pool(6, 10)
     plan = make_plan(pool, calls="40%", seed=1)
-    both = [judged(answer_with(plan, (plan.first % 2).astype(float)), name="a")]
+    results = [judged(answer_with(plan, (plan.first % 2).astype(float)), name="a")]
     reversed_order = make_plan(pool, design="dense", holdout=0)
-    both.append(judged(answer_with(reversed_order, (reversed_order.first % 2).astype(float)), name="b"))
-    pair = JudgesStudy(AlignedRuns(both)).pairs[0]
+    results.append(judged(answer_with(reversed_order, (reversed_order.first % 2).astype(float)), name="b"))
+    pair = JudgesStudy(AlignedRuns(results)).pairs[0]
     assert pair.agreement == 1
     assert (plan.trial_type == 0).sum() <= pair.n_units <= len(plan)
 
@@ -169,10 +169,10 @@ def test_an_imported_run_is_compared_by_ordered_pairs_and_item_numbers() -> None
     own = judged(result, name="own")
     with pytest.raises(ConfigError, match=r"\[judges-items\]"):
         AlignedRuns([import_, own])
-    both = AlignedRuns([import_, own], match="number")
-    assert both.units == "ordered pairs"
-    assert both.item_ids == form
-    assert JudgesStudy(both).pairs[0].n_units == 6 * 5 * 8
+    runs = AlignedRuns([import_, own], match="number")
+    assert runs.units == "ordered pairs"
+    assert runs.item_ids == form
+    assert JudgesStudy(runs).pairs[0].n_units == 6 * 5 * 8
 
 
 def test_incomparable_runs_are_refused_with_what_to_change() -> None:
@@ -216,9 +216,9 @@ def test_compare_states_the_selection_of_each_run_and_if_they_agree(tmp_path: Pa
     facts = folders[0].read_facts()
     first, second, third = (row.agent for row in folders[0].read_ranking()[:3])
 
-    def said(entry: Recommendation, *more: str) -> list[str]:
+    def compare_lines(entry: Recommendation, *extended: str) -> list[str]:
         folders[1].write_facts(replace(facts, recommendation=entry))
-        words = ["compare", *runs, *more]
+        words = ["compare", *runs, *extended]
         return CliRunner().invoke(youden, words, catch_exceptions=False).stdout.splitlines()
 
     def recommended(*agents: str) -> Recommendation:
@@ -226,21 +226,21 @@ def test_compare_states_the_selection_of_each_run_and_if_they_agree(tmp_path: Pa
         return Recommendation(form, agents, f"{form.capitalize()}: {', '.join(agents)}.")
 
     folders[0].write_facts(replace(facts, recommendation=recommended(first)))
-    same = said(recommended(first))
+    same = compare_lines(recommended(first))
     assert f"By one: Recommended: {first}." in same
     assert same[0] == f"The runs agree: {first}."
-    reversed_order = said(recommended(second, first, third))
+    reversed_order = compare_lines(recommended(second, first, third))
     assert (
         reversed_order[0] == f"The runs differ, but each recommends these agents or lists them as candidates: {first}."
     )
-    apart = said(recommended(third))
+    apart = compare_lines(recommended(third))
     assert apart[0] == "The runs differ: they have no recommended agent or candidate in common."
-    none = said(NOT_MADE)
+    none = compare_lines(NOT_MADE)
     assert f"By two: {NOT_MADE.text}" in none
     assert none[0] == "No common recommendation: two recommends no agent."
     page = render_comparison(Comparison(*folders))
     assert page.index(f'<p class="headline">{none[0]}') < page.index("Do the rankings agree?")
-    kept = json.loads("\n".join(said(NOT_MADE, "--json")))["judges"]["recommendations"]
+    kept = json.loads("\n".join(compare_lines(NOT_MADE, "--json")))["judges"]["recommendations"]
     assert (kept[0]["agents"], kept[0]["form"], kept[1]["form"]) == ([first], "recommended", "none")
 
 
@@ -284,7 +284,7 @@ def test_the_attenuation_ceiling_equals_the_correlation_of_two_runs_of_one_judge
     observed = []
     for _ in range(40):
         a, reversed_order = truth + 0.05 * rng.standard_normal((2, K))
-        of = CentredCovariance(0.05**2 * (np.eye(K) - 1 / K), np.full(K, 60.0))
-        observed.append((reliability(pairwise_differences(a, of)), np.corrcoef(a, reversed_order)[0, 1]))
-    differences, result = np.mean(observed, axis=0)
-    assert differences == pytest.approx(result, abs=0.03)
+        covariance = CentredCovariance(0.05**2 * (np.eye(K) - 1 / K), np.full(K, 60.0))
+        observed.append((reliability(pairwise_differences(a, covariance)), np.corrcoef(a, reversed_order)[0, 1]))
+    reported, result = np.mean(observed, axis=0)
+    assert reported == pytest.approx(result, abs=0.03)

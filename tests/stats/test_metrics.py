@@ -87,7 +87,9 @@ def test_auc_interval_depends_on_the_ability_intervals_and_the_seed() -> None:
 
 
 def test_auc_interval_matches_the_probability_that_two_normals_swap() -> None:
-    """Two agents .1 apart, each ± 1.96·.1: P(swap) = Φ(−.1/√.02) = .24, so the 80 % interval reaches 0, the 50 % stays at 1."""
+    """Two agents differ by .1, each ± 1.96·.1: P(swap) = Φ(−.1/√.02) = .24, so the 80 % interval reaches 0, the
+    50 % stays at 1.
+    """
     ability, positive = np.array([0.6, 0.5]), np.array([True, False])
     half = {0.8: 1.2816, 0.5: 0.6745}
     got = {
@@ -240,11 +242,11 @@ def cells(n_agents: int, n_items: int, *, rho: float, seed: int = 0) -> tuple[np
 def test_both_item_statistics_equal_those_of_a_loop_over_items() -> None:
     a, b = cells(7, 9, rho=0.5)
     a[0, :4], b[3, 5], b[:, 8] = np.nan, np.nan, 1.0
-    both = ~(np.isnan(a) | np.isnan(b))
+    is_valid = ~(np.isnan(a) | np.isnan(b))
     result = cell_correlation(a, b)
-    assert result.n_cells == both.sum()
-    assert result.overall.value == pytest.approx(spearmanr(a[both], b[both]).statistic)
-    by_item = [spearmanr(a[both[:, j], j], b[both[:, j], j]).statistic for j in range(8)]
+    assert result.n_cells == is_valid.sum()
+    assert result.overall.value == pytest.approx(spearmanr(a[is_valid], b[is_valid]).statistic)
+    by_item = [spearmanr(a[is_valid[:, j], j], b[is_valid[:, j], j]).statistic for j in range(8)]
     assert result.n_items == 8
     assert result.within_items.value == pytest.approx(np.mean(by_item))
     assert result.overall.low < result.overall.value < result.overall.high

@@ -90,41 +90,43 @@ THREES: Ids = EACH // np.int32(3)
 
 
 def test_with_equal_partner_weights_an_ability_is_the_mean_over_partners() -> None:
-    of = answers(ABILITY)
-    plain = np.array([of.value[(of.first == i) | (of.second == i)].mean() for i in range(K)])
-    assert fitted(of, uniform_weights(K)).ability == pytest.approx(plain, abs=1e-12)
+    pair_answers = answers(ABILITY)
+    plain = np.array(
+        [pair_answers.value[(pair_answers.first == i) | (pair_answers.second == i)].mean() for i in range(K)]
+    )
+    assert fitted(pair_answers, uniform_weights(K)).ability == pytest.approx(plain, abs=1e-12)
 
 
 def test_honest_agents_are_not_flagged_and_weights_of_single_agents_change_nothing() -> None:
-    of = answers(ABILITY)
-    result = linked(of)
+    pair_answers = answers(ABILITY)
+    result = linked(pair_answers)
     assert result.clusters == ()
-    alone = fitted(of, group_balanced_weights(result.cluster))
-    assert alone.ability == pytest.approx(fitted(of, uniform_weights(K)).ability, abs=1e-12)
+    alone = fitted(pair_answers, group_balanced_weights(result.cluster))
+    assert alone.ability == pytest.approx(fitted(pair_answers, uniform_weights(K)).ability, abs=1e-12)
 
 
 @pytest.mark.parametrize("agreement", [1.0, 0.9, 0.8])
 def test_a_ring_of_the_worst_agents_is_flagged_and_falls(agreement: float) -> None:
     ring = (0, 1, 2, 3)
-    of = answers(ABILITY, together=ring, agreement=agreement)
-    result = linked(of)
+    pair_answers = answers(ABILITY, together=ring, agreement=agreement)
+    result = linked(pair_answers)
     assert result.clusters == (ring,)
-    places = rankdata(-fitted(of, group_balanced_weights(result.cluster)).ability)
-    assert rankdata(-fitted(of, uniform_weights(K)).ability)[list(ring)].mean() < 10
+    places = rankdata(-fitted(pair_answers, group_balanced_weights(result.cluster)).ability)
+    assert rankdata(-fitted(pair_answers, uniform_weights(K)).ability)[list(ring)].mean() < 10
     assert places[list(ring)].mean() == pytest.approx(12.5, abs=0.5)
 
 
 def test_a_panel_scores_every_agent_and_its_own_members() -> None:
-    of = answers(ABILITY, together=(0, 1, 2, 3, 4, 5, 6))
+    pair_answers = answers(ABILITY, together=(0, 1, 2, 3, 4, 5, 6))
     trusted = np.isin(np.arange(K), (10, 11, 12, 13))
-    assert np.corrcoef(fitted(of, panel_weights(trusted)).ability, ABILITY)[0, 1] > 0.95
+    assert np.corrcoef(fitted(pair_answers, panel_weights(trusted)).ability, ABILITY)[0, 1] > 0.95
 
 
 def test_the_standard_error_includes_the_variance_over_items() -> None:
     worlds = [fitted(answers(ABILITY, seed=seed), group_balanced_weights(THREES)) for seed in range(30)]
     result = np.array([half_means.ability - half_means.ability.mean() for half_means in worlds])
-    differences = np.array([half_means.covariance.std_error for half_means in worlds])
-    assert np.sqrt((differences**2).mean() / result.var(axis=0, ddof=1).mean()) == pytest.approx(1.05, abs=0.2)
+    std_errors = np.array([half_means.covariance.std_error for half_means in worlds])
+    assert np.sqrt((std_errors**2).mean() / result.var(axis=0, ddof=1).mean()) == pytest.approx(1.05, abs=0.2)
 
 
 def test_one_group_and_a_panel_of_one_are_errors() -> None:
@@ -135,9 +137,9 @@ def test_one_group_and_a_panel_of_one_are_errors() -> None:
 
 
 def test_an_agent_whose_partners_do_not_count_has_no_ability() -> None:
-    of = answers(ABILITY)
-    kept = (of.first > 1) & (of.second > 1) | ((of.first < 2) & (of.second < 2))
-    result = fitted(taken(of, kept), group_balanced_weights(np.maximum(EACH - 1, 0)))
+    pair_answers = answers(ABILITY)
+    kept = (pair_answers.first > 1) & (pair_answers.second > 1) | ((pair_answers.first < 2) & (pair_answers.second < 2))
+    result = fitted(taken(pair_answers, kept), group_balanced_weights(np.maximum(EACH - 1, 0)))
     assert np.flatnonzero(np.isnan(result.ability)).tolist() == [0, 1]
 
 

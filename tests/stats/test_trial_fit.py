@@ -69,7 +69,7 @@ def test_effect_groups_with_few_agents_are_fitted_like_all_others() -> None:
     level, item = np.repeat(np.arange(n_levels), 3), np.repeat(rng.integers(0, J, n_levels), 3)
     first = rng.permuted(np.tile(np.arange(K), (n_levels, 1)), axis=1)[:, :4]
     value = rng.random(len(level))
-    of = PairChunk(
+    chunk = PairChunk(
         np.repeat(first[:, 0], 3).astype(np.int32),
         first[:, 1:].ravel().astype(np.int32),
         item.astype(np.int32),
@@ -80,9 +80,9 @@ def test_effect_groups_with_few_agents_are_fitted_like_all_others() -> None:
         level.astype(np.int32),
     )
     X = np.zeros((len(level), K + n_levels))
-    X[np.arange(len(level))[:, None], np.stack([of.first, of.second, K + of.effect_groups], axis=1)] = 1.0
+    X[np.arange(len(level))[:, None], np.stack([chunk.first, chunk.second, K + chunk.effect_groups], axis=1)] = 1.0
     a = np.linalg.lstsq(X, value, rcond=None)[0][:K]
-    result = fitted(of, K)
+    result = fitted(chunk, K)
     np.testing.assert_allclose(result.ability, (K - 2) / (K - 1) * (a - a.mean()), atol=1e-9)
 
 
@@ -93,16 +93,16 @@ def test_an_item_with_all_pairs_of_one_agent_does_not_shrink_its_ability() -> No
     ring = [(i, (i + 1) % K, 2) for i in range(K)] + [(i, (i + 2) % K, 3) for i in range(K)]
     first, second, item = np.array(star + ring, dtype=np.int32).T
     a = np.array([1.0, 0.0, 0.1, -0.1, 0.2])
-    of = PairChunk(first, second, item, a[first] + a[second], np.ones(len(item)), np.zeros(len(item)), 4)
-    np.testing.assert_allclose(fitted(of, K).ability, (K - 2) / (K - 1) * (a - a.mean()), atol=1e-9)
+    chunk = PairChunk(first, second, item, a[first] + a[second], np.ones(len(item)), np.zeros(len(item)), 4)
+    np.testing.assert_allclose(fitted(chunk, K).ability, (K - 2) / (K - 1) * (a - a.mean()), atol=1e-9)
 
 
 def test_trials_that_do_not_link_all_agents_give_no_estimate() -> None:
     star = np.array([(0, k, j) for j in range(3) for k in range(1, 5)], dtype=np.int32).T  # agent 0 could be anywhere
     apart = np.array([(0, 1, 0), (1, 2, 0), (2, 0, 1), (3, 4, 2), (4, 5, 2), (5, 3, 3)], dtype=np.int32).T
     for first, second, item in (star, apart):
-        of = PairChunk(first, second, item, np.ones(len(item)), np.ones(len(item)), np.zeros(len(item)), 4)
-        assert fit_additive_trials(partial(list, [of]), n_agents=6, n_items=4) is None
+        chunk = PairChunk(first, second, item, np.ones(len(item)), np.ones(len(item)), np.zeros(len(item)), 4)
+        assert fit_additive_trials(partial(list, [chunk]), n_agents=6, n_items=4) is None
 
 
 def test_an_agent_without_a_trial_has_no_ability() -> None:
@@ -171,10 +171,10 @@ def test_drawn_independent_rates_stay_uncertain_if_every_pair_was_compared() -> 
         index.astype(np.int32) for index in np.nonzero(np.broadcast_to(~np.eye(K, dtype=bool), (J, K, K)))
     )
     rate = (rng.random(len(item)) < 0.2).astype(np.float64)
-    alike = PairChunk(first, second, item, 0.7 - rate, np.ones(len(item)), rate, J)
-    result = fitted(alike, K)
+    chunk = PairChunk(first, second, item, 0.7 - rate, np.ones(len(item)), rate, J)
+    result = fitted(chunk, K)
     on_these = result.covariance.with_scaled_ability_variances(result.fpc)
     assert (np.abs(result.ability) <= on_these.half_width()).all()
     drawn = np.sqrt(rate.var() / (2 * (K - 1) * J))
     assert on_these.std_error == pytest.approx(drawn, rel=0.35)
-    assert (fitted(replace(alike, rate=0 * rate), K).fpc < 0.02).all()
+    assert (fitted(replace(chunk, rate=0 * rate), K).fpc < 0.02).all()

@@ -25,8 +25,8 @@ def means(plan: Plan, answer: Floats) -> Floats:
 
 
 def over_items(plan: Plan, answer: Floats) -> CentredCovariance:
-    of = contributions(plan, answer)
-    return covariance_over_clusters(of.influence, of.weight)
+    influence = contributions(plan, answer)
+    return covariance_over_clusters(influence.influence, influence.weight)
 
 
 def on_these_items(plan: Plan, answer: Floats) -> CentredCovariance:
@@ -154,16 +154,16 @@ def test_trials_without_a_block_are_refused() -> None:
 
 def test_twelve_of_twelve_agreements_allow_25_percent_and_need_72_items_for_a_gate() -> None:
     plan = cyclic(5, 12, 12)
-    alike = estimate_difference(contributions(plan, np.ones(len(plan))), 0, 1)
-    assert alike.half_width(0.025) == pytest.approx(1 - 0.025 ** (1 / 12))
-    assert required_n_items(alike, margin=0.05, alpha=0.025) == 72
-    assert alike.with_items(72).half_width(0.025) < 0.05 <= alike.with_items(71).half_width(0.025)
+    difference = estimate_difference(contributions(plan, np.ones(len(plan))), 0, 1)
+    assert difference.half_width(0.025) == pytest.approx(1 - 0.025 ** (1 / 12))
+    assert required_n_items(difference, margin=0.05, alpha=0.025) == 72
+    assert difference.with_items(72).half_width(0.025) < 0.05 <= difference.with_items(71).half_width(0.025)
 
 
 def test_agents_that_differ_on_every_item_have_the_interval_of_the_variance() -> None:
     plan = cyclic(6, 40, 80)
-    of = contributions(plan, np.random.default_rng(0).random(len(plan)))
-    difference = estimate_difference(of, 0, 1)
+    influence = contributions(plan, np.random.default_rng(0).random(len(plan)))
+    difference = estimate_difference(influence, 0, 1)
     plain = student.ppf(0.975, difference.n_items - 1) * difference.variance**0.5
     assert plain <= difference.half_width(0.025) < 1.05 * plain
 
@@ -238,10 +238,10 @@ def test_the_unique_best_has_rank_one_and_simultaneous_ranks_contain_marginal_ra
 
 def test_simultaneous_rank_intervals_are_wider_and_widest_with_few_clusters() -> None:
     ability = np.linspace(0.3, -0.3, 12)
-    of = covariance(0.03**2, 12)
-    few = CentredCovariance(of.covariance, np.full(12, 4.0))
-    marginal = pairwise_differences(ability, of).marginal_ranks
-    many, fewer = (pairwise_differences(ability, c).simultaneous_ranks for c in (of, few))
+    centred = covariance(0.03**2, 12)
+    few = CentredCovariance(centred.covariance, np.full(12, 4.0))
+    marginal = pairwise_differences(ability, centred).marginal_ranks
+    many, fewer = (pairwise_differences(ability, c).simultaneous_ranks for c in (centred, few))
     widths = [int((r.high - r.low).sum()) for r in (marginal, many, fewer)]
     assert widths[0] < widths[1] < widths[2]
 

@@ -175,8 +175,8 @@ def test_few_blocks_and_irregular_coverage_are_reported() -> None:
     words = " ".join(describe_budget(BudgetStudy(**{**vars(study), "designs": {"cyclic": (row,)}}), parse_goal("0.5")))
     assert "8 blocks" in words
     doubtful = {**vars(study), "r2": 0.3}
-    more = " ".join(describe_budget(BudgetStudy(**doubtful), parse_goal("0.5")))
-    assert "explains 30%" in more
+    text = " ".join(describe_budget(BudgetStudy(**doubtful), parse_goal("0.5")))
+    assert "explains 30%" in text
     assert "too narrow" in words
     few = {**vars(study), "designs": {"cyclic": (row,)}, "n_seeds": 3}
     output = " ".join(describe_budget(BudgetStudy(**few), parse_goal("0.5")))
@@ -202,9 +202,11 @@ def test_a_pilot_with_many_false_positives_is_simulated_within_the_score_range()
     plan = make_plan(make_pool(5, 10), calls="50%", independent="pooled:30", holdout=0, seed=0)
     hard = (plan.first > 0) & (plan.second > 0) & (plan.item > 1)
     answer = np.where(plan.trial_type == PAIRED, hard, np.arange(len(plan)) % 3 == 0).astype(float)
-    whole = simulate_from_pilot(make_recorded_answers(answer_with(plan, answer).rates(), difference_only=False), seed=0)
-    assert np.nanmin(whole.paired - whole.independent) >= -1
-    study = study_budget(whole, n_seeds=2)
+    complete = simulate_from_pilot(
+        make_recorded_answers(answer_with(plan, answer).rates(), difference_only=False), seed=0
+    )
+    assert np.nanmin(complete.paired - complete.independent) >= -1
+    study = study_budget(complete, n_seeds=2)
     assert all(row.rho_mean is not None for rows in study.designs.values() for row in rows)
 
 
@@ -214,8 +216,8 @@ def test_default_budgets_fit_the_pool() -> None:
     percents = {design: tuple(row.percent for row in rows) for design, rows in study.designs.items()}
     assert percents == {"cyclic": (1, 2, 5), "nlogn": (10, 20, 50)}
     assert all(row.infeasible_reason is None for rows in study.designs.values() for row in rows)
-    whole = study_budget(dense_world(5, 6), designs=["dense"], n_seeds=1)
-    assert [row.percent for row in whole.designs["dense"]] == [100]
+    complete = study_budget(dense_world(5, 6), designs=["dense"], n_seeds=1)
+    assert [row.percent for row in complete.designs["dense"]] == [100]
 
 
 def test_recall_equals_a_manually_computed_value() -> None:

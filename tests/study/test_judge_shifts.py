@@ -42,7 +42,7 @@ def judged(
     return JudgedRun(name, plan.pool_digest, result.rates(), result, FAMILIES, family)
 
 
-def both(*, favour: float = 0.0, one: str | None = None, other: str | None = None) -> AlignedRuns:
+def align_runs(*, favour: float = 0.0, one: str | None = None, other: str | None = None) -> AlignedRuns:
     plan = plan_of()
     return AlignedRuns([judged(plan, "A", seed=1, family=one), judged(plan, "B", seed=2, favour=favour, family=other)])
 
@@ -52,7 +52,7 @@ def words(shifts: JudgeShifts) -> str:
 
 
 def test_a_judge_with_self_preference_is_detected_and_the_claim_is_relative() -> None:
-    shifts = JudgeShifts(both(favour=0.15, other="own "), 0, 1)
+    shifts = JudgeShifts(align_runs(favour=0.15, other="own "), 0, 1)
     own = next(row for row in shifts.families if row.family == "Own")
     assert own.favoured_by == ("B",)
     assert own.judges == ("B",)
@@ -64,10 +64,10 @@ def test_a_judge_with_self_preference_is_detected_and_the_claim_is_relative() ->
 
 
 def test_the_same_shift_is_attributed_to_the_judge_of_the_favoured_family() -> None:
-    shifts = JudgeShifts(both(favour=0.15, one="Own", other="rest"), 0, 1)
+    shifts = JudgeShifts(align_runs(favour=0.15, one="Own", other="rest"), 0, 1)
     assert {row.family: row.favoured_by for row in shifts.families} == {"Own": (), "rest": ()}
     assert {row.level for row in shifts.families} == {0.95}
-    turned = JudgeShifts(both(favour=0.15, one="rest"), 0, 1)
+    turned = JudgeShifts(align_runs(favour=0.15, one="rest"), 0, 1)
     assert {row.family: row.favoured_by for row in turned.families} == {"Own": (), "rest": ("A",)}
     assert {row.level for row in turned.families} == {0.9}
 
@@ -83,7 +83,7 @@ def test_judges_that_always_agree_have_an_interval_of_positive_width() -> None:
 
 
 def test_without_a_preference_none_is_reported() -> None:
-    shifts = JudgeShifts(both(other="Own"), 0, 1)
+    shifts = JudgeShifts(align_runs(other="Own"), 0, 1)
     assert all(row.favoured_by == () for row in shifts.families)
     assert "No self-preference of B is shown" in words(shifts)
     assert "No agent shifts significantly" in words(shifts)
@@ -92,7 +92,7 @@ def test_without_a_preference_none_is_reported() -> None:
 
 def test_a_preference_for_a_family_at_one_end_is_confounded_with_a_curve() -> None:
     strongest = tuple("Own" if i < 4 else "rest" for i in range(12))
-    shifts = JudgeShifts(with_values(both(favour=0.15, other="Own"), families=strongest), 0, 1)
+    shifts = JudgeShifts(with_values(align_runs(favour=0.15, other="Own"), families=strongest), 0, 1)
     own = next(row for row in shifts.families if row.family == "Own")
     assert not own.identifiable
     assert not_none(own.curve_share) > 0.25
@@ -153,13 +153,13 @@ def test_a_more_lenient_judge_shows_no_preference_for_weak_agents(
 
 
 def test_untestable_preferences_are_reported() -> None:
-    assert "No agent that both judged is of B's family, other" in words(JudgeShifts(both(other="other"), 0, 1))
-    shared = words(JudgeShifts(both(favour=0.3, one="own", other="Own"), 0, 1))
+    assert "No agent that both judged is of B's family, other" in words(JudgeShifts(align_runs(other="other"), 0, 1))
+    shared = words(JudgeShifts(align_runs(favour=0.3, one="own", other="Own"), 0, 1))
     assert shared.count("are of one family, Own: a shared preference cannot be observed") == 1
     assert "favours" not in shared
-    nobody = with_values(both(other="Own"), families=(None,) * 12)
-    assert "it needs agents of two families or more" in words(JudgeShifts(nobody, 0, 1))
-    alone = with_values(both(favour=0.5, other="solo"), families=("rest", "solo", *("rest",) * 10))
+    no_families = with_values(align_runs(other="Own"), families=(None,) * 12)
+    assert "it needs agents of two families or more" in words(JudgeShifts(no_families, 0, 1))
+    alone = with_values(align_runs(favour=0.5, other="solo"), families=("rest", "solo", *("rest",) * 10))
     single = JudgeShifts(alone, 0, 1)
     assert all(row.favoured_by == () for row in single.families)
     assert "too few on one side to claim a preference" in words(single)
@@ -187,7 +187,7 @@ def test_families_given_as_options_apply_to_the_judges_of_the_study() -> None:
 
 
 def test_the_study_has_shifts_as_json_or_states_the_reason() -> None:
-    study = JudgesStudy(both(favour=0.15, other="Own"))
+    study = JudgesStudy(align_runs(favour=0.15, other="Own"))
     data = json.loads(json.dumps(plain_fields(study), allow_nan=False))["shifts"][0]
     assert data["n_trials"] == (plan_of().trial_type == PAIRED).sum()
     assert {agent["agent"] for agent in data["agents"]} == set(FAMILIES)

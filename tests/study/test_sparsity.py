@@ -55,9 +55,9 @@ def test_more_cells_cost_more_calls_and_rank_better(recorded_10_by_24: RecordedA
     rows = [row for row in study.rows if row.rho and row.calls and row.calls_unordered]
     assert len(rows) == 3
     assert not_none(rows[0].rho).mean < not_none(rows[2].rho).mean == pytest.approx(1.0)
-    few, more, most = (not_none(row.calls).mean for row in rows)
-    assert few < more < most
-    assert most == pytest.approx(2 * not_none(rows[2].calls_unordered).mean)
+    few, medium, many = (not_none(row.calls).mean for row in rows)
+    assert few < medium < many
+    assert many == pytest.approx(2 * not_none(rows[2].calls_unordered).mean)
 
 
 def test_every_regime_of_the_paper_and_the_project_has_a_row_or_a_reason(recorded_10_by_24: RecordedAnswers) -> None:
@@ -76,9 +76,9 @@ def test_a_row_has_its_statistics_at_every_seed_or_a_reason() -> None:
         return [seed, np.nan]
 
     with open_grid(3, n_rows=2, what="rows", progress=None) as drawn:
-        whole, short = drawn(lambda seed: [seed, 2.0 * seed]), drawn(late)
-    assert not isinstance(whole, PlanError)
-    assert whole.tolist() == [[0, 0], [1, 2], [2, 4]]
+        complete, short = drawn(lambda seed: [seed, 2.0 * seed]), drawn(late)
+    assert not isinstance(complete, PlanError)
+    assert complete.tolist() == [[0, 0], [1, 2], [2, 4]]
     assert str(short).startswith("Seed 2 starves.")
     assert SeedSummary.from_columns(np.array([[1.0, np.nan], [3.0, 1.0]])) == [
         SeedSummary.from_values(np.array([1.0, 3.0])),

@@ -97,8 +97,8 @@ PIECES = st.lists(st.sampled_from(["<think>", "</think>", "[/THINK]", "<analysis
 def test_text_before_a_closing_tag_is_not_part_of_the_answer(pieces: list[str]) -> None:
     reasoning = split_reasoning("".join(pieces))
     closings = [n for n, piece in enumerate(pieces) if "/" in piece]
-    rest = "".join(pieces[closings[-1] + 1 :] if closings else pieces)
-    assert reasoning.text is None or reasoning.text == rest
+    remainder = "".join(pieces[closings[-1] + 1 :] if closings else pieces)
+    assert reasoning.text is None or reasoning.text == remainder
     assert reasoning.text is None or not {"<think>", "<analysis>"} & set(
         pieces[closings[-1] + 1 :] if closings else pieces
     )

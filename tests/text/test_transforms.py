@@ -21,11 +21,11 @@ TEXT = (
 )
 
 
-def made(name: str, text: str = TEXT, seed: int = 0, **options: Json) -> str:
+def transform(name: str, text: str = TEXT, seed: int = 0, **options: Json) -> str:
     return Step(name, options)(text, np.random.default_rng(seed))
 
 
-def seen(text: str) -> str:
+def visible(text: str) -> str:
     return "".join(character for character in text if not character.isspace())
 
 
@@ -33,8 +33,8 @@ def seen(text: str) -> str:
 @given(text=st.text(max_size=60), seed=st.integers(0, 9))
 @settings(max_examples=12, deadline=None)
 def test_a_transform_is_deterministic_and_never_empty_unless_designed_so(name: str, text: str, seed: int) -> None:
-    result = made(name, text, seed)
-    assert result == made(name, text, seed)
+    result = transform(name, text, seed)
+    assert result == transform(name, text, seed)
     if text.strip() and name != "empty":
         assert result.strip()
 
@@ -42,30 +42,30 @@ def test_a_transform_is_deterministic_and_never_empty_unless_designed_so(name: s
 @given(text=st.text(max_size=80), n=st.integers(0, 12))
 @settings(max_examples=25, deadline=None)
 def test_splitting_keeps_all_visible_characters(text: str, n: int) -> None:
-    assert seen("".join(split_sentences(text))) == seen("".join(split_pieces(text))) == seen(text)
+    assert visible("".join(split_sentences(text))) == visible("".join(split_pieces(text))) == visible(text)
     assert split_pieces(take_pieces(text, n)) == split_pieces(text)[:n]
 
 
 def test_reorder_moves_sentences_and_keeps_all() -> None:
-    result = made("reorder")
+    result = transform("reorder")
     assert result != TEXT
     assert sorted(split_sentences(result)) == sorted(split_sentences(TEXT))
 
 
 def test_omit_drops_half_and_keeps_the_order() -> None:
-    kept = split_sentences(made("omit"))
+    kept = split_sentences(transform("omit"))
     assert len(kept) == 2
     assert kept == [part for part in split_sentences(TEXT) if part in kept]
 
 
 def test_truncate_takes_words_or_a_fraction_and_one_chinese_character_is_a_word() -> None:
-    assert made("truncate", words=5) == "The river rose in 1953."
-    assert len(split_pieces(made("truncate", share=0.5))) == len(split_pieces(TEXT)) // 2
-    assert made("truncate", "河水上涨。", words=2) == "河水"
+    assert transform("truncate", words=5) == "The river rose in 1953."
+    assert len(split_pieces(transform("truncate", share=0.5))) == len(split_pieces(TEXT)) // 2
+    assert transform("truncate", "河水上涨。", words=2) == "河水"
 
 
 def test_synonyms_change_words_and_keep_capitals_and_the_rest() -> None:
-    result = made("synonyms", "River towns are OLD, 1953.", share=1.0)
+    result = transform("synonyms", "River towns are OLD, 1953.", share=1.0)
     assert result != "River towns are OLD, 1953."
     assert result[0].isupper()
     assert result.endswith(", 1953.")
@@ -74,24 +74,24 @@ def test_synonyms_change_words_and_keep_capitals_and_the_rest() -> None:
 
 
 def test_filler_and_padding_only_add() -> None:
-    assert split_sentences(made("filler"))[::2] == split_sentences(TEXT)
-    padded = made("pad", share=2.0)
+    assert split_sentences(transform("filler"))[::2] == split_sentences(TEXT)
+    padded = transform("pad", share=2.0)
     assert padded.startswith(TEXT)
     assert len(split_pieces(padded)) >= 3 * len(split_pieces(TEXT))
-    assert made("pad", share=0) == TEXT
+    assert transform("pad", share=0) == TEXT
 
 
 def test_extracts_are_sentences_of_the_text_in_its_order() -> None:
     for name in ("lead", "pick", "textrank"):
-        parts = split_sentences(made(name, n=2))
+        parts = split_sentences(transform(name, n=2))
         assert len(parts) == 2
         assert parts == [part for part in split_sentences(TEXT) if part in parts]
-    assert made("lead", n=1, skip=2) == "Nobody was hurt."
+    assert transform("lead", n=1, skip=2) == "Nobody was hurt."
 
 
 def test_textrank_selects_the_sentence_that_shares_most_with_the_others() -> None:
     text = "Apples grow red. Apples and pears grow red in orchards. Pears in orchards ripen. Fish swim."
-    assert made("textrank", text, n=1) == "Apples and pears grow red in orchards."
+    assert transform("textrank", text, n=1) == "Apples and pears grow red in orchards."
 
 
 def test_textrank_ranks_sentences_as_sumy_does() -> None:
@@ -108,19 +108,19 @@ def test_textrank_ranks_sentences_as_sumy_does() -> None:
 
 
 def test_template_differs_only_by_its_topic_and_random_words_are_used_by_no_agent() -> None:
-    first, second = made("template", "river river bank"), made("template", "bread bread oven")
+    first, second = transform("template", "river river bank"), transform("template", "bread bread oven")
     assert first.replace("river", "bread") == second
-    assert len(split_pieces(made("random"))) == len(split_pieces(TEXT))
-    assert not set(split_words(made("random"))) & set(split_words(TEXT))
+    assert len(split_pieces(transform("random"))) == len(split_pieces(TEXT))
+    assert not set(split_words(transform("random"))) & set(split_words(TEXT))
 
 
 def test_case_bullets_repeat_clone_and_dump_transform_as_documented() -> None:
-    assert made("case", to="upper") == TEXT.upper()
-    assert made("bullets").splitlines()[2] == "- Nobody was hurt."
-    assert Counter(split_words(made("repeat", times=3))) == Counter(
+    assert transform("case", to="upper") == TEXT.upper()
+    assert transform("bullets").splitlines()[2] == "- Nobody was hurt."
+    assert Counter(split_words(transform("repeat", times=3))) == Counter(
         {w: 3 * n for w, n in Counter(split_words(TEXT)).items()}
     )
-    assert made("clone") == made("dump") == TEXT
+    assert transform("clone") == transform("dump") == TEXT
 
 
 def test_steps_are_applied_in_sequence() -> None:
@@ -141,4 +141,4 @@ def test_steps_are_applied_in_sequence() -> None:
 )
 def test_an_invalid_step_is_refused(name: str, options: dict[str, Any], slug: str) -> None:
     with pytest.raises(ConfigError, match=rf"\[{slug}\]"):
-        made(name, **options)
+        transform(name, **options)

@@ -13,10 +13,10 @@ TOPICS = ("rivers", "bridges", "bread")
 
 
 def outputs(name: str) -> list[ModelOutput]:
-    return said(name, [f"{name} says much of {topic}." for topic in TOPICS])
+    return outputs_of(name, [f"{name} says much of {topic}." for topic in TOPICS])
 
 
-def said(name: str, texts: list[str]) -> list[ModelOutput]:
+def outputs_of(name: str, texts: list[str]) -> list[ModelOutput]:
     results = []
     for text in texts:
         output = ModelOutput.from_content(name, text)
@@ -79,7 +79,7 @@ for name in ("one", "two"):
         task = Task(dataset=asked, solver=[system_message("Add."), use_tools(add()), generate()], name="tools")
         eval(task, model=model, log_dir=f"tools-{log_format}", log_format=log_format, display="none", max_samples=1)
 for name in ("one", "two", "three"):
-    answers = said(name, [f"{name}, answer {n}." for n in range(3 * len(TOPICS))])
+    answers = outputs_of(name, [f"{name}, answer {n}." for n in range(3 * len(TOPICS))])
     model = get_model(f"mockllm/{name}", custom_outputs=answers, memoize=False)
     task = Task(dataset=samples, solver=generate(), scorer=includes(), name="tiny", epochs=3)
     eval(task, model=model, log_dir="logs-epochs", log_format="eval", display="none", max_samples=1)

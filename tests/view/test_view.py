@@ -91,8 +91,8 @@ def test_without_the_token_requests_are_refused(base: str, query: str) -> None:
 
 
 def test_the_browser_address_is_valid_once_and_contains_no_token(root: Path) -> None:
-    observed = "seen by others"
-    app, once = make_app(Runs(root), token=TOKEN, port=8000, one_time_token=observed), {"token": observed}
+    code_in_link = "seen by others"
+    app, once = make_app(Runs(root), token=TOKEN, port=8000, one_time_token=code_in_link), {"token": code_in_link}
 
     async def ask() -> list[int]:
         transport = httpx.ASGITransport(app=app)
@@ -285,16 +285,16 @@ def test_every_valid_filter_is_accepted(client: httpx.Client) -> None:
 
 
 def test_trials_are_searched_by_words_in_their_texts_agents_and_items(client: httpx.Client) -> None:
-    def found(words: str) -> list[dict[str, object]]:
+    def search(words: str) -> list[dict[str, object]]:
         answer = client.get("/run/one/trials", params={"text": words}).json()
         assert answer["total"] >= len(answer["lines"])
         lines: list[dict[str, object]] = answer["lines"]
         return lines
 
-    assert all(1 in (line["first"], line["second"]) for line in found("AGENT 1 says"))
-    assert all(3 in (line["item"], line["other_item"]) for line in found("of item 3"))
-    assert found("a2")
-    assert found("no such words") == []
+    assert all(1 in (line["first"], line["second"]) for line in search("AGENT 1 says"))
+    assert all(3 in (line["item"], line["other_item"]) for line in search("of item 3"))
+    assert search("a2")
+    assert search("no such words") == []
     assert client.get("/run/one/trials", params={"text": "x" * 201}).status_code == 400
     assert client.get("/run/one/trials/0").json()["line"]["row"] == 0
 

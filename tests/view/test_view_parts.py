@@ -68,13 +68,13 @@ def read_once(columns: dict[tuple[int, str], Any], monkeypatch: pytest.MonkeyPat
     """Cache each column of a part file for all tests."""
     read = VerdictChunk._read
 
-    def once(block: VerdictChunk, name: str) -> Any:
+    def read_cached(block: VerdictChunk, name: str) -> Any:
         key = block.start, name
         if key not in columns:
             columns[key] = read(block, name)
         return columns[key]
 
-    monkeypatch.setattr(VerdictChunk, "_read", once)
+    monkeypatch.setattr(VerdictChunk, "_read", read_cached)
 
 
 def test_the_run_has_many_row_groups(wide_run: RunFolder) -> None:

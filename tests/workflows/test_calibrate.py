@@ -29,47 +29,47 @@ from youden.workflows.calibration_trials import CalibrationTrials, draw_calibrat
 
 
 @pytest.fixture(scope="module")
-def known() -> CalibrationTrials:
+def known_answers() -> CalibrationTrials:
     pool = read_pool("datasets/field-notes")
     return draw_calibration_trials(make_plan(pool, seed=0), calls=150, seed=0)
 
 
-def measured(known: CalibrationTrials, answer: Floats) -> Measures:
+def measured(known_answers: CalibrationTrials, answer: Floats) -> Measures:
     missing = np.where(np.isnan(answer), 1, 0).astype(np.int8)
-    return measure(known, Verdicts(known.plan, answer, answer.copy(), missing, {}))
+    return measure(known_answers, Verdicts(known_answers.plan, answer, answer.copy(), missing, {}))
 
 
-def truth(known: CalibrationTrials) -> Floats:
-    answer = np.where(known.plan.trial_type == PAIRED, 1.0, 0.0)
-    answer[known.rows("template")] = 0
+def truth(known_answers: CalibrationTrials) -> Floats:
+    answer = np.where(known_answers.plan.trial_type == PAIRED, 1.0, 0.0)
+    answer[known_answers.rows("template")] = 0
     return answer
 
 
-def outcome(known: CalibrationTrials, answer: Floats) -> Outcome:
-    return decide(measured(known, answer), n_calls=len(answer)).outcome
+def outcome(known_answers: CalibrationTrials, answer: Floats) -> Outcome:
+    return decide(measured(known_answers, answer), n_calls=len(answer)).outcome
 
 
-def test_a_judge_that_is_always_right_has_j_1_and_passes(known: CalibrationTrials) -> None:
-    result = measured(known, truth(known))
+def test_a_judge_that_is_always_right_has_j_1_and_passes(known_answers: CalibrationTrials) -> None:
+    result = measured(known_answers, truth(known_answers))
     assert (result.tpr.value, result.fpr.value, result.j.value, result.length_j.value) == (1, 0, 1, 1)
     assert (result.copy_yes_rate.n_yes, result.yes["template"].n_yes, result.no_answer.n_yes) == (12, 0, 0)
     assert (result.order_flips.value, result.retest_flips.value, result.longer_first.value) == (0, 0, 0)
-    assert outcome(known, truth(known)) == "go"
+    assert outcome(known_answers, truth(known_answers)) == "go"
 
 
-def test_order_and_repetition_effects_are_counted_separately(known: CalibrationTrials) -> None:
+def test_order_and_repetition_effects_are_counted_separately(known_answers: CalibrationTrials) -> None:
     """In 9 pairs the answer is yes only if the longer text is first; 2 of 10 answers change in replicates."""
-    answer, plan = truth(known), known.plan
-    length = np.array([[len(text or "") for text in row] for row in known.pool.texts])
-    for row in known.rows("reversed")[:9]:
+    answer, plan = truth(known_answers), known_answers.plan
+    length = np.array([[len(text or "") for text in row] for row in known_answers.pool.texts])
+    for row in known_answers.rows("reversed")[:9]:
         longer = length[plan.first[row], plan.item[row]] > length[plan.second[row], plan.item[row]]
-        answer[known.original[row] if longer else row] = 0
-    before = known.original[known.rows("retest")]
-    answer[known.rows("retest")] = np.where(np.arange(10) < 2, 1 - answer[before], answer[before])
-    result = measured(known, answer)
+        answer[known_answers.original[row] if longer else row] = 0
+    before = known_answers.original[known_answers.rows("retest")]
+    answer[known_answers.rows("retest")] = np.where(np.arange(10) < 2, 1 - answer[before], answer[before])
+    result = measured(known_answers, answer)
     n = sum(
         length[plan.first[row], plan.item[row]] != length[plan.second[row], plan.item[row]]
-        for row in known.rows("reversed")
+        for row in known_answers.rows("reversed")
     )
     assert result.order_flips.n_yes == 9
     assert result.retest_flips.n_yes == 2
@@ -78,86 +78,86 @@ def test_order_and_repetition_effects_are_counted_separately(known: CalibrationT
     assert result.longer_first.low > 0
 
 
-def test_open_paths_are_counted_in_triples(known: CalibrationTrials) -> None:
+def test_open_paths_are_counted_in_triples(known_answers: CalibrationTrials) -> None:
     """Each of 6 triples is a paired trial and two trials with a third agent; a no in one of them opens a path."""
-    answer, plan, rows = truth(known), known.plan, known.rows("triple")
+    answer, plan, rows = truth(known_answers), known_answers.plan, known_answers.rows("triple")
     assert len(rows) == 12
     for a, b in rows.reshape(-1, 2).tolist():
-        pair = known.original[a]
-        assert known.original[b] == pair < len(known.rows("paired"))
+        pair = known_answers.original[a]
+        assert known_answers.original[b] == pair < len(known_answers.rows("paired"))
         assert plan.item[a] == plan.item[b] == plan.item[pair]
         first = [int(plan.first[row]) for row in (pair, a, b)]
         second = [int(plan.second[row]) for row in (pair, a, b)]
         assert len(set(first)) == 3
         assert second == [first[1], first[2], first[0]]
-    assert measured(known, answer.copy()).open_paths[:3] == (18, 0, 0)
-    answer[[rows[0], known.original[rows[2]]]] = 0
+    assert measured(known_answers, answer.copy()).open_paths[:3] == (18, 0, 0)
+    answer[[rows[0], known_answers.original[rows[2]]]] = 0
     answer[rows[4:6]] = 0
     answer[rows[6]] = np.nan
-    paths = measured(known, answer).open_paths
+    paths = measured(known_answers, answer).open_paths
     assert (paths.n_paths, paths.n_open, paths.share) == (2 + 2 * 3, 2, 2 / 8)
     assert paths.expected == pytest.approx(4 / 15)
     assert paths.low < paths.share < paths.high
 
 
-def test_a_judge_without_transitivity_gets_a_note(known: CalibrationTrials) -> None:
-    answer = truth(known)
+def test_a_judge_without_transitivity_gets_a_note(known_answers: CalibrationTrials) -> None:
+    answer = truth(known_answers)
     for judge_answer, has_note in (
         (answer, False),
-        (np.where(np.isin(np.arange(150), known.rows("triple")[::2]), 0, answer), True),
+        (np.where(np.isin(np.arange(150), known_answers.rows("triple")[::2]), 0, answer), True),
     ):
-        measures = measured(known, judge_answer)
+        measures = measured(known_answers, judge_answer)
         bill = Bill(None, None, usd=None, usd_per_1000=None)
         judge = CalibratedJudge("j", "openai", measures, bill, decide(measures, n_calls=150), ())
         assert any("not an equivalence" in line for line in describe_judge(judge, max_calls=300)) == has_note
 
 
-def test_useless_judges_are_refused(known: CalibrationTrials) -> None:
-    n, rng = len(known.plan), np.random.default_rng(0)
-    plan = known.plan
-    length = np.array([[len(text or "") for text in row] for row in known.pool.texts], dtype=np.float64)
+def test_useless_judges_are_refused(known_answers: CalibrationTrials) -> None:
+    n, rng = len(known_answers.plan), np.random.default_rng(0)
+    plan = known_answers.plan
+    length = np.array([[len(text or "") for text in row] for row in known_answers.pool.texts], dtype=np.float64)
     first = length[plan.first, plan.item]
     second = length[plan.second, np.where(plan.other_item >= 0, plan.other_item, plan.item)]
     by_length = (np.minimum(first, second) >= 0.9 * np.maximum(first, second)).astype(float)
     for answer in (np.ones(n), np.zeros(n), by_length, np.full(n, np.nan), *(rng.integers(0, 2, (20, n)) * 1.0)):
-        assert outcome(known, answer) == "no-go"
+        assert outcome(known_answers, answer) == "no-go"
 
 
-def test_a_judge_that_rejects_copies_or_accepts_templates_is_refused(known: CalibrationTrials) -> None:
-    blind, fooled = truth(known), truth(known)
-    blind[known.rows("identical", "clone")] = 0
-    fooled[known.rows("template")] = 1
+def test_a_judge_that_rejects_copies_or_accepts_templates_is_refused(known_answers: CalibrationTrials) -> None:
+    blind, fooled = truth(known_answers), truth(known_answers)
+    blind[known_answers.rows("identical", "clone")] = 0
+    fooled[known_answers.rows("template")] = 1
     for answer, what in ((blind, "copy_yes_rate"), (fooled, "template")):
-        verdict = decide(measured(known, answer), n_calls=150)
+        verdict = decide(measured(known_answers, answer), n_calls=150)
         assert verdict.outcome == "no-go"
         assert [rule.slug for rule in verdict.rules if rule.severity == "failed"] == [what]
 
 
-def test_missing_answers_are_counted_by_trial_type_and_are_not_no_answers(known: CalibrationTrials) -> None:
-    answer = truth(known)
-    answer[known.rows("independent")[:3]] = np.nan
-    answer[known.rows("clone")[:1]] = np.nan
-    result = measured(known, answer)
+def test_missing_answers_are_counted_by_trial_type_and_are_not_no_answers(known_answers: CalibrationTrials) -> None:
+    answer = truth(known_answers)
+    answer[known_answers.rows("independent")[:3]] = np.nan
+    answer[known_answers.rows("clone")[:1]] = np.nan
+    result = measured(known_answers, answer)
     assert result.missing == {"paired": {}, "independent": {"unparsed": 3}, "planted": {"unparsed": 1}}
     assert result.fpr.n == 27
     assert result.yes["clone"].value == 1
 
 
-def test_the_suggested_calls_decide_in_four_of_five_cases(known: CalibrationTrials) -> None:
+def test_the_suggested_calls_decide_in_four_of_five_cases(known_answers: CalibrationTrials) -> None:
     """Only the FPR, 6 of 30, is undecided: with the suggested calls at this rate, Wilson's upper bound is below .3."""
-    answer = truth(known)
-    answer[known.rows("independent")[:6]] = 1
-    verdict = decide(measured(known, answer), n_calls=150)
+    answer = truth(known_answers)
+    answer[known_answers.rows("independent")[:6]] = 1
+    verdict = decide(measured(known_answers, answer), n_calls=150)
     assert verdict.outcome == "not sure"
     n = round(30 * not_none(verdict.calls) / 150)
     settled = [k for k in range(n + 1) if proportion(k, n).high < 0.3]
     assert np.sum(binom.pmf(settled, n, 0.2)) == pytest.approx(0.8, abs=0.06)
 
 
-def test_no_calls_are_suggested_if_a_rate_is_at_its_bound(known: CalibrationTrials) -> None:
-    answer = truth(known)
-    answer[known.rows("independent")[:8]] = 1
-    verdict = decide(measured(known, answer), n_calls=150)
+def test_no_calls_are_suggested_if_a_rate_is_at_its_bound(known_answers: CalibrationTrials) -> None:
+    answer = truth(known_answers)
+    answer[known_answers.rows("independent")[:8]] = 1
+    verdict = decide(measured(known_answers, answer), n_calls=150)
     assert (verdict.outcome, verdict.calls) == ("not sure", None)
 
 
@@ -215,22 +215,22 @@ def test_the_same_command_sends_nothing_twice_and_more_calls_only_the_rest(
     assert server.n_requests == N_REQUESTS
     assert first["judges"][0]["measures"] == again["judges"][0]["measures"]
     assert first["judges"][0]["bill"]["seconds_median"] == again["judges"][0]["bill"]["seconds_median"] > 0
-    more = json.loads(youden("calibrate", "notes-run.yaml", "--calls", "180", "--json").out)
-    assert server.n_requests == more["costs"]["free"]["calls"] - 1 == 178
+    data = json.loads(youden("calibrate", "notes-run.yaml", "--calls", "180", "--json").out)
+    assert server.n_requests == data["costs"]["free"]["calls"] - 1 == 178
 
 
 def test_a_replay_and_a_cassette_calibrate_without_a_server(
     youden: Youden, calibration_folder: Path, server: WireServer
 ) -> None:
     with use_cassette(CassetteRecorder(calibration_folder / "notes.jsonl", mode="once")) as tape:
-        asked = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60")
+        refused = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60")
     assert tape.n_recorded == server.n_requests > 0
     server.behave = lambda _n, _body: Reply(status=500)
     write_config(calibration_folder / "replay.yaml", backend="replay")
     replayed = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60", "--judge", "replay.yaml")
     with use_cassette(CassetteRecorder(calibration_folder / "notes.jsonl", mode="none")):
         played = youden("calibrate", "notes-run.yaml", "--json", "--calls", "60", "--store", "other.db")
-    result = [json.loads(ended.out)["judges"][0] for ended in (asked, replayed, played)]
+    result = [json.loads(ended.out)["judges"][0] for ended in (refused, replayed, played)]
     assert result[0]["measures"] == result[1]["measures"] == result[2]["measures"]
     assert result[0]["decision"] == result[1]["decision"] == result[2]["decision"]
 
@@ -276,8 +276,8 @@ def test_a_common_cap_for_all_judges_exits_with_1_and_the_same_command_resumes(
     short = youden("calibrate", "notes", "--judge", "dear.yaml", "--max-cost", "0.005")
     assert short.code == 1
     assert short.err.rstrip().endswith("[budget]")
-    asked = server.n_requests
-    assert 0 < asked < 150
+    n_requests = server.n_requests
+    assert 0 < n_requests < 150
     assert youden("calibrate", "notes", "--judge", "dear.yaml", "--max-cost", "1").code == 0
     assert server.n_requests == N_REQUESTS
 

@@ -1,4 +1,4 @@
-"""`youden extend` from the command line: only new comparisons are asked, nothing is lost on the way, and what moved is said."""
+"""Test `youden extend` from the command line: only new comparisons are sent, nothing is lost, and changes are reported."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def extension_folder(tmp_path: Path, reset_server: WireServer, youden: Youden, b
     return tmp_path
 
 
-def test_only_new_comparisons_are_asked_and_old_agents_stay_where_they_were(
+def test_only_new_comparisons_are_sent_and_abilities_of_old_agents_are_unchanged(
     youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:
     before = {row.agent: row for row in RunFolder(extension_folder / "runs/r").read_ranking()}
@@ -66,7 +66,7 @@ def test_only_new_comparisons_are_asked_and_old_agents_stay_where_they_were(
     assert "2 agents joined: a5, a6." in page
 
 
-def test_the_terminal_shows_only_agents_that_moved(
+def test_the_terminal_shows_only_agents_with_changed_ranks(
     youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:
     joined = youden("extend", "agents", "runs/r", "new", "--calls", "60", "--verbose").well()
@@ -101,7 +101,7 @@ def test_more_calls_are_a_number_a_percentage_or_trials_per_agent(
     assert focused.refuses("calls-invalid")
 
 
-def test_a_dry_run_asks_nothing_and_changes_nothing(
+def test_a_dry_run_sends_no_request_and_changes_no_file(
     youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:
     before, asked = contents(extension_folder / "runs/r"), reset_server.n_requests
@@ -158,7 +158,7 @@ def test_an_interrupted_extension_changes_nothing_and_resumes_by_the_same_comman
 
 
 @pytest.mark.slow
-def test_the_config_makes_the_whole_run_again_without_a_call(
+def test_the_config_repeats_the_complete_run_without_a_call(
     youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:
     for step in (
@@ -189,7 +189,7 @@ def test_the_config_makes_the_whole_run_again_without_a_call(
     assert (extension_folder / "runs/r/again/ranking.csv").read_bytes() == ranking
 
 
-def test_a_width_buys_as_many_calls_as_it_takes(
+def test_a_half_width_buys_the_required_number_of_calls(
     youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:
     write_config(
@@ -212,7 +212,7 @@ def test_a_width_buys_as_many_calls_as_it_takes(
     assert narrow["half_width"] == pytest.approx(0.38, abs=0.02)
 
 
-def test_a_cap_holds_and_is_needed(youden: Youden, extension_folder: Path, reset_server: WireServer) -> None:
+def test_a_cap_is_required_and_respected(youden: Youden, extension_folder: Path, reset_server: WireServer) -> None:
     judge = {"backend": "wire", "model": "m", "base_url": reset_server.url, "api_key_env": None}
     (extension_folder / "paid.yaml").write_text(
         yaml.safe_dump(judge | {"price_in": 100, "price_out": 100, "name": "m"})
@@ -238,7 +238,7 @@ def test_a_cap_holds_and_is_needed(youden: Youden, extension_folder: Path, reset
         ("calls", ["1"], "extend-too-few-calls"),
     ],
 )
-def test_what_cannot_be_added_says_why_and_the_run_stays(
+def test_an_impossible_extension_states_the_reason_and_keeps_the_run(
     youden: Youden, extension_folder: Path, kind: str, words: list[str], slug: str
 ) -> None:
     gappy = part_of(WHOLE, slice(K, K + 2), slice(J))
@@ -259,9 +259,7 @@ def test_what_cannot_be_added_says_why_and_the_run_stays(
     assert contents(extension_folder / "runs/r") == before
 
 
-def test_another_pools_run_an_unjudged_one_and_an_imported_one_are_refused(
-    youden: Youden, extension_folder: Path
-) -> None:
+def test_runs_of_another_pool_and_unjudged_or_imported_runs_are_refused(youden: Youden, extension_folder: Path) -> None:
     write_config(extension_folder / "plan.yaml", pool="old", calls=110, independent="pooled:20")
     assert youden("plan", "plan.yaml").code == 0
     assert youden("extend", "agents", "runs/plan", "new").refuses("run-unjudged")
@@ -273,7 +271,7 @@ def test_another_pools_run_an_unjudged_one_and_an_imported_one_are_refused(
 
 
 @pytest.mark.slow
-def test_a_run_that_grew_is_judged_again_in_part_and_the_part_is_not_extended(
+def test_a_sample_of_an_extended_run_is_rejudged_and_cannot_be_extended(
     youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:
     assert youden("extend", "agents", "runs/r", "new", "--calls", "60").code == 0
@@ -321,7 +319,7 @@ def test_the_first_config_of_an_extended_run_names_the_next_step_and_keeps_no_ca
 
 
 @pytest.mark.slow
-def test_an_adaptive_run_keeps_its_plan_and_its_costs_when_it_is_run_again(
+def test_a_repeated_adaptive_run_keeps_its_plan_and_costs(
     youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:
     judge = {"backend": "wire", "model": "m", "base_url": reset_server.url, "api_key_env": None}
@@ -344,7 +342,7 @@ def test_an_adaptive_run_keeps_its_plan_and_its_costs_when_it_is_run_again(
     assert again.usd == pytest.approx(spent.usd)
 
 
-def test_a_second_process_on_the_same_run_is_refused_before_it_pays(
+def test_a_second_process_on_the_same_run_is_refused_before_any_request(
     youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:
     drawn = not_none(RunFolder(extension_folder / "runs/r").read_config().resolved)
@@ -355,6 +353,6 @@ def test_a_second_process_on_the_same_run_is_refused_before_it_pays(
     assert youden("extend", "calls", "runs/r", "30").code == 0
 
 
-def test_a_step_that_finds_too_few_comparisons_says_so(youden: Youden, extension_folder: Path) -> None:
+def test_an_extension_with_too_few_possible_comparisons_states_it(youden: Youden, extension_folder: Path) -> None:
     ended = youden("extend", "calls", "runs/r", "10000", "--dry-run")
     assert "no more are left" in ended.err

@@ -1,4 +1,4 @@
-"""`youden extend best`: a run that grew is searched on, in rounds that each leave its folder whole."""
+"""Test `youden extend best`: the search of an extended run, in rounds that each leave a complete folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ K, J = 6, 12
 
 @pytest.fixture
 def search_folder(tmp_path: Path, one_server: WireServer, youden: Youden, begun: Path) -> Path:
-    """A judged run that two agents joined; the judge says yes on the same item, more often if the agents have small numbers."""
+    """Create a judged run that two agents joined; agents with small numbers get more yes answers on the same item."""
     whole = make_pool(K + 2, J)
     strength = dict(zip(whole.texts.ravel().tolist(), np.repeat(np.arange(K + 2), J).tolist(), strict=True))
 
@@ -48,7 +48,7 @@ def search_folder(tmp_path: Path, one_server: WireServer, youden: Youden, begun:
     return tmp_path
 
 
-def test_a_run_that_grew_is_searched_on_and_its_config_makes_the_whole_again(
+def test_an_extended_run_is_searched_further_and_its_config_repeats_the_complete_run(
     youden: Youden, search_folder: Path, one_server: WireServer
 ) -> None:
     folder, asked = RunFolder(search_folder / "runs/r"), one_server.n_requests
@@ -71,7 +71,7 @@ def test_a_run_that_grew_is_searched_on_and_its_config_makes_the_whole_again(
     assert folder.read_facts().choice == choice
 
 
-def test_it_ends_once_the_one_named_is_near_enough_and_then_asks_nothing(
+def test_a_search_ends_at_the_maximum_regret_and_then_sends_no_request(
     youden: Youden, search_folder: Path, one_server: WireServer
 ) -> None:
     folder, asked = RunFolder(search_folder / "runs/r"), one_server.n_requests
@@ -95,7 +95,7 @@ def test_it_ends_once_the_one_named_is_near_enough_and_then_asks_nothing(
         (["--max-regret", "3"], "max-regret"),
     ],
 )
-def test_what_cannot_be_searched_is_refused_before_a_call(
+def test_an_impossible_search_is_refused_before_a_call(
     youden: Youden, search_folder: Path, one_server: WireServer, options: list[str], said: str
 ) -> None:
     asked = one_server.n_requests

@@ -139,9 +139,9 @@ def test_agents_without_observed_differences_are_inconclusive_until_items_suffic
 def test_a_gate_has_the_inference_target_of_its_run_unless_overridden(youden: Youden, tmp_path: Path) -> None:
     run = write(tmp_path / "run", world(gap=0.1, own=0.3), calls=2000)
     fit_run(run, target="these-items")
-    for differences, target in (((), "these-items"), (("--target", "items-like-these"), "items-like-these")):
+    for options, target in (((), "these-items"), (("--target", "items-like-these"), "items-like-these")):
         ended = youden(
-            "gate", "run", "--agent", "a0", "--baseline", "a1", "--ledger", f"{target}.json", *differences, "--json"
+            "gate", "run", "--agent", "a0", "--baseline", "a1", "--ledger", f"{target}.json", *options, "--json"
         )
         assert json.loads(ended.out)["target"] == target
 
@@ -190,11 +190,11 @@ def test_a_repeated_gate_is_the_same_analysis_and_more_calls_the_next_at_half_al
     again = gate_run(RunFolder(tmp_path / "run"), ["a0"], baseline="a1")
     assert again == first
     kept = (tmp_path / "run" / "gates.json").read_bytes()
-    more = gate_run(write(tmp_path / "run", dense, calls=1600), ["a0"], baseline="a1")
-    assert (more.agents[0].analysis, more.agents[0].level) == (2, 0.975)
+    extended = gate_run(write(tmp_path / "run", dense, calls=1600), ["a0"], baseline="a1")
+    assert (extended.agents[0].analysis, extended.agents[0].level) == (2, 0.975)
     (tmp_path / "ledger.json").write_bytes(kept)
     elsewhere = write(tmp_path / "fresh", dense, calls=1600)
-    assert gate_run(elsewhere, ["a0"], baseline="a1", ledger=tmp_path / "ledger.json").agents == more.agents
+    assert gate_run(elsewhere, ["a0"], baseline="a1", ledger=tmp_path / "ledger.json").agents == extended.agents
     assert not elsewhere.has("gates.json")
 
 
@@ -212,12 +212,12 @@ def test_one_worse_agent_decides_the_outcome_before_an_inconclusive_one() -> Non
     def row(verdict: GateOutcome) -> GateResult:
         return GateResult("x", verdict, 0.0, -1.0, 1.0, 0.95, 1, 9, None)
 
-    def of(*verdicts: GateOutcome) -> str:
+    def outcome_of(*verdicts: GateOutcome) -> str:
         return Gate("r", "b", 0.05, "m", 1, True, "s", tuple(map(row, verdicts))).outcome
 
-    assert of("better", "undecided", "worse") == "worse"
-    assert of("better", "no worse", "undecided") == "undecided"
-    assert of("better", "no worse") == "no worse"
+    assert outcome_of("better", "undecided", "worse") == "worse"
+    assert outcome_of("better", "no worse", "undecided") == "undecided"
+    assert outcome_of("better", "no worse") == "no worse"
 
 
 def outlook_of(result: Verdicts) -> DifferenceForecast:
@@ -237,10 +237,15 @@ def test_the_suggested_calls_decide_at_the_stated_cost() -> None:
             continue
         asked += 1
         assert result.required.usd == pytest.approx(result.required.calls * 0.01)
-        more = add_calls(plan, calls=result.required.calls, focus=(0, 1))
-        assert 0 <= len(plan) + result.required.calls - len(more) < 8, "independent trials come in whole passes"
+        extended = add_calls(plan, calls=result.required.calls, focus=(0, 1))
+        assert 0 <= len(plan) + result.required.calls - len(extended) < 8, "independent trials come in whole passes"
         then = evaluate_agent(
-            outlook_of(answered(more, dense)), GateAnalysis("a0", 2, 0.975), n_asked=1, n_items=60, margin=0.2, usd=None
+            outlook_of(answered(extended, dense)),
+            GateAnalysis("a0", 2, 0.975),
+            n_asked=1,
+            n_items=60,
+            margin=0.2,
+            usd=None,
         )
         decided += then.outcome != "undecided"
     assert asked >= 10

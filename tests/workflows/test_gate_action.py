@@ -269,14 +269,14 @@ def test_the_action_replays_a_cassette_annotates_and_comments(
     youden: Youden, server: WireServer, tmp_path: Path
 ) -> None:
     checkout = recorded(youden, server, tmp_path)
-    asked = server.n_requests
+    n_requests = server.n_requests
     code, out = act(
         checkout,
         tools(tmp_path),
         **{"agent": "new-model", "baseline": "old-model", "cassette": "cassettes/release.jsonl", "comment": "true"},
         ledger="cassettes/gates.json",
     )
-    assert (code, server.n_requests) == (1, asked), out
+    assert (code, server.n_requests) == (1, n_requests), out
     assert "::error title=youden gate::❌ worse: new-model against old-model" in out
     assert "outcome=worse\nrun=runs/release" in (tmp_path / "output.md").read_text()
     assert (tmp_path / "step_summary.md").read_text(encoding="utf-8").startswith("## ❌ worse")
@@ -316,11 +316,11 @@ def test_the_steps_run_the_gate_on_a_recorded_cassette(youden: Youden, server: W
     checkout = recorded(youden, server, tmp_path)
     committed = (tmp_path / "cassettes" / "gates.json").read_bytes()
 
-    asked = server.n_requests
+    n_requests = server.n_requests
     environment = tools(tmp_path) | JOB["env"]
     ended = [run(script, here=checkout, environment=environment) for script in SCRIPTS[1:]]
     assert [field.returncode for field in ended] == [0, 0, 1], [field.stderr for field in ended]
-    assert server.n_requests == asked
+    assert server.n_requests == n_requests
     assert ET.parse(checkout / "gate.xml").getroot().get("failures") == "1"
     summary = (tmp_path / "step_summary.md").read_text(encoding="utf-8")
     assert summary.startswith("## ❌ worse: new-model against old-model")

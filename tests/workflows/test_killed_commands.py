@@ -40,8 +40,8 @@ def put_back(folder: Path) -> None:
 async def result(run: Bench, *command: str) -> object:
     """Run a command to its end; return its JSON output without the spent amounts."""
     ended = await run.end(await run.start(*command, "--json"), within=300)
-    assert ended.code == 0, ended.said
-    (printed,) = [json.loads(line) for line in ended.said.splitlines() if line.startswith("{")]
+    assert ended.code == 0, ended.output
+    (printed,) = [json.loads(line) for line in ended.output.splitlines() if line.startswith("{")]
     return {name: value for name, value in printed.items() if name not in ("usd", "cost")}
 
 

@@ -97,12 +97,12 @@ def test_texts_of_unbalanced_trials_differ_more_in_length_than_balanced_ones(kno
 
 
 def test_more_calls_include_the_trials_of_fewer(plan: Plan, pool: Pool) -> None:
-    few, more = (draw_calibration_trials(plan, calls=calls, seed=3) for calls in (60, 400))
+    few, extended = (draw_calibration_trials(plan, calls=calls, seed=3) for calls in (60, 400))
     for kind in KINDS:
         n = len(few.rows(kind))
-        assert [trials(few.plan)[row] for row in few.rows(kind)] == [trials(more.plan)[row] for row in more.rows(kind)][
-            :n
-        ]
+        assert [trials(few.plan)[row] for row in few.rows(kind)] == [
+            trials(extended.plan)[row] for row in extended.rows(kind)
+        ][:n]
 
 
 def test_the_plan_of_a_calibration_knows_its_length(known_trials: CalibrationTrials) -> None:

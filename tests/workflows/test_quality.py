@@ -110,8 +110,8 @@ def test_existing_labels_count_and_no_response_is_listed_twice(run: RunFolder, t
     observed: set[tuple[str, str]] = set()
     files: list[Path] = []
     for step in range(3):
-        expected = read_answers(run, files) if files else None
-        table = choose_to_label(run, 20, tmp_path / f"{step}.csv", labelled=expected, purpose="best").table
+        labels = read_answers(run, files) if files else None
+        table = choose_to_label(run, 20, tmp_path / f"{step}.csv", labelled=labels, purpose="best").table
         new = {
             (record["agent"], record["item"])
             for record in json.loads(table.with_suffix(".json").read_text())["answers"]
@@ -183,7 +183,7 @@ def test_labels_saved_by_a_spreadsheet_with_other_words_give_the_same_result(
     table = choose_to_label(run, 20, tmp_path / "t.csv").table
     (tmp_path / "other.json").write_text('{"answers": [{"id": 1, "agent": "a0", "item": "i0"}]}', encoding="utf-8")
     filled = pd.DataFrame(fill_in(table))
-    expected = read_answers(run, [table])
+    labels = read_answers(run, [table])
     filled["label"] = filled["label"].map({"1": yes, "0": no, "": ""})
     table.unlink()
     if name.endswith(".xlsx"):
@@ -192,8 +192,8 @@ def test_labels_saved_by_a_spreadsheet_with_other_words_give_the_same_result(
         filled.to_csv(tmp_path / name, index=False)
     answers = read_answers(run, [tmp_path / name])
     assert len(answers.value) > 9
-    np.testing.assert_array_equal(answers.unit, expected.unit)
-    np.testing.assert_array_equal(answers.agent, expected.agent)
+    np.testing.assert_array_equal(answers.unit, labels.unit)
+    np.testing.assert_array_equal(answers.agent, labels.agent)
 
 
 def test_two_matching_key_files_are_refused_as_ambiguous(run: RunFolder, tmp_path: Path) -> None:

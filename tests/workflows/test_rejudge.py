@@ -1,4 +1,4 @@
-"""A second judge on part of a run, as a user asks for it: found out, resumed, replayed, priced first, refused in words."""
+"""Test a second judge on a sample of a run: self-preference, resumption, replay, forecast costs and refusals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pool_of(*, families: bool = True) -> Pool:
 
 
 def biased(_n: int, body: Mapping[str, Any]) -> Reply:
-    """Yes by chance (the request's hash), surer for the same item; the model `b` says yes more to agents 1, 4 and 7."""
+    """Answer yes at random (by the request's hash), more often for the same item; `b` favours agents 1, 4 and 7."""
     words = body["messages"][-1]["content"].split()
     said = [(int(words[i + 1]), words[i + 6]) for i, word in enumerate(words) if word == "agent" and i + 6 < len(words)]
     (first, item), (second, other) = said[:2]
@@ -54,7 +54,7 @@ def biased_server(one_server: WireServer) -> WireServer:
 
 @pytest.fixture
 def first_judge_folder(tmp_path: Path, biased_server: WireServer, youden: Youden, begun: Path) -> Path:
-    """A run judged by the model a, and the config of a judge b."""
+    """Create a run judged by the model a, and the config of a judge b."""
     if begun.exists():
         shutil.copytree(begun, tmp_path, dirs_exist_ok=True)
         return tmp_path
@@ -70,7 +70,7 @@ def first_judge_folder(tmp_path: Path, biased_server: WireServer, youden: Youden
     return tmp_path
 
 
-def test_a_second_judge_is_asked_a_part_and_its_self_preference_found(
+def test_a_second_judge_gets_a_sample_and_its_self_preference_is_detected(
     youden: Youden, first_judge_folder: Path, biased_server: WireServer
 ) -> None:
     before = biased_server.n_requests
@@ -98,7 +98,7 @@ def test_a_second_judge_is_asked_a_part_and_its_self_preference_found(
 
 
 @pytest.mark.slow
-def test_the_part_is_a_run_like_any_other(youden: Youden, first_judge_folder: Path, biased_server: WireServer) -> None:
+def test_a_sample_is_a_complete_run(youden: Youden, first_judge_folder: Path, biased_server: WireServer) -> None:
     words = ("rejudge", "runs/mine", "--judge", "second.yaml", "--calls", "300", "--json")
     assert youden(*words).code == 0
     asked = biased_server.n_requests
@@ -128,7 +128,7 @@ def test_the_part_is_a_run_like_any_other(youden: Youden, first_judge_folder: Pa
     )
 
 
-def test_the_cost_is_said_first_and_a_cap_ends_with_1_and_resumes(
+def test_the_cost_is_stated_first_and_a_cap_exits_with_1_and_resumes(
     youden: Youden, first_judge_folder: Path, biased_server: WireServer
 ) -> None:
     before = biased_server.n_requests
@@ -146,7 +146,7 @@ def test_the_cost_is_said_first_and_a_cap_ends_with_1_and_resumes(
     assert biased_server.n_requests == before + 200
 
 
-def test_a_part_is_given_more_calls_in_its_folder(
+def test_a_sample_gets_more_calls_in_its_folder(
     youden: Youden, first_judge_folder: Path, biased_server: WireServer
 ) -> None:
     words = ("rejudge", "runs/mine", "--judge", "paid.yaml", "--max-cost", "1000", "--json")
@@ -167,7 +167,7 @@ def test_a_part_is_given_more_calls_in_its_folder(
     assert youden(*words, "--calls", "300").refuses("run-mismatch")
 
 
-def test_the_same_judge_again_is_a_retest_and_said_to_be(youden: Youden, first_judge_folder: Path) -> None:
+def test_rejudging_by_the_same_judge_is_reported_as_a_retest(youden: Youden, first_judge_folder: Path) -> None:
     said = youden("rejudge", "runs/mine", "--judge", "first.yaml", "--calls", "200", "--json").said
     assert said["retest"]
     assert "test–retest reliability" in said["summary"][0]
@@ -175,7 +175,7 @@ def test_the_same_judge_again_is_a_retest_and_said_to_be(youden: Youden, first_j
     assert not any(row["favoured_by"] for row in said["judges"]["shifts"][0]["families"])
 
 
-def test_agents_without_families_are_told_apart_by_nobody(youden: Youden, tmp_path: Path) -> None:
+def test_agents_without_families_show_no_self_preference(youden: Youden, tmp_path: Path) -> None:
     write_pool(pool_of(families=False), tmp_path / "pool")
     write_config(tmp_path / "mine.yaml", pool="pool", calls=400)
     assert youden("judge", "mine.yaml").code == 0
@@ -187,7 +187,7 @@ def test_agents_without_families_are_told_apart_by_nobody(youden: Youden, tmp_pa
     )
 
 
-def test_what_cannot_be_judged_again_is_refused_with_what_to_do(youden: Youden, tmp_path: Path) -> None:
+def test_a_run_that_cannot_be_rejudged_is_refused_with_a_remedy(youden: Youden, tmp_path: Path) -> None:
     def refused(*words: str) -> str:
         ended = youden("rejudge", *words)
         assert ended.code == 2
@@ -227,7 +227,7 @@ def test_a_config_takes_another_runs_trials_or_a_design_of_its_own(youden: Youde
     assert "cannot be combined with design, holdout" in ended.err
 
 
-def test_judges_whose_runs_share_no_trial_are_told_what_to_do(youden: Youden, tmp_path: Path) -> None:
+def test_judges_without_common_trials_are_refused_with_a_remedy(youden: Youden, tmp_path: Path) -> None:
     write_pool(pool_of(), tmp_path / "pool")
     for seed in (0, 1):
         write_config(tmp_path / f"r{seed}.yaml", pool="pool", calls=20 * N_AGENTS, independent="pooled:0", seed=seed)
@@ -255,7 +255,7 @@ def grow_pool(here: Path, *, n_agents: int = N_AGENTS, n_items: int = N_ITEMS) -
 
 
 @pytest.mark.parametrize("kind", ["agents", "items"])
-def test_answers_of_a_second_judge_stay_useful_after_an_extension(
+def test_answers_of_a_second_judge_are_reused_after_an_extension(
     kind: str, youden: Youden, first_judge_folder: Path, biased_server: WireServer
 ) -> None:
     words = ("rejudge", "runs/mine", "--judge", "second.yaml", "--json")

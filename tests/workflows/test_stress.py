@@ -167,9 +167,9 @@ def test_stress_sends_only_new_requests_and_refuses_a_small_cap_in_advance(
     assert server.n_requests == 110
     assert youden("stress", "runs/run", "--attack", "mirror", "--max-cost", "9", "--json").code == 0
     assert 0 < server.n_requests - 110 <= dry["new_calls"]
-    asked = server.n_requests
+    n_requests = server.n_requests
     assert youden("stress", "runs/run", "--attack", "mirror", "--max-cost", "9").code == 0
-    assert server.n_requests == asked
+    assert server.n_requests == n_requests
 
 
 def test_an_attack_under_a_judge_that_always_answers_yes_gains_no_rank(tmp_path: Path) -> None:

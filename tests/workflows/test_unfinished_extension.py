@@ -1,4 +1,4 @@
-"""An extension that is stopped anywhere is finished by the same command, and none of its calls is bought twice."""
+"""Test that an extension stopped anywhere is completed by the same command without paying for a call twice."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Stop = Callable[..., int]
 
 @pytest.fixture
 def unfinished_folder(tmp_path: Path, reset_server: WireServer, youden: Youden, begun: Path) -> Path:
-    """The folder of a judged run `runs/r`, with pools of new agents and items beside it."""
+    """Create the folder of a judged run `runs/r`, with pools of new agents and items next to it."""
     if begun.exists():
         shutil.copytree(begun, tmp_path, dirs_exist_ok=True)
         return tmp_path
@@ -57,7 +57,7 @@ def unfinished_folder(tmp_path: Path, reset_server: WireServer, youden: Youden, 
 
 
 def write_number(n: int, *, fails: BaseException) -> Callable[..., None]:
-    """An `os.replace` whose nth call raises, and every later one; no file of a run is written without it."""
+    """Return an `os.replace` whose nth and later calls raise; every file of a run is written by it."""
     done, replace = [0], os.replace
 
     def replacing(*paths: os.PathLike[str]) -> None:
@@ -75,14 +75,14 @@ def stopped_at_writes(youden: Youden, unfinished_folder: Path, reset_server: Wir
 
 
 def put_back(here: Path, begun: Path) -> None:
-    """Let the run and the answers of `begun` take the place of those that are there."""
+    """Restore the run and the answers of `begun`."""
     for name in ("runs", ".youden"):
         shutil.rmtree(here / name)
         shutil.copytree(begun / name, here / name)
 
 
 def stop_at_writes(youden: Youden, here: Path, server: WireServer, begun: Path, kind: str, *, every: int) -> int:
-    """Stop the extension at every so many of its writes, finish it, and return how often it was stopped."""
+    """Stop the extension at a series of its writes, complete it, and return how often it was stopped."""
     command = ("extend", *EXTENSIONS[kind])
     assert youden(*command).code == 0
     whole, ranking = server.n_requests, (here / "runs/r/ranking.csv").read_bytes()
@@ -108,17 +108,17 @@ def stop_at_writes(youden: Youden, here: Path, server: WireServer, begun: Path, 
     return n_stopped
 
 
-def test_stopped_at_any_write_more_calls_are_bought_once(stopped_at_writes: Stop) -> None:
+def test_an_extension_by_calls_stopped_at_any_write_pays_once(stopped_at_writes: Stop) -> None:
     assert stopped_at_writes("calls", every=2) > 6
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "every"), [("focus", 7), ("agents", 3), ("items", 5), ("width", 3), ("search", 17)])
-def test_stopped_at_any_write_every_extension_is_bought_once(stopped_at_writes: Stop, kind: str, every: int) -> None:
+def test_every_extension_stopped_at_any_write_pays_once(stopped_at_writes: Stop, kind: str, every: int) -> None:
     assert stopped_at_writes(kind, every=every) > 2
 
 
-def test_after_its_report_the_same_command_is_a_further_extension(
+def test_the_same_command_after_the_report_is_a_further_extension(
     youden: Youden, unfinished_folder: Path, reset_server: WireServer
 ) -> None:
     for n in (1, 2):
@@ -132,7 +132,7 @@ def stop_after(server: WireServer, n: int) -> None:
 
 
 @pytest.mark.parametrize("when", ["asking", "fit"])
-def test_another_extension_is_refused_until_the_named_first_one_is_finished(
+def test_another_extension_is_refused_until_the_first_one_is_completed(
     youden: Youden, unfinished_folder: Path, reset_server: WireServer, when: str
 ) -> None:
     first = ("extend", "agents", "runs/r", "new", "--calls", "60", "--max-cost", "2")
@@ -174,7 +174,7 @@ def test_a_pool_that_changed_meanwhile_does_not_finish_the_extension(
     assert youden("extend", "agents", "runs/r", "new", "--calls", "60").code == 0
 
 
-def test_an_extension_that_bought_nothing_is_forgotten(
+def test_an_extension_without_new_answers_is_discarded(
     youden: Youden, unfinished_folder: Path, reset_server: WireServer
 ) -> None:
     before = yaml.safe_load((unfinished_folder / "runs/r/config.yaml").read_text())
@@ -185,7 +185,7 @@ def test_an_extension_that_bought_nothing_is_forgotten(
     assert youden("extend", "calls", "runs/r", "30").code == 0
 
 
-def test_the_first_config_of_a_run_does_not_lose_an_unfinished_extension(
+def test_the_first_config_of_a_run_keeps_an_unfinished_extension(
     youden: Youden, unfinished_folder: Path, reset_server: WireServer
 ) -> None:
     stop_after(reset_server, 25)
@@ -210,9 +210,7 @@ def test_the_first_config_of_a_run_does_not_lose_an_unfinished_extension(
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
 @pytest.mark.parametrize("words", [["calls", "runs/r", "300"], ["best", "runs/r", "--top", "2", "--calls", "200"]])
-async def test_a_process_that_is_stopped_after_its_last_answer_bought_them_once(
-    tmp_path: Path, name: str, words: list[str]
-) -> None:
+async def test_a_process_stopped_after_its_last_answer_paid_once(tmp_path: Path, name: str, words: list[str]) -> None:
     how = signal.Signals[name]
     async with UnrulyServer() as server:
         run = await bench(tmp_path, server, size=Size(calls=300, slowest=0.02))
@@ -233,10 +231,10 @@ async def test_a_process_that_is_stopped_after_its_last_answer_bought_them_once(
             ended = await run.end(process, within=300)
             is_unfinished = "unfinished" in yaml.safe_load((tmp_path / "runs/r/config.yaml").read_text())
             again = await run.end(await run.start(*command), within=300)
-            assert again.code == 0, again.said
+            assert again.code == 0, again.output
             if is_unfinished:
                 lost = asked if how is signal.SIGKILL and not seconds else 0  # answers that were not on disk yet
-                assert asked <= server.n_requests - before <= asked + lost, (seconds, ended.said, again.said)
+                assert asked <= server.n_requests - before <= asked + lost, (seconds, ended.output, again.output)
 
 
 @pytest.mark.slow
@@ -250,7 +248,7 @@ async def test_a_process_that_is_stopped_after_its_last_answer_bought_them_once(
     ],
     ids=["run", "width", "rejudge", "retest"],
 )
-def test_other_commands_stopped_at_any_write_buy_once(
+def test_other_commands_stopped_at_any_write_pay_once(
     youden: Youden, unfinished_folder: Path, reset_server: WireServer, begun: Path, words: list[str]
 ) -> None:
     config = yaml.safe_load((unfinished_folder / "r.yaml").read_text())

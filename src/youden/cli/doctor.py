@@ -111,15 +111,15 @@ def _trust_judges(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
 
     For a jury, the keys of its member judges are allowed.
     """
-    from youden.judging.config.trust import allow_uses, is_known
+    from youden.judging.config.trust import allow_key_uses, is_known_key_use
 
     all_uses: list[KeyUse] = []
     for judge in judges:
         for single_judge in judge.judges or (judge,):
             single_judge.check_addresses(sends_key=single_judge.key_variable is not None)
         all_uses += judge.find_key_uses()
-    new_uses = [use for use in dict.fromkeys(all_uses) if not is_known(use)]
-    path = str(allow_uses(new_uses)) if new_uses else None
+    new_uses = [use for use in dict.fromkeys(all_uses) if not is_known_key_use(use)]
+    path = str(allow_key_uses(new_uses)) if new_uses else None
 
     if as_json:
         output.print_json({"file": path, "allowed": [use._asdict() for use in new_uses]})

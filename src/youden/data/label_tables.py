@@ -208,8 +208,7 @@ def _read_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
         sheets = read_excel_sheets(path, lambda *_: None)
         rows = chain.from_iterable(sheet_rows for _, sheet_rows in sheets)
     else:
-        replaced = Replacements()
-        rows = _check_finite(read_rows(path, replaced, exact=True), replaced)
+        rows = _read_finite_rows(path)
 
     all_rows = list(rows)
     used_rows = []
@@ -238,14 +237,13 @@ def _is_row_to_label(row: Mapping[str, object]) -> bool:
     return "agent" not in row and {"id", "label"} <= set(row)
 
 
-def _check_finite(
-    rows: Iterable[tuple[str, Mapping[str, object]]], replaced: Replacements
-) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the rows; raise ImportFormatError [labels-value] if a JSON number is NaN or infinite.
+def _read_finite_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Yield the location and the fields of each row of a table that is no Excel file.
 
-    replaced : counter of such numbers, which the reader of the rows increases
+    Raises: ImportFormatError [labels-value] if a JSON number is NaN or infinite.
     """
-    for location, row in rows:
+    replaced = Replacements()
+    for location, row in read_rows(path, replaced, exact=True):
         if replaced.n_nonfinite:
             problem = "it contains a number that is NaN or infinite. Set a finite number, or null if there is no label."
             raise import_error(location, problem, slug="labels-value")

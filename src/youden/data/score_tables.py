@@ -208,7 +208,7 @@ class _TableReader:
         names = [part.strip() for part in parts if part.strip()]
         for name in names:
             if name not in self.values:
-                problem = f"there is no column {name!r}: got {_list(self.values)}. Set --column {role}=NAME."
+                problem = f"there is no column {name!r}: got {_format_names(self.values)}. Set --column {role}=NAME."
                 raise import_error(self.source, problem, slug="scores-columns")
         return names
 
@@ -217,47 +217,60 @@ class _TableReader:
         models, items, scores = map(self.get_names, ROLES[:3])
         others = [name for name in self.values if name not in (*models, *items, *scores)]
         labels = [name for name in others if name not in self.numeric]
-        models = models or self.choose_models([name for name in labels if _is_model_name(name)])
+        models = models or self.choose_model_columns([name for name in labels if _is_model_name(name)])
         items = items or [name for name in others if self.may_be_item(name)][: None if models else 1]
         if not models and not items:
             label = (labels or others or ["NAME"])[0]
-            problem = f"its columns do not state whether a row is a model or an item: got {_list(self.values)}."
+            problem = f"its columns do not state whether a row is a model or an item: got {_format_names(self.values)}."
             remedy = f"Set --column {quote(f'model={label}')} or --column {quote(f'item={label}')}."
             raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
         is_long = bool(models and items)
-        scores = scores or self.choose_scores([*models, *items], is_long=is_long)
+        scores = scores or self.choose_score_columns([*models, *items], is_long=is_long)
         for name in scores:
             self.check_numbers(name)
         self.note_conversions(scores)
-        keys = self.get_keys(models or items)
         if is_long:
-            self.notes.append(f"models: {models[0]}; items: {' + '.join(items)}; scores: {', '.join(scores)}")
-            values = np.full(self.n_rows, np.nan)
-            for name in scores:
-                values = np.where(np.isnan(values), self.numbers[name], values)
-            return self.average_cells(keys, self.get_keys(items), values, score_range)
+            return self.read_long(models, items, scores, score_range)
+        return self.read_wide(models, items, scores, score_range)
 
+    def read_long(
+        self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
+    ) -> ScoreTable:
+        """Return the scores of a long table, which has one row per model and item; the first score of a row counts."""
+        self.notes.append(f"models: {models[0]}; items: {' + '.join(items)}; scores: {', '.join(scores)}")
+        values = np.full(self.n_rows, np.nan)
+        for name in scores:
+            values = np.where(np.isnan(values), self.numbers[name], values)
+        return self.average_cells(self.get_keys(models), self.get_keys(items), values, score_range)
+
+    def read_wide(
+        self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
+    ) -> ScoreTable:
+        """Return the scores of a wide table, whose rows are models and whose columns are items, or the reverse.
+
+        Raises: ImportFormatError [scores-scale] if a column has words such as yes, and another one scores above 1.
+        """
         self.notes.append(f"rows are {'models' if models else 'items'} ({' + '.join(models or items)})")
-        row_keys = np.repeat(keys, len(scores))
+        row_keys = np.repeat(self.get_keys(models or items), len(scores))
         column_keys = np.tile(np.array([make_id(name) for name in scores], dtype=object), self.n_rows)
         values = np.column_stack([self.numbers[name] for name in scores]).ravel()
         words = [name for name in scores if self.values[name].has_only_words]
         highest = float(np.nanmax(values))
         if words and highest > 1 and score_range is None:
-            got = _list(map(str, self.values[words[0]].converted))
+            got = _format_names(map(str, self.values[words[0]].converted))
             mixed = f"{words[0]!r} has words instead of numbers, and other columns have scores up to {highest:g}: got {got}."
             not_numbers = f"{mixed} Set --column ignore={words[0]}."
             raise import_error(self.source, not_numbers, slug="scores-scale")
         model_keys, item_keys = (row_keys, column_keys) if models else (column_keys, row_keys)
         return self.average_cells(model_keys, item_keys, values, score_range)
 
-    def choose_models(self, candidates: list[str]) -> list[str]:
+    def choose_model_columns(self, candidates: list[str]) -> list[str]:
         """Choose the column of models by its name; [scores-columns] if several names are as reliable."""
         priority = {name: get_name_priority(name, "agent") for name in candidates}
         best = [name for name in candidates if priority[name] == min(priority.values())]
         if len(best) > 1:
-            unclear = f"several columns may contain the models: got {_list(best)}. Set --column model=NAME."
+            unclear = f"several columns may contain the models: got {_format_names(best)}. Set --column model=NAME."
             raise import_error(self.source, unclear, slug="scores-columns")
         return best
 
@@ -267,29 +280,40 @@ class _TableReader:
         numbers = self.numbers[name][np.isfinite(self.numbers[name])]
         return has_name and not (numbers % 1).any() and not _NO_SCORE.fullmatch(normalize_name(name))
 
-    def choose_scores(self, labels: Sequence[str], *, is_long: bool) -> list[str]:
+    def choose_score_columns(self, labels: Sequence[str], *, is_long: bool) -> list[str]:
         """Choose the columns of scores: one of a long table, and two or more of a wide one."""
         candidates = [name for name in self.numeric if name not in labels]
-        scores = [name for name in candidates if not self.is_no_score(name)]
+        scores = [name for name in candidates if not self.holds_no_scores(name)]
         usual = [name for name in scores if normalize_name(name) in _SCORE_NAMES]
         if is_long and len(usual) == 1 and not np.isnan(self.numbers[usual[0]]).any():
             scores = usual
         left_out = [name for name in self.values if name not in scores and name not in labels]
         if left_out:
             self.notes.append(f"columns not used: {', '.join(left_out)}")
-        if (len(scores) != 1) if is_long else (len(scores) < 2 or usual):
+        is_clear = len(scores) == 1 if is_long else len(scores) >= 2 and not usual
+        if not is_clear:
             columns = "score=NAME" if is_long else "model=NAME, item=NAME or score=NAME,NAME"
-            received = f"got {_list(scores)}" if scores else f"got none except {_list(self.values)}"
+            received = f"got {_format_names(scores)}" if scores else f"got none except {_format_names(self.values)}"
             unclear = f"its columns of scores are not clear: {received}. Set --column {columns}."
             raise import_error(self.source, unclear, slug="scores-columns")
-        for name in self.values if is_long else ():
-            if normalize_name(name) in _METRICS and name not in labels and len(self.values[name].unique) > 1:
-                metrics, items = _list(map(str, self.values[name].unique)), "+".join([*labels[1:], name])
-                mixed = f"{name!r} has several metrics: got {metrics}. Keep one, or set --column item={items}."
-                raise import_error(self.source, mixed, slug="scores-columns")
+        if is_long:
+            self.check_single_metric(labels)
         return scores
 
-    def is_no_score(self, name: str) -> bool:
+    def check_single_metric(self, labels: Sequence[str]) -> None:
+        """Raise ImportFormatError [scores-columns] if a column names the metric of each score, and there are several.
+
+        labels : columns that name models and items; the column of models is the first
+        """
+        for name in self.values:
+            if name in labels or normalize_name(name) not in _METRICS or len(self.values[name].unique) <= 1:
+                continue
+            metrics = _format_names(map(str, self.values[name].unique))
+            items = "+".join([*labels[1:], name])
+            mixed = f"{name!r} has several metrics: got {metrics}. Keep one, or set --column item={items}."
+            raise import_error(self.source, mixed, slug="scores-columns")
+
+    def holds_no_scores(self, name: str) -> bool:
         """Return whether a column holds ranks, averages, row numbers, or other numbers that are no scores."""
         numbers, normalized = self.numbers[name], normalize_name(name)
         counts_rows = len(numbers) > 2 and numbers[0] in (0, 1) and bool((np.diff(numbers) == 1).all())
@@ -326,7 +350,7 @@ class _TableReader:
         for conversion, is_converted in CONVERSIONS.items():
             converted = [name for name in names if any(map(is_converted, self.values[name].converted))]
             if converted:
-                columns = _list(converted) if len(converted) < len(names) else "all columns of scores"
+                columns = _format_names(converted) if len(converted) < len(names) else "all columns of scores"
                 self.notes.append(f"{conversion}: {columns}")
 
     def get_keys(self, names: Sequence[str]) -> NDArray[np.object_]:
@@ -409,6 +433,6 @@ class _TableReader:
                 raise import_error(self.source, f"{problem} {remedy}, {unless}", slug="scores-scale")
 
 
-def _list(names: Iterable[str]) -> str:
+def _format_names(names: Iterable[str]) -> str:
     """Format names for a message, each once."""
     return format_excerpt(", ".join(dict.fromkeys(names)) or "none")

@@ -108,9 +108,9 @@ def _sum_by_pair(rates: Rates, selected: Bools, values: Floats | None = None) ->
 
 
 def _count_compared_pairs(rates: Rates) -> int:
-    """Count the pairs of agents that answered paired trials compared, summed over items.
+    """Count the pairs of agents that were compared on each item, and return the sum over items.
 
-    A pair counts once per item, in whichever order its agents were compared.
+    A pair was compared on an item if a paired trial of it has an answer. Both orders of its agents count as one pair.
     """
     answered = ~np.isnan(rates.tpr)
     item = rates.item[answered].astype(np.int64)

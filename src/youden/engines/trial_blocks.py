@@ -209,22 +209,31 @@ class TrialsByItem:
         self._was_extended = plan.rounds is not None or plan.extensions is not None
 
         for columns in rows():
-            self.n += len(columns["trial_type"])
             if votes:
                 self.n_votes = len(get_votes_by_judge(columns))
-            is_follow_up = columns["role"] == FOLLOW_UP
-            is_paired = (columns["trial_type"] == PAIRED) & ~is_follow_up
-            if is_follow_up.any():
-                self.has_follow_ups = True
-                self._append_to_partitions("follow-up", columns, is_follow_up)
-            self._is_repeated |= "first_repeat" in columns or bool((columns["replicate"][is_paired] > 0).any())
-            self._append_to_partitions("paired", columns, is_paired)
-            self._add_independent(columns)
-            is_self_trial = columns["trial_type"] == SELF_TRIAL
-            self.has_self_trials |= bool(is_self_trial.any())
-            self._append_to_partitions("self", columns, is_self_trial)
+            self._add_rows(columns)
             if directory is not None and self._partitions is None and self.n > MAX_TRIALS_PER_CHUNK:
                 self._move_to(directory)
+
+    def _add_rows(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Append rows of the run to the partitions, and count them.
+
+        columns : arrays (n_rows,) by name
+        """
+        self.n += len(columns["trial_type"])
+        is_follow_up = columns["role"] == FOLLOW_UP
+        if is_follow_up.any():
+            self.has_follow_ups = True
+            self._append_to_partitions("follow-up", columns, is_follow_up)
+
+        is_paired = (columns["trial_type"] == PAIRED) & ~is_follow_up
+        self._is_repeated |= "first_repeat" in columns or bool((columns["replicate"][is_paired] > 0).any())
+        self._append_to_partitions("paired", columns, is_paired)
+
+        self._add_independent(columns)
+        is_self_trial = columns["trial_type"] == SELF_TRIAL
+        self.has_self_trials |= bool(is_self_trial.any())
+        self._append_to_partitions("self", columns, is_self_trial)
 
     @classmethod
     def from_verdicts(cls, result: Verdicts, *, votes: bool = False) -> TrialsByItem:
@@ -283,11 +292,13 @@ class TrialsByItem:
 
     @property
     def false_positives(self) -> IndependentTotals:
-        """Sums over the independent trials, without probes."""
+        """Sums over the independent trials, without probes, whose texts are unusually similar."""
         return self._sum_independent(lambda _step, _in_complete_block: True)
 
     def false_positives_until(self, step: int) -> IndependentTotals:
-        """Sum the independent trials, without probes, of the steps (extensions or rounds) up to one of them.
+        """Sum the independent trials that were planned up to a step, without probes.
+
+        Step 0 is the first plan; each extension or round is one more step.
 
         Parameters
         ----------
@@ -303,7 +314,7 @@ class TrialsByItem:
 
     @property
     def false_positives_of_anchors(self) -> IndependentTotals:
-        """Sums over the independent trials that belong to complete blocks of the anchors, the first agents."""
+        """Sums over the independent trials that belong to comparisons among the anchors, the agents of the first plan."""
         totals = self._sum_independent(lambda _step, in_complete_block: in_complete_block)
         return totals.first_agents(get_extensions(self.plan).anchors)
 

@@ -213,7 +213,7 @@ class JudgedTrials:
 
 
 def _interleave(rows: Iterator[RowKey], n_rows: int, *, others: Iterator[RowKey], n_others: int) -> Iterator[RowKey]:
-    """Yield the elements of `others` in order, and those of `rows` at equal distances between them.
+    """Merge two iterators: yield `others` in order, and insert the elements of `rows` at equal distances.
 
     n_rows, n_others : number of elements of `rows` and of `others`
     """

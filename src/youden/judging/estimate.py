@@ -159,11 +159,11 @@ def estimate_by_characters(plan: Plan, config: JudgeConfig) -> Cost:
     n_characters = plan.characters + config.overhead_characters * len(plan)
     tokens_in = -(-n_characters // CHARACTERS_PER_TOKEN)  # rounded up
     tokens_out = config.answer_tokens * len(plan)
-    usd = _usd(config, tokens_in, tokens_out)
+    usd = _compute_cost(config, tokens_in, tokens_out)
     return Cost(cells=plan.n_cells, calls=len(plan), tokens_in=tokens_in, tokens_out=tokens_out, usd=usd)
 
 
-def _usd(config: JudgeConfig, tokens_in: float, tokens_out: float) -> float | None:
+def _compute_cost(config: JudgeConfig, tokens_in: float, tokens_out: float) -> float | None:
     """Return the cost of tokens in USD; None if a price is unknown."""
     usd = call_cost(config, tokens_in, tokens_out)
     return None if math.isnan(usd) else usd
@@ -177,7 +177,7 @@ def estimate(
     store: str | Path | None = None,
     keys: KeySource = iter_keys,
 ) -> Cost:
-    """Estimate cells, calls, tokens, USD and minutes of judging a plan.
+    """Estimate calls, tokens, USD and minutes of judging a plan, and count its cells (agent and item).
 
     Tokens are counted by tiktoken's encoding of the model, or as characters / 4 if it is not on the disk or the plan
     has no pool.
@@ -217,7 +217,7 @@ def estimate(
         tokenizer = str(encoding.name)
         n_characters = plan.characters + config.overhead_characters * len(plan)
         tokens_in = math.ceil(n_characters * tokens_per_character)
-        cost = replace(cost, tokens_in=tokens_in, usd=_usd(config, tokens_in, cost.tokens_out))
+        cost = replace(cost, tokens_in=tokens_in, usd=_compute_cost(config, tokens_in, cost.tokens_out))
 
     minutes, pace = expected_duration(config, n_calls=cost.calls, n_tokens=cost.tokens_in + cost.tokens_out)
     if store is not None:
@@ -253,7 +253,7 @@ def _subtract_stored(
             break
         row_by_key = {key: row for row, key in chunk}
         outcomes = store.get_outcomes(list(row_by_key))
-        final_keys = {key for key, outcome in outcomes.items() if _is_final(outcome)}
+        final_keys = {key for key, outcome in outcomes.items() if _makes_call_unnecessary(outcome)}
         remaining_rows = [row for key, row in row_by_key.items() if key not in final_keys]
         n_remaining += len(remaining_rows)
         remaining_characters += int(characters[remaining_rows].sum())
@@ -263,11 +263,11 @@ def _subtract_stored(
     if n_stored > 0:
         tokens_in = cost.tokens_in * remaining_characters / int(characters.sum())
         tokens_out = cost.tokens_out * n_remaining / len(characters)
-        usd = _usd(config, tokens_in, tokens_out)
+        usd = _compute_cost(config, tokens_in, tokens_out)
     return replace(cost, stored=n_stored, usd_left=usd)
 
 
-def _is_final(outcome: Completion | Failure) -> bool:
+def _makes_call_unnecessary(outcome: Completion | Failure) -> bool:
     """Return whether a stored outcome makes a call unnecessary."""
     return isinstance(outcome, Completion) or outcome.kind == "rejected"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from youden.data.folder.extension_steps import ExtensionStep
-from youden.data.folder.joined_pools import JOIN_BY_KIND, find_part, read_run_pools
+from youden.data.folder.joined_pools import JOIN_BY_KIND, find_subpool, read_run_pools
 from youden.data.folder.run_config import DrawnAs, RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError, YoudenError
@@ -431,7 +431,7 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
     """
     extensions = get_extensions(stored)
     agent_ids, item_ids = stored.agent_ids[: extensions.anchors], stored.item_ids[: extensions.items]
-    old_pool = find_part(pool, agent_ids, item_ids, digest=extensions.pool)
+    old_pool = find_subpool(pool, agent_ids, item_ids, digest=extensions.pool)
     if config.extensions or extensions.steps or old_pool is None:
         return ""
 

@@ -241,12 +241,13 @@ def _update_pool(
 
 def _find_free_path(pool_path: Path, digest: str) -> Path:
     """Return the first of the paths NAME-2, NAME-3, … at which there is nothing, or a pool with this digest."""
-    for number in count(2):
-        path = pool_path.with_name(f"{pool_path.name}-{number}")
-        is_pool = (path / RESPONSES).is_file()
-        if not path.exists() or (is_pool and read_pool(path).digest == digest):
-            break
-    return path
+    paths = (pool_path.with_name(f"{pool_path.name}-{number}") for number in count(2))
+    return next(path for path in paths if not path.exists() or _is_pool_with_digest(path, digest))
+
+
+def _is_pool_with_digest(path: Path, digest: str) -> bool:
+    """Return whether a path is the folder of a pool with a given digest."""
+    return (path / RESPONSES).is_file() and read_pool(path).digest == digest
 
 
 def write_first_config(

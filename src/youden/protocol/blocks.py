@@ -57,7 +57,7 @@ def has_blocks_in_first_plan(plan: Plan) -> bool:
 
 
 def restrict_to_anchors(plan: Plan) -> Plan:
-    """Restrict a plan to its anchors, the agents of the first plan, as if it had never been extended by agents.
+    """Restrict a plan to the agents of its first plan, which are called anchors.
 
     Parameters
     ----------
@@ -67,7 +67,8 @@ def restrict_to_anchors(plan: Plan) -> Plan:
     Returns
     -------
     Plan
-        The anchors on all items, without trials; `is_in_complete_block` selects the trials that belong to it.
+        A plan of the anchors and all items, without trials and extensions. `is_in_complete_block` selects the trials that
+        belong to it.
     """
     anchors = get_extensions(plan).anchors
     return replace(_restrict_plan(plan, anchors, plan.n_items, Trials.concat([])), extensions=None)

@@ -53,18 +53,22 @@ def draw_anchor_trials(
     start: int,
     together: bool = False,
 ) -> Trials:
-    """Draw blocks that compare some agents, the scored ones, with anchors: the first `n_anchors` agents.
+    """Draw blocks that compare some agents, the scored ones, with anchors, the first agents of the pool.
 
-    A block has one item, on which each scored agent appears once first and once second, against two different anchors.
-    The anchors rotate, so that a scored agent meets all of them about equally often. An anchor among `scored` is not
-    compared with itself. Blocks are drawn until the next one exceeds `n_paired`, or no comparison is left, so that
-    there may be fewer trials, or none.
+    A block has one item. On it, each scored agent appears once first and once second, against two different anchors.
+    The anchors rotate, so that a scored agent is compared with all of them about equally often. An anchor among
+    `scored` is not compared with itself.
 
-    `eligible` : bool array (n_agents, n_items), the cells (agent, item) that may be compared. `rng`: source of the
-    orders of the anchors. `scored`: positions of the agents. `n_paired`: maximum number of trials. `planned`:
-    comparisons that are not repeated. `pairs`: if "unordered", their reverse is not drawn either. `items` : int array,
-    the items in the order in which the blocks go through them, again and again. `start`: number of the first block.
-    `together`: whether all scored agents of a block meet the same two anchors.
+    eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
+    rng : source of the random order of the anchors
+    scored : positions of the scored agents
+    n_anchors : number of anchors
+    n_paired : maximum number of trials; there are fewer, or none, if the next block does not fit or no comparison is left
+    planned : comparisons that are not repeated
+    pairs : "unordered" if the reverse of a planned comparison is not drawn either
+    items : int array, items in the order in which the blocks go through them, again and again
+    start : number of the first block
+    together : whether all scored agents of a block are compared with the same two anchors
     """
     anchor_order = rng.permutation(n_anchors).tolist()
     shifts = rng.permutation(n_anchors)
@@ -86,23 +90,7 @@ def draw_anchor_trials(
                 continue
             # the scored agents begin at anchors that are evenly spaced, or all at the same one
             spacing = 0 if together else position * n_anchors // len(scored)
-            second_start = shift + spacing
-            first_start = second_start + n_anchors // 2
-
-            # the next anchor with which the comparison is new, in each of the two orders
-            comparisons: list[Comparison] = []
-            second_candidates = (k for k in _rotate(anchor_order, second_start) if k != agent and eligible[k, item])
-            second = next((k for k in second_candidates if (item, agent, k) not in taken), None)
-            if second is not None:
-                comparisons.append((item, agent, second))
-            excluded = {agent, second}
-            first_candidates = (
-                k for k in _rotate(anchor_order, first_start) if k not in excluded and eligible[k, item]
-            )
-            first = next((k for k in first_candidates if (item, k, agent) not in taken), None)
-            if first is not None:
-                comparisons.append((item, first, agent))
-
+            comparisons = _choose_anchors(item, agent, anchor_order, shift + spacing, eligible=eligible, taken=taken)
             block += comparisons
             taken.update(comparisons)
             if pairs == "unordered":
@@ -121,6 +109,33 @@ def draw_anchor_trials(
 
     columns = np.array(rows, dtype=np.int32).reshape(-1, 4).T
     return Trials.paired(*columns[:3], block=columns[3])
+
+
+def _choose_anchors(
+    item: int, agent: int, anchor_order: list[int], start: int, *, eligible: Bools, taken: Set[Comparison]
+) -> list[Comparison]:
+    """Compare an agent with two different anchors, once as the first and once as the second agent.
+
+    An anchor is an agent of the first plan. In each order, the agent is compared with the next anchor for which the
+    comparison is not in `taken`; there may be none.
+
+    anchor_order : anchors in the order in which they are tried, again and again
+    start : number of the first anchor that is tried; for the other order of the agents, half of the anchors are skipped
+    eligible : bool array (n_agents, n_items), cells that may be compared
+    """
+    comparisons: list[Comparison] = []
+    second_agent = None
+    for anchor in _rotate(anchor_order, start):
+        if anchor != agent and eligible[anchor, item] and (item, agent, anchor) not in taken:
+            second_agent = anchor
+            comparisons.append((item, agent, anchor))
+            break
+
+    for anchor in _rotate(anchor_order, start + len(anchor_order) // 2):
+        if anchor not in (agent, second_agent) and eligible[anchor, item] and (item, anchor, agent) not in taken:
+            comparisons.append((item, anchor, agent))
+            break
+    return comparisons
 
 
 def _rotate(order: list[int], start: int) -> Iterator[int]:
@@ -160,12 +175,12 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     new = tuple(range(plan.n_agents, pool.n_agents))
     trials_per_agent = 2 * int((plan.role == MAIN).sum()) / get_extensions(plan).anchors
     extender = _PlanExtender(plan, pool)
-    n_paired = extender.paired_calls(calls, default=int(trials_per_agent + 0.5) * len(new), n_scored=len(new))
+    n_paired = extender.count_paired_calls(calls, default=int(trials_per_agent + 0.5) * len(new), n_scored=len(new))
     min_paired = MIN_BLOCKS_PER_AGENT * 2 * len(new)
     if n_paired < min_paired:
         raise PlanError(
             f"The calls give {len(new)} agents fewer than {MIN_BLOCKS_PER_AGENT} blocks each: got {n_paired} paired calls. Set "
-            f"at least {extender.total_calls(min_paired, n_scored=len(new))} calls.",
+            f"at least {extender.count_total_calls(min_paired, n_scored=len(new))} calls.",
             slug="extend-too-few-calls",
         )
     drawn = [extender.draw_linking_blocks(new, n_paired)]
@@ -199,7 +214,7 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     extender = _PlanExtender(plan, pool)
     n_new = pool.n_items - plan.n_items
     calls_per_item = int((plan.trial_type == PAIRED).sum()) / plan.n_items
-    n_paired = extender.paired_calls(calls, default=int(calls_per_item * n_new + 0.5), n_scored=pool.n_agents)
+    n_paired = extender.count_paired_calls(calls, default=int(calls_per_item * n_new + 0.5), n_scored=pool.n_agents)
     new_set = len(extender.extensions.item_sets)
     drawn = extender.draw_complete_blocks(n_paired, {new_set: n_new})
     return extender.extend("items", drawn, n_paired, calls=calls)
@@ -246,7 +261,7 @@ def add_calls(
         comparison is left.
     """
     extender = _PlanExtender(plan, plan.pool)
-    n_paired = extender.paired_calls(calls, default=0, n_scored=len(focus) or plan.n_agents)
+    n_paired = extender.count_paired_calls(calls, default=0, n_scored=len(focus) or plan.n_agents)
     if focus:
         drawn = [extender.draw_linking_blocks(focus, n_paired, together=top is not None)]
         return extender.extend("calls", drawn, n_paired, calls=calls, scored=focus, search=(top, max_regret))
@@ -292,7 +307,7 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     n_planned_paired = int((plan.trial_type == PAIRED).sum())
     calls_per_repeat = n_planned_paired / n_shown
     default_paired = int(calls_per_repeat * (pool.repeats - n_shown))
-    n_paired = extender.paired_calls(calls, default=default_paired, n_scored=pool.n_agents)
+    n_paired = extender.count_paired_calls(calls, default=default_paired, n_scored=pool.n_agents)
     drawn = extender.draw_complete_blocks(n_paired, extender.item_set_sizes())
     return extender.extend("repeats", drawn, n_paired, calls=calls)
 
@@ -325,7 +340,7 @@ class _PlanExtender:
         self.pairs: PairRule = "unordered" if plan.options.get("pairs") == "unordered" else "ordered"
 
     @property
-    def joins(self) -> bool:
+    def adds_agents(self) -> bool:
         """Whether agents join the plan."""
         return self.pool.n_agents > self.plan.n_agents
 
@@ -339,25 +354,25 @@ class _PlanExtender:
         options = {name: self.plan.options[name] for name in make_design.options if name in self.plan.options}
         return make_design(n_paired=None, **options)
 
-    def paired_calls(self, calls: int | None, *, default: int, n_scored: int) -> int:
+    def count_paired_calls(self, calls: int | None, *, default: int, n_scored: int) -> int:
         """Return the number of paired calls among `calls` of both trial types; `default` if `calls` is None."""
         if calls is None:
             return default
-        n_paired = count_added_paired(self.plan, calls, n_scored=n_scored, joins=self.joins)
-        return max(0, n_paired - self.requested_calls(n_scored))
+        n_paired = count_added_paired(self.plan, calls, n_scored=n_scored, are_new=self.adds_agents)
+        return max(0, n_paired - self.count_independent_of_joining(n_scored))
 
-    def total_calls(self, n_paired: int, *, n_scored: int) -> int:
+    def count_total_calls(self, n_paired: int, *, n_scored: int) -> int:
         """Return the number of calls of both trial types that contain `n_paired` paired ones."""
-        n_calls = count_added_calls(self.plan, n_paired, n_scored=n_scored, joins=self.joins)
-        return n_calls + self.requested_calls(n_scored)
+        n_calls = count_added_calls(self.plan, n_paired, n_scored=n_scored, are_new=self.adds_agents)
+        return n_calls + self.count_independent_of_joining(n_scored)
 
-    def requested_calls(self, n_scored: int) -> int:
+    def count_independent_of_joining(self, n_scored: int) -> int:
         """Return how many independent calls the agents that join get if the plan was requested with a number of them.
 
         Each agent gets as many as an anchor has. For other plans, or if no agent joins, the result is 0.
         """
         n_of_anchors = self.plan.n_independent
-        if n_of_anchors is None or has_default_number(self.plan) or not self.joins:
+        if n_of_anchors is None or has_default_number(self.plan) or not self.adds_agents:
             return 0
         return ceil(n_of_anchors * n_scored / self.extensions.anchors)
 
@@ -430,7 +445,7 @@ class _PlanExtender:
                 "larger budget and the same store, which reuses the answers, or set agents to focus on.",
                 slug="extend-cell-design",
             )
-        size = self.largest_block(())
+        size = self.get_max_block_size(())
         n_blocks = n_paired // size
         if n_blocks < 1:
             raise PlanError(
@@ -528,7 +543,7 @@ class _PlanExtender:
                 "focus on, which may have pairs that were not compared.",
                 slug="extend-exhausted",
             )
-        independent = self.draw_independent(paired, scored)
+        independent = self.draw_independent_trials(paired, scored)
         focus = scored if kind == "calls" else ()
         step = Extension(kind, pool.n_agents, pool.n_items, pool.digest, calls, focus, *search)
         extensions = replace(self.extensions, steps=(*self.extensions.steps, step))
@@ -546,23 +561,23 @@ class _PlanExtender:
             source=pool,
         )
         note = self.format_note(kind, len(paired), len(independent), scored)
-        if n_requested - len(paired) >= self.largest_block(scored):
+        if n_requested - len(paired) >= self.get_max_block_size(scored):
             note += f" of {n_requested:,}, because no more are left"
         longer = with_added_trials(plan_of_pool, replace(added, step=step_number))
         return replace(longer, extensions=extensions, notes=(*plan.notes, note))
 
-    def largest_block(self, scored: tuple[int, ...]) -> int:
+    def get_max_block_size(self, scored: tuple[int, ...]) -> int:
         """Return the most paired calls that a block of all agents, or of `scored` if not empty, can have."""
         if scored:
             return 2 * len(scored)
         n_joined = sum(map(len, self.extensions.joined))
         return self.extensions.anchors + 2 * n_joined
 
-    def draw_independent(self, paired: Trials, scored: tuple[int, ...]) -> Trials:
-        """Draw the independent trials, comparisons of responses to different items, that belong to paired trials.
+    def draw_independent_trials(self, paired: Trials, scored: tuple[int, ...]) -> Trials:
+        """Draw the independent trials that go with new paired trials.
 
-        A matched plan gets one per paired trial; the number in a pooled plan is that of `count_added_independent`. Trials
-        of scored agents, and of agents that joined earlier, do not count for anchors that are not scored.
+        Independent trials compare responses to different items. If the plan has matched ones, each paired trial gets one.
+        Otherwise they are pooled, and `count_added_independent` sets their number.
 
         paired : new paired trials
         scored : positions of the agents whose abilities the paired trials measure; () for all agents
@@ -571,21 +586,33 @@ class _PlanExtender:
             trials = draw_matched_trials(paired, self.train, self.rng)
             has_complete_blocks = (paired.role == MAIN).any()
             return trials if has_complete_blocks else trials.with_role(ANCHOR)
+        if not scored:
+            return self._draw_pooled_trials_of_all(paired)
+
+        n_trials = count_added_independent(self.plan, len(paired), n_scored=len(scored), are_new=self.adds_agents)
+        n_trials += self.count_independent_of_joining(len(scored))
+        return self._draw_linking_independent(scored, n_trials)
+
+    def _draw_pooled_trials_of_all(self, paired: Trials) -> Trials:
+        """Draw pooled independent trials of all agents, in proportion to their paired trials.
+
+        The agents of the first plan are compared among each other. Each group of agents that joined is compared with
+        them. A group gets whole passes: in a pass, each of its agents appears once first and once second.
+
+        paired : new paired trials
+        """
         n_anchors = self.extensions.anchors
         n_paired = len(paired)
-        if scored:
-            n_trials = count_added_independent(self.plan, n_paired, n_scored=len(scored), joins=self.joins)
-            n_trials += self.requested_calls(len(scored))
-            return self._draw_linking_independent(scored, n_trials)
-
-        # divide the trials in proportion to the paired ones, in whole passes (each agent once first and once second):
-        # first among the anchors, then among each group of agents that joined
         n_trials = count_added_independent(self.plan, n_paired, n_scored=self.pool.n_agents)
+
+        # trials among the agents of the first plan
         n_main = int((paired.role == MAIN).sum())
         n_passes = n_trials * n_main // (n_paired * n_anchors) if n_paired else 0
         is_of_anchors = (self.plan.first < n_anchors) & (self.plan.second < n_anchors)
         planned = self.plan.trials.take((self.plan.trial_type == INDEPENDENT) & is_of_anchors)
         drawn = [draw_pooled_trials(self.train[:n_anchors], n_passes * n_anchors, self.rng, planned=planned)]
+
+        # trials of the agents that joined
         for group in self.extensions.joined:
             n_of_group = int(np.isin(paired.first, group).sum() + np.isin(paired.second, group).sum())
             n_passes = n_trials * n_of_group // (n_paired * len(group))
@@ -593,7 +620,10 @@ class _PlanExtender:
         return Trials.concat(drawn)
 
     def _draw_linking_independent(self, scored: tuple[int, ...], n: int) -> Trials:
-        """Draw `n` independent trials of scored agents with anchors, which count only for the scored agents."""
+        """Draw `n` independent trials that compare scored agents with anchors, the agents of the first plan.
+
+        The trials count only for the scored agents.
+        """
         trials = draw_scored_trials(
             self.plan,
             self.train,

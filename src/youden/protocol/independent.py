@@ -110,7 +110,9 @@ def _make_question_columns(plan: Plan, agent: Positions, item: Positions) -> Pos
 
 
 def with_added_trials(plan: Plan, added: Trials) -> Plan:
-    """Return a plan with more trials after its own; a comparison that is repeated gets the next replicate number.
+    """Return a plan with more trials after its own.
+
+    A trial that repeats an earlier comparison gets the next number in the column `replicate`.
 
     Parameters
     ----------
@@ -198,50 +200,51 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
         shown_repeat = np.stack([columns["first_repeat"], columns["second_repeat"]], axis=1).ravel()
         np.add.at(n_shown, (cell[:n_earlier_texts], shown_repeat - 1), 1)
 
-    turn = _assign_turns(pool, cell_codes, seed)
-    repeat = 1 + _choose_responses(cell[n_earlier_texts:], turn, n_shown)
+    place = _draw_response_order(pool, cell_codes, seed)
+    repeat = 1 + _choose_responses(cell[n_earlier_texts:], place, n_shown)
     return replace(trials, first_repeat=repeat[0::2].copy(), second_repeat=repeat[1::2].copy())
 
 
 _ABSENT = -1
-"""Turn of a response that a cell does not have."""
+"""Place in the order for a response that a cell does not have."""
 
 
-def _assign_turns(pool: Pool, cell_codes: Positions, seed: int) -> Positions:
-    """Choose in which order each cell shows its responses: a cycle that begins with a random response.
+def _draw_response_order(pool: Pool, cell_codes: Positions, seed: int) -> Positions:
+    """Draw the order in which each cell shows its responses: a cycle that begins with a random response.
 
-    A cell is an agent on an item, for one type of trial.
+    Here, a cell is an agent on an item in trials of one type.
 
-    cell_codes : int64 array (n_cells,), number of each cell, as made by `_encode_cells`
+    cell_codes : int64 array (n_cells,), distinct results of `_encode_cells`
     seed : seed of the plan
 
-    Returns the turn of each response, int64 array (n_cells, n_responses), counted from 0; −1 for a response that the cell
-    does not have.
+    Returns the place of each response in the order of its cell, int64 array (n_cells, n_responses), counted from 0; −1
+    for a response that the cell does not have.
     """
-    agent, item = np.divmod(cell_codes // 2, pool.n_items)
+    agent, item = _decode_cells(cell_codes, pool.n_items)
     n_responses_of_cell = pool.n_repeats[agent, item].astype(np.int64)
     cycle_length = np.maximum(n_responses_of_cell, 1)
     first_response = _draw_first_responses(pool, seed)[agent, item] % cycle_length
 
     response = np.arange(pool.repeats)
-    turn = (response - first_response[:, None]) % cycle_length[:, None]
+    place = (response - first_response[:, None]) % cycle_length[:, None]
     is_present = response < n_responses_of_cell[:, None]
-    return np.where(is_present, turn, _ABSENT)
+    return np.where(is_present, place, _ABSENT)
 
 
-def _choose_responses(cell: Positions, turn: Positions, n_shown: Positions) -> Ids:
-    """Choose for each text a response of its cell: the one that was shown least often.
+def _choose_responses(cell: Positions, place: Positions, n_shown: Positions) -> Ids:
+    """Choose for each text a response of its cell: the one that was shown least often. Change `n_shown` accordingly.
 
-    Of several such responses, the one with the earliest turn is chosen.
+    Of several such responses, the first one in the order of the cell is chosen.
 
     cell : int array (n_texts,), cell of each text
-    turn : int array (n_cells, n_responses), turn of each response; −1 if the cell does not have the response
+    place : int array (n_cells, n_responses), place of each response in the order of its cell, a result of
+        `_draw_response_order`
     n_shown : int array (n_cells, n_responses), how often each response was shown; updated in place
 
     Returns the responses, int32 array (n_texts,), counted from 0.
     """
-    n_responses = turn.shape[1]
-    is_absent = turn == _ABSENT
+    n_responses = place.shape[1]
+    is_absent = place == _ABSENT
 
     # texts of different cells choose together: the first text of each cell, then the second of each cell, and so on
     n_earlier_in_cell = count_earlier(cell)
@@ -250,8 +253,8 @@ def _choose_responses(cell: Positions, turn: Positions, n_shown: Positions) -> I
     chosen = np.empty(len(cell), dtype=np.int32)
     for rows in np.split(order, group_starts):
         cells = cell[rows]
-        # the smallest value wins; the turn, which is less than n_responses, decides between equal counts
-        priority = n_shown[cells] * n_responses + turn[cells]
+        # the smallest value wins; the place, which is less than n_responses, decides between equal counts
+        priority = n_shown[cells] * n_responses + place[cells]
         priority = np.where(is_absent[cells], np.iinfo(np.int64).max, priority)
         response = priority.argmin(axis=1)
         n_shown[cells, response] += 1
@@ -286,6 +289,12 @@ def _encode_cells(trials: Trials, side: int, n_items: int) -> Positions:
     agent = agents.astype(np.int64)
     item = trials.text_cells[side]
     return 2 * (agent * n_items + item) + trials.trial_type
+
+
+def _decode_cells(cell_codes: Positions, n_items: int) -> tuple[Positions, Positions]:
+    """Return the agent and the item of each number that `_encode_cells` made."""
+    agent_and_item = cell_codes // 2
+    return np.divmod(agent_and_item, n_items)
 
 
 class IndependentRequest(NamedTuple):
@@ -380,9 +389,10 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
 
     Notes
     -----
-    10·n comparisons, at most 1000, are drawn evenly and screened. The similarity of two texts is their shared idf mass
-    over that of the smaller text. It is unusual above ½, and above the median plus 6 standard deviations, estimated by
-    the median absolute deviation.
+    10·n comparisons, at most 1000, are drawn evenly and screened. The similarity of two texts is the sum of the idf
+    (inverse document frequency) of the words in both, divided by the smaller of the sums over all words of either text.
+    It is unusual if it exceeds both ½ and the median plus 6 standard deviations, which are estimated by the median
+    absolute deviation.
     """
     n = min(n, MAX_CALLS_WITH_PROBES)
     max_probes = int(n * MAX_PROBE_FRACTION)

@@ -539,7 +539,7 @@ class _IndependentTrials:
             self.n_paired = budget - self._count_in_budget()
 
     def _count_in_budget(self) -> int:
-        """Return the number of pooled trials and probes that are paid from the budget."""
+        """Return the number of independent trials, pooled ones and probes, that are paid from the budget."""
         if self._is_free:
             return 0
         n_pooled = self._n_pooled or 0
@@ -549,25 +549,40 @@ class _IndependentTrials:
         return n_pooled
 
     def draw(self, paired: Trials, *, in_rounds: bool) -> Trials:
-        """Draw the independent trials of a plan: one for each paired trial, or pooled ones with the probes.
+        """Draw the independent trials of a plan.
+
+        If they are matched, each paired trial gets one. Otherwise they are the probes, whose texts are unusually similar,
+        and pooled trials.
 
         paired : paired trials of the plan
-        in_rounds : whether these are the first round of several; without a requested number, the independent trials are
-            then 7 to 10 % of the calls so far, instead of 7 to 10 % of the budget
+        in_rounds : whether the plan gets more trials in later rounds
         """
         rng = stream("independent trials", self._split.seed)
         if self._request.rule == "matched":
             return self._draw_matched(paired, rng)
-
-        n = self._n_pooled or 0
-        if self._is_free:
-            n = count_free_independent(len(paired), self._cells)
-        elif not self._has_default_number:
-            n -= len(self.probes)  # a requested number includes the probes
-        elif self._n_pooled is None or in_rounds:  # in proportion to these paired trials, not to the budget
-            n = count_independent_of_paired(len(paired), self._pool.n_agents)
-        pooled = draw_pooled_trials(self._cells, n, rng, planned=self.probes)
+        n_pooled = self._count_pooled_to_draw(len(paired), in_rounds=in_rounds)
+        pooled = draw_pooled_trials(self._cells, n_pooled, rng, planned=self.probes)
         return Trials.concat([self.probes, pooled])
+
+    def _count_pooled_to_draw(self, n_paired: int, *, in_rounds: bool) -> int:
+        """Return the number of pooled trials that are drawn in addition to the probes.
+
+        The number for the budget was computed before the paired trials were drawn. It does not apply if calls cost nothing,
+        or if these are only the trials of a first round.
+
+        n_paired : number of paired trials of the plan
+        in_rounds : whether the plan gets more trials in later rounds
+        """
+        if self._is_free:
+            return count_free_independent(n_paired, self._cells)
+        n_pooled = self._n_pooled
+        if not self._has_default_number:
+            n_requested = n_pooled or 0
+            return n_requested - len(self.probes)  # a requested number includes the probes
+        if n_pooled is None or in_rounds:
+            # 7 to 10 % of the calls of this round, not of the budget
+            return count_independent_of_paired(n_paired, self._pool.n_agents)
+        return n_pooled
 
     def _draw_matched(self, paired: Trials, rng: np.random.Generator) -> Trials:
         """Draw an independent trial for each paired one; those of training trials touch only cells for training."""

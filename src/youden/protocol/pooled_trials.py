@@ -7,6 +7,7 @@ measures some agents adds trials of these agents with random partners.
 from __future__ import annotations
 
 from math import ceil
+from typing import NamedTuple
 
 import numpy as np
 
@@ -110,7 +111,7 @@ def adds_independent(plan: Plan) -> bool:
     return plan.independent == "matched" or has_default_number(plan)
 
 
-def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, joins: bool = False) -> int:
+def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new: bool = False) -> int:
     """Return how many independent trials an extension or a round adds to `n_paired` paired ones.
 
     A matched plan adds one per paired trial, and a plan that was requested with a number of pooled trials adds none. If
@@ -119,7 +120,7 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, joins: 
 
     n_paired : number of paired trials that are added
     n_scored : number of agents whose abilities these trials measure
-    joins : whether these agents are new in the plan. There are then at least two passes; otherwise there may be none.
+    are_new : whether these agents are new in the plan. They then get at least two passes; otherwise there may be none.
     """
     if plan.independent == "matched":
         return n_paired
@@ -127,10 +128,10 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, joins: 
         return 0
     if has_free_calls(plan):
         return min(FREE_PER_PAIRED * n_paired, MAX_FREE)
-    return count_independent_of_paired(n_paired, n_scored, is_first=joins)
+    return count_independent_of_paired(n_paired, n_scored, is_first=are_new)
 
 
-def count_added_paired(plan: Plan, calls: int, *, n_scored: int, joins: bool = False) -> int:
+def count_added_paired(plan: Plan, calls: int, *, n_scored: int, are_new: bool = False) -> int:
     """Return how many of the calls of an extension are paired trials.
 
     These are half of the calls if the plan is matched, and all if it was requested with a number of pooled trials or if
@@ -138,24 +139,24 @@ def count_added_paired(plan: Plan, calls: int, *, n_scored: int, joins: bool = F
 
     calls : number of calls of both trial types
     n_scored : number of agents whose abilities the paired trials measure
-    joins : whether these agents are new in the plan
+    are_new : whether these agents are new in the plan
     """
     if plan.independent == "matched":
         return calls // 2
     if not has_default_number(plan) or has_free_calls(plan):
         return calls
-    return max(0, calls - count_independent(calls, n_scored, is_first=joins))
+    return max(0, calls - count_independent(calls, n_scored, is_first=are_new))
 
 
-def count_added_calls(plan: Plan, n_paired: int, *, n_scored: int, joins: bool = False) -> int:
+def count_added_calls(plan: Plan, n_paired: int, *, n_scored: int, are_new: bool = False) -> int:
     """Return how many calls an extension needs for `n_paired` paired trials; free independent trials do not count.
 
     n_scored : number of agents whose abilities the paired trials measure
-    joins : whether these agents are new in the plan
+    are_new : whether these agents are new in the plan
     """
     if has_free_calls(plan):
         return n_paired
-    return n_paired + count_added_independent(plan, n_paired, n_scored=n_scored, joins=joins)
+    return n_paired + count_added_independent(plan, n_paired, n_scored=n_scored, are_new=are_new)
 
 
 def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, planned: Trials | None = None) -> Trials:
@@ -191,7 +192,7 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, pla
     agents = np.flatnonzero(eligible.any(axis=1))
     n_agents = len(agents)
     drawn = np.empty((0, 4), dtype=np.int64)  # item, first, second and other item of each trial
-    codes = _codes_of_trials(planned, eligible)
+    codes = _encode_trials(planned, eligible)
     n_wanted = min(n, _count_possible(eligible) - len(codes))
     while len(drawn) < n_wanted:
         # one row per pass: the agents in a random order, and the same order shifted cyclically
@@ -229,29 +230,45 @@ def _draw_different_items(
     Returns the comparisons (item, first, second, other_item), int64 array (n, 4); their codes, int64 array (n,); and
     whether each pair has one, bool array (n_pairs,).
     """
-    # eligible items of all agents, one agent after the other; those of an agent begin at `start`
-    n_eligible = eligible.sum(axis=1)
-    start = np.concatenate([[0], np.cumsum(n_eligible)[:-1]])
-    eligible_items = np.flatnonzero(eligible.ravel()) % eligible.shape[1]
-
-    def draw_items(agents: Positions) -> Positions:
-        """Draw an eligible item for each agent: int array of the same length."""
-        index = np.floor(rng.random(len(agents)) * n_eligible[agents]).astype(np.int64)
-        return np.asarray(eligible_items[start[agents] + index])
-
-    comparisons = np.stack([draw_items(first), first, second, draw_items(second)], axis=1)
-    new_codes, is_new = _find_new(comparisons, eligible, codes)
+    items = _EligibleItems.from_mask(eligible)
+    item = items.draw(first, rng)
+    other_item = items.draw(second, rng)
+    comparisons = np.stack([item, first, second, other_item], axis=1)
+    new_codes, is_new = _find_new_comparisons(comparisons, eligible, codes)
     for _ in range(_MAX_TRIES - 1):
         if is_new.all():
             break
         rows_to_redraw = np.flatnonzero(~is_new)
-        comparisons[rows_to_redraw, 0] = draw_items(first[rows_to_redraw])
-        comparisons[rows_to_redraw, 3] = draw_items(second[rows_to_redraw])
-        new_codes, is_new = _find_new(comparisons, eligible, codes)
+        comparisons[rows_to_redraw, 0] = items.draw(first[rows_to_redraw], rng)
+        comparisons[rows_to_redraw, 3] = items.draw(second[rows_to_redraw], rng)
+        new_codes, is_new = _find_new_comparisons(comparisons, eligible, codes)
     return comparisons[is_new], new_codes[is_new], is_new
 
 
-def _find_new(comparisons: Positions, eligible: Bools, codes: Positions) -> tuple[Positions, Bools]:
+class _EligibleItems(NamedTuple):
+    """Eligible items of all agents in one array, one agent after the other."""
+
+    items: Positions
+    start: Positions
+    """Position of the first item of each agent in `items`, int64 array (n_agents,)."""
+    n_items: Positions
+    """Number of eligible items of each agent, int64 array (n_agents,)."""
+
+    @classmethod
+    def from_mask(cls, eligible: Bools) -> _EligibleItems:
+        """List the items of the cells that are True in a bool array (n_agents, n_items)."""
+        n_eligible = eligible.sum(axis=1)
+        start = np.cumsum(n_eligible) - n_eligible
+        items = np.flatnonzero(eligible.ravel()) % eligible.shape[1]
+        return cls(items, start, n_eligible)
+
+    def draw(self, agents: Positions, rng: np.random.Generator) -> Positions:
+        """Draw an eligible item for each element of `agents`, int64 array (n_draws,): int64 array (n_draws,)."""
+        index = np.floor(rng.random(len(agents)) * self.n_items[agents]).astype(np.int64)
+        return np.asarray(self.items[self.start[agents] + index])
+
+
+def _find_new_comparisons(comparisons: Positions, eligible: Bools, codes: Positions) -> tuple[Positions, Bools]:
     """Return a number for each comparison, and whether the comparison is new.
 
     A comparison is new if it is of two different items, if its number is not in `codes`, and if no comparison before it
@@ -279,7 +296,7 @@ def _comparison_codes(comparisons: Positions, eligible: Bools) -> Positions:
     return np.asarray((first * n_items + item) * (n_agents * n_items) + second * n_items + other_item)
 
 
-def _codes_of_trials(trials: Trials | None, eligible: Bools) -> Positions:
+def _encode_trials(trials: Trials | None, eligible: Bools) -> Positions:
     """Encode independent trials as numbers, int64 array (n_different,), ascending, each once; empty for None."""
     if trials is None:
         return np.empty(0, dtype=np.int64)
@@ -316,7 +333,7 @@ def draw_scored_trials(
     first = np.where(is_first, agent, partner)
     second = np.where(is_first, partner, agent)
     earlier_trials = plan.trials.take(plan.trial_type == INDEPENDENT)
-    codes = _codes_of_trials(earlier_trials, eligible)
+    codes = _encode_trials(earlier_trials, eligible)
     comparisons, _, is_new = _draw_different_items(first, second, eligible, codes, rng)
     trials = Trials.independent(*comparisons.astype(np.int32).T)
     return trials.with_role(POOLED, first=is_first[is_new], second=~is_first[is_new])

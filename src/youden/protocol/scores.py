@@ -6,7 +6,7 @@ never both in one call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple, get_args
@@ -148,7 +148,7 @@ def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
     StatisticsError
         [score-kind]: if `kind` is unknown.
     """
-    return _average_by_cell(rates, training_differences(rates), kind=kind, role="train")
+    return _compute_scores(rates, training_differences(rates), kind=kind, role="train")
 
 
 def training_differences(rates: Rates) -> Floats:
@@ -194,7 +194,7 @@ def holdout_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
     StatisticsError
         [score-kind]: if `kind` is unknown.
     """
-    return _average_by_cell(rates, _compute_differences(rates, rates.fpr, None), kind=kind, role="holdout")
+    return _compute_scores(rates, _compute_differences(rates, rates.fpr, None), kind=kind, role="holdout")
 
 
 def pooled_fpr(rates: Rates) -> float | None:
@@ -271,42 +271,55 @@ def _compute_differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -
     return rates.tpr - (pooled_rate or 0.0)
 
 
-def _average_by_cell(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRole) -> Scores:
-    """Average the differences D = TPR − FPR of pairs by cell (agent, item), for training cells or held-out ones.
+def _compute_scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: ScoreRole) -> Scores:
+    """Compute the score of each cell, an agent on an item: the mean of TPR − FPR over its comparisons.
 
-    difference : float array (n_rows,), one value per row of `rates`; NaN for rows that do not count
-    kind : whether a score is about one order of the two texts ("row") or both ("symmetric")
-    role : whether the cells are those for training or the held-out ones
+    difference : float array (n_rows,), TPR − FPR of each row of `rates`; NaN for rows that do not count
+    kind : "symmetric" to average the comparisons in which the agent's text comes first or second, "row" to average
+        only those in which it comes first
+    role : "train" for the cells for training, "holdout" for the held-out ones
+
+    Raises: StatisticsError [score-kind] if `kind` is unknown.
     """
-    if kind not in get_args(ScoreKind):
-        raise StatisticsError(
-            f"The kind of scores is unknown: got '{kind}'. Pass one of: {', '.join(get_args(ScoreKind))}.",
-            slug="score-kind",
-        )
+    _check_score_kind(kind)
     answered = ~np.isnan(difference)
     rows = slice(None) if answered.all() else np.flatnonzero(answered)
 
-    # cells of the first and of the second texts; a row score counts only pairs in which the agent's text comes first
+    # each row counts for the cell of its first text and, if scores are symmetric, for the cell of its second text
     agents = [rates.first[rows]]
     if kind == "symmetric":
         agents.append(rates.second[rows])
-    cells, cell_of_side = index_cells(rates.item[rows], *agents, n_agents=rates.n_agents, n_items=rates.n_items)
+    cells, cell_columns = index_cells(rates.item[rows], *agents, n_agents=rates.n_agents, n_items=rates.n_items)
 
-    def sum_by_cell(column: Floats | Ids | None) -> Floats:
-        """Sum a column by cell over all sides; count the rows if it is None."""
-        total: Floats = np.zeros(len(cells))
-        for cell in cell_of_side:
-            total += np.bincount(cell, column, len(cells))
-        return total
-
-    n_rows = sum_by_cell(None)
-    mean_difference = sum_by_cell(difference[rows]) / n_rows
-    n_trials = sum_by_cell(rates.n_paired[rows])
+    n_rows = _sum_by_cell(None, cell_columns, len(cells))
+    mean_difference = _sum_by_cell(difference[rows], cell_columns, len(cells)) / n_rows
+    n_trials = _sum_by_cell(rates.n_paired[rows], cell_columns, len(cells))
     scored = ScoredCells(cells, mean_difference, n_trials)
 
     is_held_out = rates.split.holdout[cells.agent, cells.item]
     scored = scored.where(is_held_out == (role == "holdout"))
     return Scores(scored, role, kind, rates.agent_ids, rates.item_ids)
+
+
+def _check_score_kind(kind: str) -> None:
+    """Raise StatisticsError [score-kind] if a kind of scores is unknown."""
+    kinds = get_args(ScoreKind)
+    if kind not in kinds:
+        raise StatisticsError(
+            f"The kind of scores is unknown: got '{kind}'. Pass one of: {', '.join(kinds)}.", slug="score-kind"
+        )
+
+
+def _sum_by_cell(values: Floats | Ids | None, cell_columns: Sequence[Positions], n_cells: int) -> Floats:
+    """Sum the values of rows by cell: float array (n_cells,).
+
+    values : array (n_rows,), one value per row; None to count the rows
+    cell_columns : int64 arrays (n_rows,), positions of the cells that each row counts for
+    """
+    total: Floats = np.zeros(n_cells)
+    for cell in cell_columns:
+        total += np.bincount(cell, values, n_cells)
+    return total
 
 
 class IndexedCells(NamedTuple):

@@ -105,7 +105,8 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
         )
 
     # numbers of paired and of independent trials in the budget
-    kept_paired, kept_independent = _find_earlier(plan, earlier, paired), _find_earlier(plan, earlier, independent)
+    kept_paired = _find_trials_of_earlier_part(plan, earlier, paired)
+    kept_independent = _find_trials_of_earlier_part(plan, earlier, independent)
     takes_all = calls >= n_usable
     n_independent = min(max_independent, count_independent(calls, plan.n_agents), calls - len(kept_paired))
     n_independent = max(n_independent, len(kept_independent))
@@ -173,9 +174,10 @@ def _too_few_error(plan: Plan, calls: int, n_paired: int) -> PlanError:
 
 
 def _find_usable_rows(plan: Plan) -> Positions:
-    """Return the rows of the trials that may be drawn, int array: both texts in training cells, no probe and no self-trial.
+    """Return the rows of the trials that may be drawn, int array: those of which both texts are in training cells.
 
-    Probes are trials with unusually similar texts, which serve only the false-positive alarm.
+    Two kinds of trial are left out: probes, whose unusually similar texts serve only the false-positive alarm; and
+    self-trials, which compare two responses of one agent.
     """
     train = plan.split.train
     first_item, second_item = plan.trials.text_cells
@@ -183,8 +185,13 @@ def _find_usable_rows(plan: Plan) -> Positions:
     return np.flatnonzero(is_training & ~np.isin(plan.role, (PROBE, SELF)))
 
 
-def _find_earlier(plan: Plan, earlier: Plan | None, rows: Positions) -> Positions:
-    """Return those of `rows` whose trials an earlier part of the plan has, too: int array; none without such a part."""
+def _find_trials_of_earlier_part(plan: Plan, earlier: Plan | None, rows: Positions) -> Positions:
+    """Find the trials that an earlier part of the plan contains, too; none if there is no earlier part.
+
+    rows : int array, rows of the trials to consider
+
+    Returns an int array, the rows of these trials.
+    """
     if earlier is None:
         return rows[:0]
     return np.intersect1d(match_trials(earlier, plan), rows)

@@ -168,7 +168,9 @@ def shuffle_sentences(text: str, rng: np.random.Generator) -> str:
 
 
 def omit_sentences(text: str, rng: np.random.Generator, *, share: float = 0.5) -> str:
-    """Omit a random share of the sentences, or of the pieces if the text is one sentence. At least one remains.
+    """Omit a random share of the sentences, or of the words if the text is one sentence. At least one remains.
+
+    In scripts without spaces between words, characters count as words.
 
     The others keep their order and are joined by spaces. `rng` selects those that are omitted. Raises ConfigError
     [transform-option] unless 0 ≤ share ≤ 1.
@@ -226,22 +228,21 @@ def substitute_synonyms(text: str, rng: np.random.Generator, *, share: float = 0
     [transform-option] unless 0 ≤ share ≤ 1, and [synonyms-missing] if the thesaurus is not installed.
     """
     check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
-
-    def replace_word(match: regex.Match[str]) -> str:
-        """Return a synonym of the matched word in the same letter case, or the word itself."""
-        word: str = match.group()
-        if len(word) < _MIN_SUBSTITUTED_LETTERS or rng.random() >= share:
-            return word
-        choices = find_synonyms(word.lower())
-        if not choices:
-            return word
-        synonym = choices[int(rng.integers(len(choices)))]
-        if word.isupper():
-            return synonym.upper()
-        return synonym.capitalize() if word[0].isupper() else synonym
-
-    result: str = _WORD.sub(replace_word, text)
+    result: str = _WORD.sub(lambda match: _substitute_word(match.group(), rng, share=share), text)
     return result
+
+
+def _substitute_word(word: str, rng: np.random.Generator, *, share: float) -> str:
+    """Return, with the probability `share`, a random synonym of a word in the same letter case; else the word itself."""
+    if len(word) < _MIN_SUBSTITUTED_LETTERS or rng.random() >= share:
+        return word
+    choices = find_synonyms(word.lower())
+    if not choices:
+        return word
+    synonym = choices[int(rng.integers(len(choices)))]
+    if word.isupper():
+        return synonym.upper()
+    return synonym.capitalize() if word[0].isupper() else synonym
 
 
 def insert_filler(text: str, rng: np.random.Generator, *, every: int = 1) -> str:

@@ -26,7 +26,7 @@ RankedBy = Literal["plain", "robust", "trusted"]
 
 @dataclass(frozen=True)
 class PartnerRules:
-    """How the partners of an agent are weighted, and which ranking the run reports first."""
+    """How an agent's partners, the agents that it was compared with, are weighted, and which ranking is reported first."""
 
     ranked_by: RankedBy = "plain"
     """Ranking that the run reports first; "trusted" requires `trusted`."""
@@ -321,7 +321,10 @@ class ExtensionFacts:
 
 @dataclass(frozen=True)
 class PartnerFacts:
-    """Split-half reliability over partners: how much the ranking depends on which other agents are in the pool."""
+    """Split-half reliability of the ranking over partners, the agents with which an agent was compared.
+
+    It shows how much the ranking depends on which other agents are in the pool.
+    """
 
     split_half_rho: float
     """Mean Spearman correlation of the rankings by two random halves of the partners."""

@@ -51,8 +51,8 @@ class Request:
     parameters: Mapping[str, Json] = field(default_factory=dict)
     """Other keys of the request body, such as `temperature`."""
     cache_salt: Mapping[str, Json] = field(default_factory=dict)
-    """Cache salt: keys that are hashed into the request hash but not sent, such as the replicate of a trial, or the
-    agent that writes a text.
+    """Keys that are hashed into the request hash but not sent, so that equal requests get separate answers. Examples are
+    the number of the repetition of a trial (`replicate`), and the agent that writes a text.
     """
 
 

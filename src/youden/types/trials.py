@@ -310,7 +310,10 @@ class Trials(ReadOnly):
         return replace(self, first_repeat=ones, second_repeat=ones.copy())
 
     def text_rows(self, n_agents: int) -> tuple[Ids, Ids]:
-        """Compute the rows of `Pool.all_texts` in which the texts of the trials are.
+        """Find the texts of the trials in `Pool.all_texts`, a table with one row per agent and number of its response.
+
+        The first responses of all agents come first, then the second ones, and so on. Trials without the columns
+        `first_repeat` and `second_repeat` show the first responses.
 
         Parameters
         ----------
@@ -320,7 +323,7 @@ class Trials(ReadOnly):
         Returns
         -------
         first_row, second_row : int32 array (n_trials,)
-            Rows of the first and of the second text of each trial.
+            Rows of `Pool.all_texts` with the first and with the second text of each trial.
         """
         if self.first_repeat is None or self.second_repeat is None:
             return self.first, self.second

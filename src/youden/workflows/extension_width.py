@@ -123,7 +123,7 @@ def calls_for_joining(
     n_set_by_user = 0
     if plan.independent != "matched" and not has_default_number(plan):
         n_set_by_user = len(new_trials) - n_paired
-    return count_added_calls(plan, required_paired, n_scored=n_joined, joins=True) + n_set_by_user
+    return count_added_calls(plan, required_paired, n_scored=n_joined, are_new=True) + n_set_by_user
 
 
 def _not_attainable_error(components: AgentVariances, width: float, *, share: float, plan: Plan) -> ConfigError:

@@ -194,20 +194,15 @@ def _format_remainder(n_agents: int) -> list[str]:
 
 def _strip_folders(config: RunConfig, folder: Path) -> RunConfig:
     """Return a config whose pool, judge and prompts are files directly in `folder`."""
-
-    def in_folder(path: str) -> str:
-        """Return the path of the file with the same name in `folder`."""
-        return os.fspath(folder / Path(path).name)
-
     changes: dict[str, object] = {"out": str(folder), "store": None, "unfinished": None}
     if not config.pool.startswith("datasets/"):
-        changes["pool"] = in_folder(config.pool)
+        changes["pool"] = _make_path_in_folder(config.pool, folder)
     if isinstance(config.judge, str) and _is_file(config.judge):
-        changes["judge"] = in_folder(config.judge)
+        changes["judge"] = _make_path_in_folder(config.judge, folder)
     elif isinstance(config.judge, dict):
         changes["judge"] = _strip_folders_of_judge(config.judge)
     if config.trials_from is not None:
-        changes["trials_from"] = in_folder(config.trials_from)
+        changes["trials_from"] = _make_path_in_folder(config.trials_from, folder)
 
     extensions = []
     for step in config.extensions:
@@ -215,10 +210,15 @@ def _strip_folders(config: RunConfig, folder: Path) -> RunConfig:
         for key in POOLS:
             path = getattr(step, key)
             if path is not None:
-                new_paths[key] = in_folder(path)
+                new_paths[key] = _make_path_in_folder(path, folder)
         extensions.append(step.model_copy(update=new_paths))
     changes["extensions"] = extensions
     return config.model_copy(update=changes)
+
+
+def _make_path_in_folder(path: str, folder: Path) -> str:
+    """Return the path of the file with the same name in `folder`."""
+    return os.fspath(folder / Path(path).name)
 
 
 def _strip_folders_of_judge(value: Json) -> Json:

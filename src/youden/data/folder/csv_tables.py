@@ -251,7 +251,7 @@ def read_curl(path: Path) -> tuple[CurlCurve, ...]:
 
 
 def _find_columns(header: Iterable[str]) -> tuple[TableColumn, ...]:
-    """List the columns of a ranking, of which those of alternative rankings and of self-consistency are optional."""
+    """List the columns of a ranking with this header, which may lack alternative rankings and self-consistency."""
     return ranking_columns(_find_alternatives(header), self_trials="self_consistency" in header)
 
 

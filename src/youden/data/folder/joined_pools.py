@@ -73,13 +73,13 @@ def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
         sizes += [(len(agent_ids), n_items) for n_items in range(len(item_ids) - 1, 1, -1)]
 
     for n_agents, n_items in sizes:
-        initial_pool = find_part(pool, agent_ids[:n_agents], item_ids[:n_items], digest=config.resolved.pool)
+        initial_pool = find_subpool(pool, agent_ids[:n_agents], item_ids[:n_items], digest=config.resolved.pool)
         if initial_pool is not None:
             return initial_pool
     return pool
 
 
-def find_part(pool: Pool, agents: Sequence[str], items: Sequence[str], *, digest: str) -> Pool | None:
+def find_subpool(pool: Pool, agents: Sequence[str], items: Sequence[str], *, digest: str) -> Pool | None:
     """Find the part of a pool that has a given digest.
 
     Parameters
@@ -139,7 +139,7 @@ def read_run_pool(config: RunConfig) -> Pool:
     return read_run_pools(config)[-1]
 
 
-def _join(pool: Pool, new_pool: Pool, *, kind: Literal["agents", "items"]) -> Pool:
+def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", "items"]) -> Pool:
     """Return a pool with the new agents, or the new items, of another pool added to its own.
 
     kind : whether agents or items are added
@@ -255,10 +255,12 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
     new_pool : Pool
         Pool with additions.
     keep : bool
-        Whether the responses of `pool` are kept if the pools have different responses of an agent to an item; an old
-        agent's first response to an old item is then left out, too. If False, those of `new_pool` replace them, and
-        prompts and metadata of items also come from `new_pool`. In any case, responses are appended as repeats if
-        `new_pool` has all old responses of a cell and others, and groups of agents come from `new_pool`.
+        Whether `pool` decides if the pools have different responses of an agent to an item. If False, the responses of
+        `new_pool` replace the old ones, and prompts and metadata of items come from `new_pool`. If True, the old
+        responses stay, and an old agent without a response to an old item gets none.
+
+        In both cases, responses are appended as repeats if `new_pool` has all old responses to the item and others, and
+        groups of agents come from `new_pool`.
 
     Returns
     -------
@@ -285,20 +287,16 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
     for k, j in np.ndindex(len(agents), len(items)):
         old_responses = _get_responses(old_texts, (k, j))
         new_responses = _get_responses(new_texts, (k, j))
-        additions = list((Counter(new_responses) - Counter(old_responses)).elements())
-        has_all_old = not Counter(old_responses) - Counter(new_responses)
         is_new_cell = k >= pool.n_agents or j >= pool.n_items
-
         if is_new_cell:
             responses[k, j] = new_responses
-        elif old_responses and has_all_old:
-            responses[k, j] = old_responses + additions
-            n_added_responses += len(additions)
-        elif additions:
-            responses[k, j] = old_responses if keep else new_responses
+            continue
+
+        responses[k, j], has_changed = _merge_responses(old_responses, new_responses, keep=keep)
+        if has_changed:
             changed.append(f"'{agent_ids[k]}' to '{item_ids[j]}'")
         else:
-            responses[k, j] = old_responses
+            n_added_responses += len(responses[k, j]) - len(old_responses)
 
     texts_by_repeat = _stack_by_repeat(responses, (len(agents), len(items)))
     removed_agents = sorted(old_agent_ids - new_agents.keys())
@@ -311,6 +309,22 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
         changed=tuple(changed),
         removed=(*removed_agents, *removed_items),
     )
+
+
+def _merge_responses(old_responses: list[str], new_responses: list[str], *, keep: bool) -> tuple[list[str], bool]:
+    """Merge the responses of an agent to an item in an old and a new pool.
+
+    keep : whether the old responses are kept if responses have changed
+
+    Returns the merged responses; and whether responses have changed: the new ones lack an old one and have others.
+    """
+    additions = list((Counter(new_responses) - Counter(old_responses)).elements())
+    has_all_old = not Counter(old_responses) - Counter(new_responses)
+    if old_responses and has_all_old:
+        return old_responses + additions, False
+    if not additions:
+        return old_responses, False
+    return (old_responses if keep else new_responses), True
 
 
 def _get_responses(texts_by_repeat: Sequence[Objects], cell: Any) -> list[str]:
@@ -335,8 +349,8 @@ def _stack_by_repeat(responses: Mapping[tuple[int, int], Sequence[str]], shape: 
 
 
 JOIN_BY_KIND: Final[dict[str, Callable[[Pool, Pool], Pool]]] = {
-    "agents": partial(_join, kind="agents"),
-    "items": partial(_join, kind="items"),
+    "agents": partial(_add_agents_or_items, kind="agents"),
+    "items": partial(_add_agents_or_items, kind="items"),
     "repeats": join_repeats,
 }
 """Kind of an extension → function that adds a new pool to a run's pool; both pools are positional arguments."""

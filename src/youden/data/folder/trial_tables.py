@@ -57,8 +57,8 @@ class SplitFields(StrictFile):
             rule=split.rule,
             fraction=split.fraction,
             seed=split.seed,
-            train=_pack(split.train),
-            holdout=_pack(split.holdout),
+            train=_encode_bits(split.train),
+            holdout=_encode_bits(split.holdout),
         )
 
     def to_split(self, path: Path, shape: tuple[int, int]) -> Split:
@@ -81,8 +81,8 @@ class SplitFields(StrictFile):
         RunFolderError
             [run-file-damaged]: if the split has another number of cells.
         """
-        train = _unpack(path, self.train, shape)
-        holdout = _unpack(path, self.holdout, shape)
+        train = _decode_bits(path, self.train, shape)
+        holdout = _decode_bits(path, self.holdout, shape)
         return Split(train, holdout, rule=self.rule, fraction=self.fraction, seed=self.seed)
 
 
@@ -322,13 +322,13 @@ def _id_names(plan: Plan) -> dict[str, tuple[str, ...]]:
     return {"agents": plan.agent_ids, "items": plan.item_ids}
 
 
-def _pack(cells: Bools) -> str:
+def _encode_bits(cells: Bools) -> str:
     """Encode a boolean array with one bit per element, in base64."""
     return base64.b64encode(np.packbits(cells).tobytes()).decode()
 
 
-def _unpack(path: Path, packed: str, shape: tuple[int, int]) -> Bools:
-    """Decode a boolean array that `_pack` encoded.
+def _decode_bits(path: Path, packed: str, shape: tuple[int, int]) -> Bools:
+    """Decode a boolean array that `_encode_bits` encoded.
 
     path : file of the array, for errors
     shape : shape of the array

@@ -8,7 +8,7 @@ either, the error names the option with which the user decides.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -158,7 +158,7 @@ class _RoleSearch:
             return self.make_roles(agents=(), text=None, agent_columns=tuple(self.given_text_columns))
 
         candidates = [name for name in self.get_candidates("agent") if self.is_agent_candidate(name)]
-        found_agents, is_ambiguous = self.find_agents(candidates)
+        found_agents, is_ambiguous = self.find_agent_name_columns(candidates)
         if found_agents is None and self.may_be_wide(candidates):
             agent_columns = self.find_agent_columns()
             if agent_columns:
@@ -190,22 +190,22 @@ class _RoleSearch:
             raise UnclearColumnsError("no column holds ids or prompts that two agents share")
 
         roles = self.make_roles(agents=agents, text=text, agent_columns=())
-        rivals = [name for name in self.text_columns[1:] if self.may_replace(text, name)]
+        rivals = [name for name in self.text_columns[1:] if self.is_rival_text_column(name, chosen=text)]
         unshared_rivals = [name for name in rivals if table.count_shared_cells(agents, name) == 0]
-        self.check_single_text(roles, [*unshared, *unshared_rivals])
+        self.check_single_text_column(roles, [*unshared, *unshared_rivals])
         return roles
 
-    def may_replace(self, text: str, name: str) -> bool:
-        """Return whether the column `name` may hold the responses as well as the column `text`.
+    def is_rival_text_column(self, name: str, *, chosen: str) -> bool:
+        """Return whether a column may hold the responses as well as the column that was chosen for them.
 
-        It may not if the name of `text` is a usual one, such as "response"; if `name` is that of a reasoning, a raw
-        form or a parsed form, which belong to the response of another column; if it has no prose; or if both columns
-        are equal in every row.
+        There is no doubt, and the result is False, in four cases: the name of the chosen column is a usual one for
+        responses, such as "response"; the name of the other column says that it holds only a part of a response, such
+        as its reasoning; the other column has no prose; or both columns are equal in every row.
         """
-        has_usual_name = normalize_name(text) in NAMES["text"]
+        has_usual_name = normalize_name(chosen) in NAMES["text"]
         if has_usual_name or is_part_of_response(name) or not self.table[name].is_prose:
             return False
-        are_equal_columns = self.table[text].keys == self.table[name].keys
+        are_equal_columns = self.table[chosen].keys == self.table[name].keys
         return not are_equal_columns
 
     def check_no_pairs(self) -> None:
@@ -249,7 +249,7 @@ class _RoleSearch:
             return False
         return not any(is_agent_name(name) and len(set(self.table[name].keys)) > 1 for name in agent_candidates)
 
-    def find_agents(self, candidates: Sequence[str]) -> tuple[tuple[str, ...] | None, bool]:
+    def find_agent_name_columns(self, candidates: Sequence[str]) -> tuple[tuple[str, ...] | None, bool]:
         """Find the columns that name agents.
 
         Parameters
@@ -271,7 +271,7 @@ class _RoleSearch:
         likely_agents = [*candidates, *locations]
         if len(locations) > 1:  # prompts show whether folders or files are the agents; ids may restart in each
             prompts = [name for name in self.prompt_columns if name in self.item_columns]
-            columns = self.find_best_agents(likely_agents, prompts)
+            columns = self.find_agents_sharing_most_items(likely_agents, prompts)
             if columns is not None:
                 return columns, False
 
@@ -280,7 +280,7 @@ class _RoleSearch:
             for item in self.get_candidates("item"):
                 items_by_location += [join_names((location, item)) for location in locations]
         is_ambiguous = self.has_ambiguous_locations(candidates, items_by_location)
-        columns = self.find_best_agents(likely_agents, items_by_location)
+        columns = self.find_agents_sharing_most_items(likely_agents, items_by_location)
         if columns is not None:
             return columns, is_ambiguous
 
@@ -293,12 +293,12 @@ class _RoleSearch:
                 columns_of_length = long_columns if column.mean_words >= _MIN_WORDS else short_columns
                 columns_of_length.append(name)
         unlikely_agents = [*self.get_candidates("group"), *short_columns, *long_columns]
-        return self.find_best_agents(unlikely_agents, self.item_columns), is_ambiguous
+        return self.find_agents_sharing_most_items(unlikely_agents, self.item_columns), is_ambiguous
 
-    def find_best_agents(self, agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:
+    def find_agents_sharing_most_items(self, agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:
         """Return the column, or pair of columns, whose agents have the most items in common; None if they have none.
 
-        The items in common are counted by `max_shared_cells`; of equal choices, the first is returned, and single
+        The items in common are counted by `count_max_shared_cells`; of equal choices, the first is returned, and single
         columns precede pairs. Pairs are formed from the first four columns of `agents`.
 
         agents : columns that may name agents
@@ -310,13 +310,13 @@ class _RoleSearch:
         max_shared = 0
         for columns in (*single_columns, *pairs_of_columns):
             other_columns = [item for item in items[:_MAX_CANDIDATES] if item not in columns]
-            n_shared = self.max_shared_cells(columns, other_columns)
+            n_shared = self.count_max_shared_cells(columns, other_columns)
             if n_shared > max_shared:
                 best_columns = columns
                 max_shared = n_shared
         return best_columns
 
-    def max_shared_cells(self, agents: Sequence[str], items: Sequence[str]) -> int:
+    def count_max_shared_cells(self, agents: Sequence[str], items: Sequence[str]) -> int:
         """Return the largest number of shared cells for one of the columns `items`; 0 if there is no column.
 
         A cell is one agent's response to one item. It is shared if another agent responded to the item, too.
@@ -333,7 +333,7 @@ class _RoleSearch:
             return False
         scores = set()
         for column in self.location_columns:
-            scores.add(self.max_shared_cells([column], [item for item in items if column not in item]))
+            scores.add(self.count_max_shared_cells([column], [item for item in items if column not in item]))
         return len(scores) == 1 and 0 not in scores
 
     def find_agent_columns(self) -> tuple[str, ...]:
@@ -350,21 +350,14 @@ class _RoleSearch:
             return ()
 
         candidates = [name for name in table.names if self.may_hold_responses(name)]
-        prose = []
-        unclear = []
-        for name in candidates:
-            column = table[name]
-            has_digits = any(re.search(r"\d", text) for text in column.texts)
-            if column.is_prose and (column.mean_words >= _MIN_WORDS or not column.is_repetitive):
-                prose.append(name)
-            elif not column.is_repetitive and not has_digits:
-                unclear.append(name)
+        prose = [name for name in candidates if self.holds_long_or_varied_prose(name)]
+        unclear = [name for name in candidates if name not in prose and self.holds_varied_words(name)]
 
-        question = self.given.get("prompt") or self.find_question(prose)
+        question = self.given.get("prompt") or self.find_question_column(prose)
         agents = [name for name in prose if name != question]
         if len(agents) < 2:  # responses of one word, such as labels
             prompts = [name for name in self.get_candidates("prompt") if name in unclear]
-            agents = [name for name in candidates if name not in (*prose, *prompts) and not self.is_group(name)]
+            agents = [name for name in candidates if name not in (*prose, *prompts) and not self.has_group_name(name)]
             unclear = []
         if len(agents) < 2:
             return ()
@@ -382,25 +375,35 @@ class _RoleSearch:
         self.item_columns = [*ids, question] if question else [*ids, *contacts]
         return tuple(agents)
 
+    def holds_long_or_varied_prose(self, name: str) -> bool:
+        """Return whether a column holds prose as of responses: of many words, or not repetitive."""
+        column = self.table[name]
+        return column.is_prose and (column.mean_words >= _MIN_WORDS or not column.is_repetitive)
+
+    def holds_varied_words(self, name: str) -> bool:
+        """Return whether a column holds different texts without digits, which may be short responses."""
+        column = self.table[name]
+        return not column.is_repetitive and not any(re.search(r"\d", text) for text in column.texts)
+
     def may_hold_responses(self, name: str) -> bool:
         """Return whether a column that the user did not name holds texts other than addresses, UUIDs and remarks."""
-        if name in self.given.values() or is_about_responses(name) or self.is_remark(name):
+        if name in self.given.values() or is_about_responses(name) or self.is_remark_column(name):
             return False
         return self.table[name].is_text and not self.table[name].is_contact
 
-    def is_remark(self, name: str) -> bool:
+    def is_remark_column(self, name: str) -> bool:
         """Return whether a column contains remarks on another one, such as "gpt rationale" on "gpt response"."""
         *agent, last = normalize_name(name).split("_")
         others = (normalize_name(column).split("_") for column in self.table.names if column != name)
         return bool(agent) and last in ABOUT and any(words[: len(agent)] == agent for words in others)
 
-    def is_group(self, name: str) -> bool:
+    def has_group_name(self, name: str) -> bool:
         """Return whether the name of a column suggests items, prompts, groups of items, or information about them."""
         words = split_into_words(name)
         names_subject = bool(SUBJECTS & words and not _AGENT_NAMES & words)
         return names_subject or infer_role(name) in ("item", "prompt", "about")
 
-    def find_question(self, prose: Sequence[str]) -> str | None:
+    def find_question_column(self, prose: Sequence[str]) -> str | None:
         """Return the column of questions among columns of texts; None if all of them hold responses.
 
         prose : columns of texts, in the order of the table
@@ -486,11 +489,12 @@ class _RoleSearch:
         overlap_among_others = fmean(mean_overlap(first, second) for first, second in combinations(other_columns, 2))
         return overlap_with_others < 0.9 * overlap_among_others
 
-    def check_single_text(self, roles: Roles, unshared: Sequence[str]) -> None:
+    def check_single_text_column(self, roles: Roles, unshared: Sequence[str]) -> None:
         """Raise UnclearColumnsError if another column may hold the responses, too.
 
-        It may if it is unused and unshared, is not inside a nested value, and its texts do not repeat. Nothing is
-        raised if the user named the column of texts, or if the table has several files.
+        This is the case for a column that has no other role, in which no two agents have the same text, which is not
+        inside a nested value, and whose texts do not repeat. Nothing is raised if the user named the column of texts, or
+        if the table has several files.
 
         roles : the roles so far; the column of texts is one of them
         unshared : columns in which no two agents have the same text
@@ -522,13 +526,13 @@ class _RoleSearch:
         # Items are identified by a column of ids, or else by their prompts.
         used = {text, *agents, *agent_columns}
         item_candidates = [name for name in self.item_columns if name not in used]
-        item = self.find_item(agents, item_candidates)
+        item = self.find_item_column(agents, item_candidates)
         has_ids = item is not None and self.has_item_name(item) and not table[item].is_long
         if item is not None and not has_ids:
             columns["prompt"] = item
         elif item is not None:
             columns["item"] = item
-            prompt = given.get("prompt") or self.find_prompt(item, {*used, item})
+            prompt = given.get("prompt") or self.find_prompt_column(item, {*used, item})
             if prompt:
                 columns["prompt"] = prompt
 
@@ -554,13 +558,13 @@ class _RoleSearch:
         """Return whether the user named a column as the item, or its name suggests items."""
         return self.given.get("item") == column or (column not in self.prompt_columns and infer_role(column) == "item")
 
-    def find_item(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
+    def find_item_column(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column of ids or prompts that identifies items; None if there is no candidate.
 
-        This is the column with the largest number of (agent, value) pairs on values that several agents share; a column
-        of categories counts as 0. If several columns have that number, it is the first of them. But if the ids in that
-        one begin again for each agent, a column of prompts among the others is taken. If no value is shared, it is the
-        first column that has at least 90 % of the largest number of distinct values.
+        This is the column by which most responses can be compared, because several agents have its values. If several
+        columns are equally good, the first of them is chosen; but if its ids begin again for each agent, a column of
+        prompts among the others is chosen. If no agents share a value, the first column with at least 90 % of the largest
+        number of distinct values is chosen. A column of categories counts as one without shared values.
 
         agents : columns that together name an agent; () if each agent has a column of its own, and no value is shared
         candidates : columns to choose from
@@ -590,7 +594,7 @@ class _RoleSearch:
         n_pairs = len(set(zip(ids, prompts, strict=True)))
         return infer_role(item) != "prompt" and n_pairs > max(len(set(ids)), len(set(prompts)))
 
-    def find_prompt(self, item: str, used: set[str | None]) -> str | None:
+    def find_prompt_column(self, item: str, used: set[str | None]) -> str | None:
         """Return the column of prompts that is not in `used`, or None.
 
         Columns whose names suggest prompts come first, if they have texts and at least two distinct values: the first
@@ -600,23 +604,17 @@ class _RoleSearch:
         table = self.table
         ids = table[item].keys
         n_items = len(set(ids))
-
-        def has_one_prompt_per_item(name: str) -> bool:
-            """Return whether each id occurs with only one value of a column."""
-            pairs = set(zip(ids, table[name].keys, strict=True))
-            return len(pairs) == n_items
-
         unused_prompts = [name for name in self.prompt_columns if name not in used and table[name].is_text]
         varied = [name for name in unused_prompts if len(set(table[name].keys)) > 1]
         for name in varied:
-            if has_one_prompt_per_item(name):
+            if _have_one_value_each(ids, table[name].keys):
                 return name
         if varied:
             return varied[0]
 
         for name in self.unnamed_columns:
             is_varied_prose = table[name].is_prose and len(table[name].distinct) > n_items / 2
-            if name not in used and is_varied_prose and has_one_prompt_per_item(name):
+            if name not in used and is_varied_prose and _have_one_value_each(ids, table[name].keys):
                 return name
         return None
 
@@ -631,6 +629,11 @@ class _RoleSearch:
         complete_pairs = {pair for pair in pairs if None not in pair}
         n_agents = len({agent for agent, _ in complete_pairs})
         return len(complete_pairs) == n_agents
+
+
+def _have_one_value_each(ids: Sequence[Hashable], values: Sequence[Hashable]) -> bool:
+    """Return whether each id occurs in rows with only one value."""
+    return len(set(zip(ids, values, strict=True))) == len(set(ids))
 
 
 def _get_name_parts(name: str) -> set[str]:

@@ -111,7 +111,7 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
             response = _get_response(sample) if text == "answer" else _format_transcript(sample)
             if response is None or (error and not response):
                 reason = "the sample failed" if error else "the sample has no output"
-                builder.leave_out(reason, f"{location}{format_tool_error(error)}")
+                builder.count_left_out(reason, f"{location}{format_tool_error(error)}")
                 continue
 
             item = sample.get("id")
@@ -330,7 +330,7 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
             raw = get_nested(row, "resps", 0)
             responses = raw if isinstance(raw, list) else [raw]
             if responses and isinstance(responses[0], list | int | float | bool):
-                builder.leave_out("no text: the task is by log-likelihood", location)
+                builder.count_left_out("no text: the task is by log-likelihood", location)
                 continue
             prompt = _get_lm_eval_prompt(row.get("arguments"))
             for repeat, response in enumerate(responses, 1):
@@ -441,10 +441,10 @@ def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Import
             location = f"{file}, request {number}"
             completions = get_nested(request, "result", "completions")
             if get_nested(request, "reference_index") is not None:
-                builder.leave_out("no text: the request scores a given answer", location)
+                builder.count_left_out("no text: the request scores a given answer", location)
                 continue
             if get_nested(completions, 0, "text") is None:
-                builder.leave_out("the call failed", location)
+                builder.count_left_out("the call failed", location)
                 continue
 
             item = _make_helm_item_id(request, scenario if has_several_scenarios else None)

@@ -78,7 +78,7 @@ def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) ->
             instruction = row.get("instruction")
             generator = _get_generator(row)
             if not isinstance(instruction, str) or not instruction.strip():
-                builder.leave_out("no instruction", location)
+                builder.count_left_out("no instruction", location)
                 continue
             agent = agents.get(file) or generator or file.resolve().parent.name
             if generator not in (None, agent) and len(generators[file]) == 1:
@@ -194,18 +194,33 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
     for file, name in zip(answer_files, names, strict=True):
         for location, row in read_lines(file, builder.replaced):
             agent = row.get("model_id") or row.get("model") or name
-            question = row.get("question_id", row.get("uid"))
-            choices = row.get("choices")
-            n_choices = max(1, len(choices)) if isinstance(choices, list) else 1
-            turns_by_choice = [_get_turns(row, choice) for choice in range(n_choices)]
-            if not any(turns_by_choice):
-                builder.leave_out("an answer without turns", location)
-            for choice, turns in enumerate(turns_by_choice):
-                for number, text in enumerate(turns, 1):
-                    item = question if number == 1 else f"{question}#{number}"
-                    prompt = prompts.get((str(question), number))
-                    builder.add(agent, item, text, prompt=prompt, location=location, repeat=choice + 1)
+            _add_answer(builder, row, agent=agent, prompts=prompts, location=location)
     return builder.build()
+
+
+def _add_answer(
+    builder: PoolBuilder,
+    row: dict[str, Json],
+    *,
+    agent: Json,
+    prompts: Mapping[tuple[str, int], Json],
+    location: str,
+) -> None:
+    """Add the responses in a row of model answers: one per turn of the conversation, and repeats if it has choices.
+
+    prompts : prompt by question and number of the turn
+    """
+    question = row.get("question_id", row.get("uid"))
+    choices = row.get("choices")
+    n_choices = max(1, len(choices)) if isinstance(choices, list) else 1
+    turns_by_choice = [_get_turns(row, choice) for choice in range(n_choices)]
+    if not any(turns_by_choice):
+        builder.count_left_out("an answer without turns", location)
+    for repeat, turns in enumerate(turns_by_choice, 1):
+        for number, text in enumerate(turns, 1):
+            item = question if number == 1 else f"{question}#{number}"
+            prompt = prompts.get((str(question), number))
+            builder.add(agent, item, text, prompt=prompt, location=location, repeat=repeat)
 
 
 def _find_nearest_questions(answers: Path) -> Path | None:
@@ -323,7 +338,7 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
                 test = first_tests.setdefault(result.variables, test)
             if result.output is None:
                 reason = "the call failed" if result.failed else "no text (null)"
-                builder.leave_out(reason, f"{result.location}{result.error}")
+                builder.count_left_out(reason, f"{result.location}{result.error}")
                 continue
             agent = f"{result.provider} · {result.label}" if has_several_prompts else result.provider
             text = result.output if isinstance(result.output, str) else orjson.dumps(result.output).decode()

@@ -174,12 +174,12 @@ def _is_message_part(value: Json) -> bool:
     return isinstance(value, dict) and "role" not in value and "message.role" not in value
 
 
-def explode(row: Mapping[str, Json], column: str) -> list[dict[str, Json]]:
+def split_into_rows(row: Mapping[str, Json], column: str) -> list[dict[str, Json]]:
     """Split a row whose column holds a list of objects into one flat row per object.
 
     A row without such a list is returned unchanged, as the only row.
 
-    >>> explode({"q": "Why?", "answers": [{"model": "a", "text": "So."}, {"model": "b", "text": "No."}]}, "answers")[1]
+    >>> split_into_rows({"q": "Why?", "answers": [{"model": "a", "text": "So."}, {"model": "b", "text": "No."}]}, "answers")[1]
     {'q': 'Why?', 'answers[].model': 'b', 'answers[].text': 'No.'}
     """
     elements = row.get(column)

@@ -109,12 +109,12 @@ class PoolBuilder:
     _prompt_conflicts: dict[str, str] = field(default_factory=dict)  # location of a differing prompt → item
     _notes: dict[str, list[str]] = field(default_factory=dict)
 
-    def leave_out(self, reason: str, location: str) -> None:
+    def count_left_out(self, reason: str, location: str) -> None:
         """Count a row that is not used because it has no response, or the same one as an earlier row."""
         self._left_out[reason] += 1
         self._first_locations.setdefault(reason, location)
 
-    def drop(self, agent: object, reason: str, location: str, *, n: int = 1) -> None:
+    def count_dropped(self, agent: object, reason: str, location: str, *, n: int = 1) -> None:
         """Count `n` responses of an agent that cannot be used."""
         if n > 0:
             self._left_out[reason] += n
@@ -164,7 +164,7 @@ class PoolBuilder:
         """
         texts: Sequence[object] = extract_responses(text) if isinstance(text, list) else [text]
         if not texts:
-            self.leave_out(NO_TEXTS, location)
+            self.count_left_out(NO_TEXTS, location)
         labels = make_repeat_labels(repeat, len(texts))
         for response, label in zip(texts, labels, strict=True):
             self._add_response(agent, item, response, location=location, prompt=prompt, group=group, repeat=label)
@@ -174,12 +174,12 @@ class PoolBuilder:
     ) -> None:
         """Add one response, or count the reason why it cannot be used. The parameters are those of `add`."""
         if text is None:
-            self.leave_out("no text (null)", location)
+            self.count_left_out("no text (null)", location)
             return
 
         agent_id, item_id = _to_id(agent), _to_id(item)
         if agent_id is None or item_id is None:
-            self.drop(agent, "no agent id" if agent_id is None else "no item id", location)
+            self.count_dropped(agent, "no agent id" if agent_id is None else "no item id", location)
             return
         for kind, id_ in (("agent", agent_id), ("item", item_id)):
             problem = find_name_fault(id_)
@@ -187,11 +187,11 @@ class PoolBuilder:
                 self._items_refused.setdefault(printable(item_id))
                 reason = f"the {kind} id {problem.rstrip('.')}"
                 excerpt = printable(id_)[:_MAX_ID_LENGTH]
-                self.drop(printable(agent_id), reason, f"{location}: {excerpt!r}")
+                self.count_dropped(printable(agent_id), reason, f"{location}: {excerpt!r}")
                 return
         if not isinstance(text, str):
             self._items_refused.setdefault(item_id)
-            self.drop(agent_id, f"the text is no string but {type(text).__name__}", location)
+            self.count_dropped(agent_id, f"the text is no string but {type(text).__name__}", location)
             return
 
         label = _to_label(repeat)
@@ -199,9 +199,9 @@ class PoolBuilder:
         if texts_by_label and (label is None or label in texts_by_label):
             first_text = next(iter(texts_by_label.values()))
             if texts_by_label.get(label, first_text) == text:
-                self.leave_out("a repetition of an earlier response", location)
+                self.count_left_out("a repetition of an earlier response", location)
             else:
-                self.drop(agent_id, SECOND_RESPONSE, location)
+                self.count_dropped(agent_id, SECOND_RESPONSE, location)
             return
 
         texts_by_label[label] = text

@@ -16,7 +16,7 @@ from youden.data.importers.column_names import get_name_priority, infer_role, is
 from youden.data.importers.column_roles import Roles
 from youden.data.importers.column_values import FILE, FILE_NUMBER, FOLDER, ColumnValues, get_value, join_names
 from youden.data.importers.foreign_files import find_unique_suffixes
-from youden.data.importers.nested_rows import explode, flatten, is_list_of_objects
+from youden.data.importers.nested_rows import flatten, is_list_of_objects, split_into_rows
 from youden.data.importers.response_columns import ColumnPath, detect_known_layout
 from youden.data.importers.restarting_ids import split_composite
 from youden.data.importers.table_files import SPREADSHEETS
@@ -145,7 +145,7 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
         if any(is_list_of_objects(row.get(column)) for row in table.flat_rows):
             element_rows: Rows = []
             for location, row in table.rows:
-                element_rows += [(location, element) for element in explode(row, column)]
+                element_rows += [(location, element) for element in split_into_rows(row, column)]
             table_of_elements = table._replace(rows=element_rows)
             if table_of_elements.get_layout(columns) is not None:
                 return table_of_elements
@@ -182,7 +182,7 @@ def _move_header_into_rows(rows: Rows) -> Rows:
 
 
 def _drop_other_kinds(rows: Rows, *, is_log: bool, note: Note) -> Rows:
-    """Return the rows without those of another kind, for example without the rows of a grader in a log.
+    """Remove the rows of another kind, such as the rows of a grader in a log.
 
     Rows without a model are of another kind if the values that they have in a column such as `type` or `kind` do not occur in
     the rows with a model. In a log with a header, the same rule applies to rows without a prompt.
@@ -223,27 +223,28 @@ def split_by_responses(
 
     Returns the tables with responses, and the others.
     """
-
-    def is_in_response_folder(table: SourceTable) -> bool:
-        """Return whether a folder between `path` and the file of the table has a name such as "responses"."""
-        if not table.file.is_relative_to(path):
-            return False
-        folders = table.file.relative_to(path).parts[:-1]
-        return any(folder.lower() in _RESPONSE_FOLDERS for folder in folders)
-
-    def has_other_name(table: SourceTable) -> bool:
-        """Return whether the file has a name such as "questions" or "config"."""
-        singular_name = normalize_name(table.file.stem).removesuffix("s")
-        return singular_name in _OTHER_FILES
-
-    candidates = [table for table in tables if not has_other_name(table)]
+    candidates = [table for table in tables if not _has_name_of_other_file(table)]
     with_text = [table for table in candidates or tables if table.get_layout(columns) is not None]
-    in_response_folders = [table for table in with_text if is_in_response_folder(table)]
+    in_response_folders = [table for table in with_text if _is_in_response_folder(table, path)]
     with_responses = in_response_folders or with_text or list(tables)
 
     identities = {id(table) for table in with_responses}
     others = [table for table in tables if id(table) not in identities]
     return with_responses, others
+
+
+def _is_in_response_folder(table: SourceTable, path: Path) -> bool:
+    """Return whether a folder between `path` and the file of a table has a name such as "responses"."""
+    if not table.file.is_relative_to(path):
+        return False
+    folders = table.file.relative_to(path).parts[:-1]
+    return any(folder.lower() in _RESPONSE_FOLDERS for folder in folders)
+
+
+def _has_name_of_other_file(table: SourceTable) -> bool:
+    """Return whether the file of a table has a name such as "questions" or "config"."""
+    singular_name = normalize_name(table.file.stem).removesuffix("s")
+    return singular_name in _OTHER_FILES
 
 
 def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
@@ -301,23 +302,12 @@ def _move_repeat_numbers_into_rows(tables: Sequence[SourceTable]) -> list[Path]:
     files = [table.file for table in tables]
     has_agents = any(is_agent_name(column) for column in tables[0].columns)
 
-    def remove_file_number(file: Path) -> Path:
-        """Return the path without the number in the name of the file."""
-        return file.with_stem(_NUMBER.sub("", file.stem) or "run")
-
-    def remove_folder_number(file: Path) -> Path:
-        """Return the path without the number in the name of its folder."""
-        name = file.parent.name
-        if not name:
-            return file
-        return file.parent.with_name(_NUMBER.sub("", name) or "run") / file.name
-
     # the number may be in the name of the file, or in that of its folder
     file_names = [file.stem for file in files]
     folder_names = [file.parent.name for file in files]
     attempts = (
-        (file_names, [remove_file_number(file) for file in files]),
-        (folder_names, [remove_folder_number(file) for file in files]),
+        (file_names, [_remove_file_number(file) for file in files]),
+        (folder_names, [_remove_folder_number(file) for file in files]),
     )
     for names, files_without_numbers in attempts:
         matches = [_NUMBER.search(name) for name in names]
@@ -328,6 +318,19 @@ def _move_repeat_numbers_into_rows(tables: Sequence[SourceTable]) -> list[Path]:
                     row[FILE_NUMBER] = match[1] if match else None
             return files_without_numbers
     return files
+
+
+def _remove_file_number(file: Path) -> Path:
+    """Return a path without the number in the name of its file."""
+    return file.with_stem(_NUMBER.sub("", file.stem) or "run")
+
+
+def _remove_folder_number(file: Path) -> Path:
+    """Return a path without the number in the name of its folder."""
+    name = file.parent.name
+    if not name:
+        return file
+    return file.parent.with_name(_NUMBER.sub("", name) or "run") / file.name
 
 
 def with_prompts(roles: Roles, rows: Sequence[dict[str, Json]], others: Sequence[SourceTable]) -> Roles:

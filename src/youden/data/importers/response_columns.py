@@ -316,10 +316,10 @@ class ResponseReader:
 
         lengths = {len(values) for values in lists.values()}
         if lengths == {0}:
-            self.builder.leave_out("a row without responses", location)
+            self.builder.count_left_out("a row without responses", location)
         elif len(lengths) > 1:
             n_responses = len(lists.get("text", ())) or max(lengths)
-            self.builder.drop(self.agent, "the lists of a row have different lengths", location, n=n_responses)
+            self.builder.count_dropped(self.agent, "the lists of a row have different lengths", location, n=n_responses)
         else:
             for elements in zip(*lists.values(), strict=True):
                 element_values = dict(zip(lists, elements, strict=True))
@@ -332,11 +332,11 @@ class ResponseReader:
         location : file and line, for messages
         """
         if all(_is_blank(value) for value in values.values()):
-            self.builder.leave_out("an empty row", location)
+            self.builder.count_left_out("an empty row", location)
             return
         texts = extract_responses(values.get("text"))
         if not texts:
-            self.builder.leave_out(NO_TEXTS, location)
+            self.builder.count_left_out(NO_TEXTS, location)
         labels = make_repeat_labels(values.get("repeat"), len(texts))
         for text, label in zip(texts, labels, strict=True):
             self._add_response({**values, "text": text, "repeat": label}, location, is_listed=len(texts) > 1)
@@ -369,12 +369,12 @@ class ResponseReader:
             return
 
         if text is None:
-            self.builder.leave_out("an empty cell in place of a text", location)
+            self.builder.count_left_out("an empty cell in place of a text", location)
             return
         if not isinstance(text, str):
             text = orjson.dumps(text, default=str).decode()
         if SHEET_ERROR.fullmatch(text):
-            self.builder.leave_out("an error of the spreadsheet (such as #REF!) in place of a text", location)
+            self.builder.count_left_out("an error of the spreadsheet (such as #REF!) in place of a text", location)
             return
 
         agent = _collapse_spaces(agent)

@@ -83,9 +83,9 @@ def _read_lm_eval_results(files: list[Path]) -> LocatedRows:
     for file in files:
         value = read_json(file)
         model = get_nested(value, "model_name") or get_nested(value, "config", "model") or file.parent.name
-        for task, metrics in _items(get_nested(value, "results")):
+        for task, metrics in _get_entries(get_nested(value, "results")):
             if get_nested(value, "groups", task) is None:
-                scores = {name: score for name, score in _items(metrics) if "," in name and "_stderr" not in name}
+                scores = {name: score for name, score in _get_entries(metrics) if "," in name and "_stderr" not in name}
                 row: Row = {"model": model, "item": task}
                 yield f"{file}, {task}", row | {_name_metric(name): score for name, score in scores.items()}
 
@@ -126,7 +126,7 @@ def _read_mteb(files: list[Path]) -> LocatedRows:
         for task_file in sorted(model_file.parent.glob("*.json")):
             result = read_json(task_file)
             scores = []
-            for _, subsets in _items(get_nested(result, "scores")):
+            for _, subsets in _get_entries(get_nested(result, "scores")):
                 scores += [get_nested(subset, "main_score") for subset in require_list(subsets, task_file)]
             numbers = [score for score in scores if isinstance(score, int | float)]
             if numbers:
@@ -141,14 +141,12 @@ def _read_resolved(files: list[Path]) -> LocatedRows:
     instances: dict[str, None] = {}
     for file in files:
         value = read_json(file)
-        lists = {key: names for key, names in _items(value) if isinstance(names, list)}
+        lists = {key: names for key, names in _get_entries(value) if isinstance(names, list)}
         ids = {key: [name for name in names if isinstance(name, str)] for key, names in lists.items()}
         key = next((name for name in _IDS if name in ids), None)
         if key is not None:
             ids = {name: names for name, names in ids.items() if _INSTANCES.fullmatch(name.removesuffix("_ids"))}
-            folder = file.parent.parent if file.parent.name == "results" else file.parent
-            model = folder.name if file.name == "results.json" else file.stem.rpartition(".")[0]
-            resolved[model or file.stem] = ids[key]
+            resolved[_find_model_name(file)] = ids[key]
         elif ids == value:
             resolved |= ids  # resolved instances by model
         else:
@@ -160,6 +158,14 @@ def _read_resolved(files: list[Path]) -> LocatedRows:
             yield model, {"model": model, "item": item, "score": float(item in successes)}
 
 
-def _items(value: Json) -> list[tuple[str, Json]]:
+def _find_model_name(file: Path) -> str:
+    """Return the model in the path of a file of resolved instances: MODEL/results/results.json or MODEL.RUN.json."""
+    if file.name == "results.json":
+        folder = file.parent.parent if file.parent.name == "results" else file.parent
+        return folder.name or file.stem
+    return file.stem.rpartition(".")[0] or file.stem
+
+
+def _get_entries(value: Json) -> list[tuple[str, Json]]:
     """Return the entries of an object; none for another value."""
     return list(value.items()) if isinstance(value, dict) else []

@@ -391,27 +391,25 @@ def _detect_separator(text: str, default: str) -> str:
 
     If several separators split as many lines, the one with the most fields is returned, and `default` before others.
     """
+    beginning = text[:200_000]
+    return max(",;\t|", key=lambda separator: (*_count_equal_lines(beginning, separator), separator == default))
 
-    def compute_score(separator: str) -> tuple[int, int, bool]:
-        """Return how well a separator fits; the larger the tuple, the better.
 
-        The tuple has the number of lines with the most frequent number of fields, this number of fields, and whether the
-        separator is the default.
-        """
-        beginning = text[:200_000]
-        reader = csv.reader(io.StringIO(beginning, newline=""), delimiter=separator, strict=True)
-        n_lines_by_n_fields: Counter[int] = Counter()
-        with suppress(csv.Error):
-            for record in islice(reader, 50):
-                is_split = len(record) > 1
-                n_lines_by_n_fields[len(record)] += int(is_split)
+def _count_equal_lines(text: str, separator: str) -> tuple[int, int]:
+    """Count the lines that a separator splits into the same number of fields, at least two, among the first 50.
 
-        n_fields = n_lines = 0
-        if n_lines_by_n_fields:
-            n_fields, n_lines = n_lines_by_n_fields.most_common(1)[0]
-        return n_lines, n_fields, separator == default
-
-    return max(",;\t|", key=compute_score)
+    Returns the number of these lines, and their most frequent number of fields.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    n_lines_by_n_fields: Counter[int] = Counter()
+    with suppress(csv.Error):
+        for record in islice(reader, 50):
+            is_split = len(record) > 1
+            n_lines_by_n_fields[len(record)] += int(is_split)
+    if not n_lines_by_n_fields:
+        return 0, 0
+    n_fields, n_lines = n_lines_by_n_fields.most_common(1)[0]
+    return n_lines, n_fields
 
 
 def read_text_folder(folder: Path, replaced: Replacements) -> Rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from youden.data.importers.foreign_files import import_error
@@ -84,15 +84,18 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
         note(
             f"several columns have the name {repeated[0]!r}: their position is added to it, as in 'name (3)'", file.name
         )
-    rows: Rows = []
-    for location, record in body:
-        row: Row = {}
-        for name, position in positions.items():
-            row[name] = record[position] if position < len(record) else None
-        if GUARDED in row:
-            row = remove_guards(row)
-        rows.append((location, row))
-    return rows
+    return [(location, _make_row(record, positions)) for location, record in body]
+
+
+def _make_row(record: Sequence[Json], positions: Mapping[str, int]) -> Row:
+    """Return the cells of a record by column, None for a missing cell, without guards against formulas.
+
+    positions : position of each column in the record
+    """
+    row: Row = {}
+    for name, position in positions.items():
+        row[name] = record[position] if position < len(record) else None
+    return remove_guards(row) if GUARDED in row else row
 
 
 def _name_columns(header: Sequence[Json], positions: Sequence[int]) -> dict[str, int]:

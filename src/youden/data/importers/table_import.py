@@ -7,14 +7,14 @@ Otherwise `column_roles` finds the roles of the columns, and they are reported.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
 
 from youden.data.importers.column_names import ROLES
 from youden.data.importers.column_roles import Roles, UnclearColumnsError, find_roles
-from youden.data.importers.column_values import FILE, FOLDER, get_value
+from youden.data.importers.column_values import FILE, FOLDER, Row, get_value
 from youden.data.importers.foreign_files import find_unique_suffixes, import_error, parse_json, read_text
 from youden.data.importers.nested_rows import flatten
 from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool, PoolBuilder, PromptItemIds
@@ -76,8 +76,9 @@ def read_table(
     Raises
     ------
     ImportFormatError
-        [import-columns] if the role of a column is not clear; [import-format] and others if a file cannot be read. The
-        message starts with file and location.
+        [import-columns] if the role of a column is not clear; [import-ids] if ids of items restart and nothing else
+        identifies the items; [import-format] and others if a file cannot be read. The message starts with file and
+        location.
     """
     columns = dict(columns)
     files = find_tables(paths)
@@ -88,10 +89,13 @@ def read_table(
             return imported
 
         # Agents have several responses to one item: perhaps the ids restart.
-        composite = _find_composite_item(files, columns)
-        if composite is None:
+        rows = _read_flat_rows(files)
+        roles = _get_named_roles(rows[0].keys(), columns)
+        unique_roles = with_unique_items(roles, rows, location=str(files[0]))
+        if unique_roles == roles:
             return imported
-        columns |= composite
+        if not unique_roles.has_generated_ids:
+            columns["item"] = unique_roles.columns["item"]
     return _read_unnamed(paths, files, columns, previous_pool)
 
 
@@ -201,43 +205,30 @@ def _find_agent_column(file: Path, columns: Mapping[str, str]) -> str:
     return agents[0] if len(agents) == 1 else ""
 
 
-def _find_composite_item(files: Sequence[Path], columns: Mapping[str, str]) -> dict[str, str] | None:
-    """Find what identifies items in tables with named columns, if the ids of items begin again in each file or topic.
-
-    files : files of the tables
-    columns : column by role, as the user named them
-
-    Returns
-    -------
-    dict or None
-        The columns that together identify an item, as {"item": "a + b"}; empty if prompts identify items; None if the
-        ids do not restart.
-
-    Raises
-    ------
-    ImportFormatError
-        [import-ids]: if ids restart, but nothing identifies the items.
-    """
-    rows = []
+def _read_flat_rows(files: Sequence[Path]) -> list[Row]:
+    """Read all rows of tables, with nested values as separate columns, and the file of each row."""
+    rows: list[Row] = []
     for file in files:
         for _, row in read_rows(file):
             rows.append({**flatten(row), FILE: str(file)})
-    column_names = rows[0].keys()
+    return rows
+
+
+def _get_named_roles(column_names: Collection[str], columns: Mapping[str, str]) -> Roles:
+    """Return the roles of columns that are named like a role, or that the user named.
+
+    column_names : all columns of the tables
+    columns : column by role, as the user named them
+    """
     all_columns = {role: role for role in ROLES if role in column_names} | dict(columns)
     used_columns = {FILE, *all_columns.values()}
-    roles = Roles(
+    return Roles(
         {role: all_columns[role] for role in ("item", "text", "prompt", "repeat") if role in all_columns},
         agents=(all_columns.get("agent", FILE),),
         agent_columns=(),
         has_generated_ids=False,
         unused=tuple(name for name in column_names if name not in used_columns),
     )
-    unique_roles = with_unique_items(roles, rows, location=str(files[0]))
-    if unique_roles is roles:
-        return None
-    if unique_roles.has_generated_ids:
-        return {}
-    return {"item": unique_roles.columns["item"]}
 
 
 def _read_unnamed(

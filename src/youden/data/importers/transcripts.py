@@ -136,7 +136,7 @@ def read_opentelemetry(paths: Sequence[Path], /, *, columns: Mapping[str, str], 
         if not prompt or not response:
             error = next((span.error for span in spans if span.error), None)
             location = f"{first_locations[trace]}{format_tool_error(error)}"
-            builder.leave_out("the trace has no messages of a user and a model", location)
+            builder.count_left_out("the trace has no messages of a user and a model", location)
             continue
 
         agent = _find_agent(spans)
@@ -199,9 +199,9 @@ def _find_agent(spans: Sequence[_Span]) -> Json:
 
 
 def _read_spans(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Yield the spans of a file with their locations; a file holds one export, a list of exports, or one per line.
+    """Yield the spans of a file, the timed operations of a trace, with their locations.
 
-    replaced : counter of the values that had to be replaced
+    replaced : counter of the values that had to be replaced; changed
     """
     for location, export in _read_exports(file, replaced):
         resources = get_nested(export, "resourceSpans")
@@ -218,19 +218,22 @@ def _read_spans(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[
 
 
 def _read_exports(file: Path, replaced: Replacements) -> Iterator[tuple[str, Json]]:
-    """Yield the exports in a file with their locations, in all layouts that are read as spans.
+    """Yield the exports in a file with their locations. An export is an OTLP JSON object, which holds spans.
 
-    replaced : counter of the values that had to be replaced
+    The file may hold one export, a list of exports, or one export per line.
+
+    replaced : counter of the values that had to be replaced; changed
     """
     text = read_text(file, replaced)
     value = _decode(text, file, replaced)
-    is_one_json_value = not isinstance(value, str)
-    if is_one_json_value:
-        exports = value if isinstance(value, list) else [value]
-        for export in exports:
-            yield str(file), export
-    else:
+    has_one_export_per_line = isinstance(value, str)  # the text as it is, because it is not one JSON value
+    if has_one_export_per_line:
         yield from parse_lines(text, file, replaced)
+        return
+
+    exports = value if isinstance(value, list) else [value]
+    for export in exports:
+        yield str(file), export
 
 
 def _convert_attributes(attributes: Json) -> dict[str, Json]:
@@ -272,7 +275,7 @@ def _format_steps(spans: Sequence[_Span], calls: Sequence[_Span]) -> Iterator[st
     The input of each call repeats the steps before it, so each message and each tool result is yielded only once.
 
     spans : all operations of the trace
-    calls : those of them that are calls of a model
+    calls : the operations among `spans` that are calls of a model
     """
     yielded_steps = {"user 0"}  # the first message of the user is the prompt
     call_ids = {id(span) for span in calls}

@@ -66,10 +66,10 @@ class Lexical:
     Notes
     -----
     The similarity of two texts is Σ idf(w) over the words in both, times the weight min(1, 2·Q₃ / V)² of each text. Here
-    idf(w) = log(number of items / number of items with w in a response). The common mass V of a text is Σ idf over
-    those of its words that another agent's response to the same item contains. Q₃ is the upper quartile of V over the
-    agents that responded to the item, without agents that share no words; if an agent has several responses, their mean
-    V is used. Long responses therefore count in full if at least a quarter of the agents respond at length, but a text
+    idf(w) = log(number of items / number of items with w in a response). The common mass V of a text is Σ idf over its
+    words that also occur in another agent's response to the item. Q₃ is the upper quartile of V over the agents that
+    responded to the item, without agents that share no words. If an agent has several responses, their mean V is used.
+    Long responses therefore count in full if at least a quarter of the agents respond at length, but a text
     that collects the words of all others counts little.
 
     The soft answer is clip(similarity / 95th percentile of paired similarities, 0, 1). The hard answer is similarity ≥
@@ -130,14 +130,8 @@ class Lexical:
         models = np.unique(excluded_folds)[:, None]
         fits_on = (fold >= 0) & (fold != models // N_FOLDS) & (fold != models % N_FOLDS)  # (n_models, n_items)
 
-        # words that can count: in several texts, but not in all items that a model is fitted on
         matrix = build_word_matrix(texts)[: len(item_of)]
-        words_by_item = build_group_word_matrix(matrix, item_of, n_groups=pool.n_items)
-        weights = idf(fits_on.astype(np.float64) @ words_by_item, fits_on.sum(axis=1, keepdims=True))
-        can_count = (weights.max(axis=0, initial=0.0) > 0) & (matrix.sum(axis=0) > 1)
-        matrix, weights = matrix[:, can_count], weights[:, can_count]
-
-        word_weights = np.ascontiguousarray(weights.T)
+        matrix, word_weights = _weight_words(matrix, item_of, fits_on)
         text_weight = compute_text_weights(
             matrix, item_of=item_of, agent_of=agent_of % n_sources, word_weights=word_weights
         )
@@ -159,7 +153,7 @@ class Lexical:
             independent_values = independent_mass[m, independent_fits[m]]
             scale, threshold = _fit_cut(paired_values, independent_values, is_self_plan=plan.is_self_plan)
             trials = np.flatnonzero(excluded_folds == model)
-            mass = shared_mass(matrix, first[trials], second[trials], weights=weights[m])
+            mass = shared_mass(matrix, first[trials], second[trials], weights=word_weights[:, m])
             mass *= text_weight[first[trials], m] * text_weight[second[trials], m]
             answer[trials] = np.clip(mass / scale, 0.0, 1.0)
             hard[trials] = mass >= threshold
@@ -189,6 +183,27 @@ class Lexical:
             "scale_quantile": SCALE_QUANTILE,
             "fitting_pairs": FITTING_PAIRS,
         }
+
+
+def _weight_words(
+    matrix: csr_array[np.int8], item_of: Index, fits_on: NDArray[np.bool_]
+) -> tuple[csr_array[np.int8], Floats]:
+    """Select the words that can count, and compute their weights.
+
+    A word can count if several texts contain it, and if not all items that a model is fitted on contain it.
+
+    matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word
+    item_of : int array (n_texts,), item of each text
+    fits_on : bool array (n_models, n_items), items that each model is fitted on
+
+    Returns the columns of `matrix` for these words; and their inverse document frequencies over the items that each model
+    is fitted on, float array (n_selected_words, n_models).
+    """
+    words_by_item = build_group_word_matrix(matrix, item_of, n_groups=fits_on.shape[1])
+    n_items_with_word: Floats = np.asarray(fits_on.astype(np.float64) @ words_by_item)
+    weights = idf(n_items_with_word, fits_on.sum(axis=1, keepdims=True))
+    can_count = (weights.max(axis=0, initial=0.0) > 0) & (matrix.sum(axis=0) > 1)
+    return matrix[:, can_count], np.ascontiguousarray(weights[:, can_count].T)
 
 
 def _find_text_rows(plan: Plan, *, other_item: Ids, rows: tuple[Index, Index]) -> tuple[Index, Index]:
@@ -307,37 +322,45 @@ def _fit_cut(paired: Floats, independent: Floats, *, is_self_plan: bool) -> tupl
 def compute_text_weights(
     matrix: csr_array[np.int8], *, item_of: Index, agent_of: Index, word_weights: Floats
 ) -> Floats:
-    """Return the weight of each text, min(1, 2·Q₃ / V)², a float array (n_texts, n_models) in (0, 1].
+    """Compute the weight of each text, a float array (n_texts, n_models) in (0, 1].
 
-    V is the common mass of the text: the sum of the weights of those of its words that responses of at least two agents
-    to the item contain. Q₃ is the upper quartile of the positive common masses on the item, which are averaged over the
-    texts of each agent first. So a text with much more in common than others counts less.
+    A text that shares many words with other responses to its item counts less. Its common mass V is the sum of the
+    weights of its common words: words that at least two agents used on the item. The weight of the text is
+    min(1, 2·Q₃ / V)². Q₃ is the upper quartile of the agents' mean common masses on the item, zeros left out.
 
     matrix : int8 csr_array (n_texts, n_words), result of `build_word_matrix`
     item_of, agent_of : int arrays (n_texts,), item and agent of each text; `item_of` ascends
-    word_weights : float array (n_words, n_models), ≥ 0
+    word_weights : float array (n_words, n_models), ≥ 0, one column per model of the words' weights
     """
     n_texts = len(item_of)
     common_words = _find_common_words(matrix, item_of=item_of, agent_of=agent_of)
-    is_common = np.zeros(matrix.shape[1], dtype=np.int8)
     weights = np.ones((n_texts, word_weights.shape[1]))
     # the texts of an item are consecutive rows, because `item_of` ascends
     item_starts = np.flatnonzero(np.diff(item_of)) + 1
+    is_common = np.zeros(matrix.shape[1], dtype=np.int8)
     for rows in np.split(np.arange(n_texts), item_starts):
         texts = slice(rows[0], rows[-1] + 1)
-        words = matrix[texts]
-        item = item_of[rows[0]]
-        common_words_of_item = common_words[[item]].indices
+        common_words_of_item = common_words[[item_of[rows[0]]]].indices
         is_common[common_words_of_item] = 1
-        words_in_common = csr_array((is_common[words.indices], words.indices, words.indptr), shape=words.shape)
-        is_common[common_words_of_item] = 0
+        common_mass = _sum_word_weights(matrix[texts], is_common, word_weights)
+        is_common[common_words_of_item] = 0  # for the next item
 
         # weight (limit / V)^LENGTH_POWER, with the power taken below, if the common mass V exceeds the limit; else 1
-        common_mass = np.asarray(words_in_common @ word_weights)
         mass_by_agent = _average_by_agent(common_mass, agent_of[texts])
         limit = MAX_QUARTILES * _compute_upper_quartiles(mass_by_agent)
         np.divide(limit, common_mass, out=weights[texts], where=common_mass > limit)
     return np.asarray(weights**LENGTH_POWER)
+
+
+def _sum_word_weights(words: csr_array[np.int8], is_included: NDArray[np.int8], word_weights: Floats) -> Floats:
+    """Sum the weights of the included words of each text, a float array (n_texts, n_models).
+
+    words : int8 csr_array (n_texts, n_words), 1 if the text contains the word
+    is_included : int8 array (n_words,), 1 or 0
+    word_weights : float array (n_words, n_models)
+    """
+    included_words = csr_array((is_included[words.indices], words.indices, words.indptr), shape=words.shape)
+    return np.asarray(included_words @ word_weights)
 
 
 def _find_common_words(matrix: csr_array[np.int8], *, item_of: Index, agent_of: Index) -> csr_array[np.int8]:

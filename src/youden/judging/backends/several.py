@@ -19,7 +19,7 @@ import numpy as np
 from youden.errors import JudgeError
 from youden.judging.call.failures import TOO_MANY_REQUESTS, CallError, is_no_response
 from youden.types import MISSING_REASONS, Completion, Finding, Judge, Plan, Request, Verdicts
-from youden.types.pool import Codes
+from youden.types.pool import Codes, Floats
 
 FAILURE_THRESHOLD = 3
 """Consecutive failures after which a server is left out. One is enough if it rejects all calls or is unreachable."""
@@ -53,7 +53,7 @@ class _Server:
 
     @property
     def is_left_out(self) -> bool:
-        """Whether the server gets no requests other than probes."""
+        """Whether the server gets no requests other than probes, which test whether it works again."""
         return self.wait > 0
 
     def record_success(self) -> None:
@@ -242,7 +242,7 @@ class Jury:
         self._vote = vote
 
     def answer_many(self, plan: Plan) -> Verdicts:
-        """Combine the judges' verdicts into those of the jury; cost, tokens and seconds are sums over its judges.
+        """Combine the verdicts of the judges. Cost, tokens and seconds are sums over the judges.
 
         Parameters
         ----------
@@ -270,11 +270,8 @@ class Jury:
         answers = np.stack([ballot.answer for ballot in ballots])
         hard_answers = np.stack([ballot.hard_answer for ballot in ballots])
         if self._vote == "majority":
-            n_yes = (hard_answers == 1).sum(axis=0)
-            n_no = (hard_answers == 0).sum(axis=0)
-            has_majority = np.maximum(n_yes, n_no) * 2 > len(ballots)  # of all judges, also those without an answer
-            answer = np.where(has_majority, (n_yes > n_no).astype(float), np.nan)
-            hard_answer = answer.copy()
+            hard_answer = _find_majority(hard_answers)
+            answer = hard_answer.copy()
         else:
             answer = np.mean(answers, axis=0)  # NaN if a judge has no answer
             hard_answer = np.where(np.isnan(answer), np.nan, (answer >= 0.5).astype(float))
@@ -307,6 +304,18 @@ class Jury:
             votes=answers,
             warnings=tuple(_with_judge_name(warning, ballot) for ballot in ballots for warning in ballot.warnings),
         )
+
+
+def _find_majority(hard_answers: Floats) -> Floats:
+    """Return the answer (0 or 1) of more than half of the judges for each trial, float array (n_trials,); NaN if none.
+
+    hard_answers : float array (n_judges, n_trials), 0, 1 or NaN; a judge without an answer counts for neither side
+    """
+    n_judges = len(hard_answers)
+    n_yes = (hard_answers == 1).sum(axis=0)
+    n_no = (hard_answers == 0).sum(axis=0)
+    has_majority = 2 * np.maximum(n_yes, n_no) > n_judges
+    return np.where(has_majority, (n_yes > n_no).astype(float), np.nan)
 
 
 def _with_judge_name(warning: Finding, ballot: Verdicts) -> Finding:

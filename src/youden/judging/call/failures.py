@@ -233,9 +233,10 @@ def to_judge_error(error: CallError, *, judge: str, address: str) -> JudgeError:
     Returns
     -------
     JudgeError
-        With a remedy, by status: [judge-key] for 401 and 403; [judge-model] for 404 and 405; [judge-proxy] for 407;
-        [judge-moved] for a redirect. Otherwise [judge-quota] for a fatal error, [judge-unreachable] if there was no
-        reply or a gateway (502, 503, 504) got none, and else [judge-rejects].
+        Its message names a remedy. Its slug depends on the HTTP status: [judge-key] for 401 and 403; [judge-model] for
+        404 and 405; [judge-proxy] for 407; [judge-moved] for a redirect. For all other failures, it is [judge-quota] if
+        the account cannot pay for calls (`kind` "fatal"); [judge-unreachable] without a reply, or if a gateway replied
+        in place of the judge (502, 503, 504); otherwise [judge-rejects].
     """
     reply = f"The judge '{judge}' at {address} replied: {error.reason}"
     status_error = _make_status_error(reply, error.status)

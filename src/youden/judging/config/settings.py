@@ -19,7 +19,7 @@ from youden.errors import ConfigError, JudgeError
 from youden.judging.backend_records import BACKENDS, JURY, PROVIDERS, REPLAY
 from youden.judging.call.connection import Connection, find_url_passwords, make_basic_authorization, to_public_address
 from youden.judging.config.answering import AnswerSettings, RequestSettings
-from youden.judging.config.trust import BASE_URLS, KeyUse, check_uses, find_key_uses, get_host, is_loopback
+from youden.judging.config.trust import BASE_URLS, KeyUse, check_key_uses, find_key_uses, get_host, is_loopback
 from youden.judging.question.parsing import MAX_TOKENS, Decision
 from youden.judging.question.questions import Questions
 from youden.resources import is_inside_folder
@@ -207,14 +207,9 @@ class JudgeConfig(RequestSettings, AnswerSettings):
 
     def with_batch_prices(self) -> Self:
         """Return a copy that is queried in batches, at batch prices; for a jury, with all its judges."""
-
-        def discount(usd: float | None) -> float | None:
-            """Return a price in batches; None if the price is unknown."""
-            return None if usd is None else usd * (1 - self.batch_discount)
-
         changes = {
-            "price_in": discount(self.price_in),
-            "price_out": discount(self.price_out),
+            "price_in": _with_discount(self.price_in, self.batch_discount),
+            "price_out": _with_discount(self.price_out, self.batch_discount),
             "batch_discount": 0.0,
             "judges": tuple(judge.with_batch_prices() for judge in self.judges),
         }
@@ -273,7 +268,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         return config
 
     def find_key_uses(self) -> tuple[KeyUse, ...]:
-        """Return the pairs of a variable with a key and a host that gets it; for a jury, those of all its judges."""
+        """Return which environment variables with API keys are sent to which hosts; for a jury, by all its judges."""
         if self.judges:
             return tuple(use for judge in self.judges for use in judge.find_key_uses())
         if not self.makes_calls:
@@ -357,7 +352,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         key, source = self.find_key(environment)
         may_send_key = key is not None or (self.makes_calls and self.key_variable is None)
         if may_send_key and not self._from_code:
-            check_uses(self.find_key_uses(), judge=self.name, file=self._file)
+            check_key_uses(self.find_key_uses(), judge=self.name, file=self._file)
         self.check_addresses(sends_key=key is not None)
 
         is_key_from_file = key is not None and source != "the environment"
@@ -472,6 +467,11 @@ class JudgeConfig(RequestSettings, AnswerSettings):
     def public(self) -> dict[str, Json]:
         """Return the keys that determine an answer, without credentials, so that they can be stored and reloaded."""
         return {"name": self.name, **super().public()}
+
+
+def _with_discount(price: float | None, discount: float) -> float | None:
+    """Return a price after a discount, a fraction in [0, 1]; None if the price is unknown."""
+    return None if price is None else price * (1 - discount)
 
 
 def _host_and_port(url: str) -> str:

@@ -136,7 +136,8 @@ def find_key_uses(backend: str, model: str | None, variable: str | None, urls: I
 
     A variable is sent to the host of each address. A host that only the library of the backend knows is written
     `BACKEND/PROVIDER`, such as litellm/groq, with the provider from the model's name. A judge without a variable sends
-    none, except that litellm finds the key of a provider by itself and sends it to the judge's addresses.
+    none, with one exception: if litellm is given addresses, it finds the variables of the provider by itself (for groq,
+    GROQ_API_KEY and GROQ_API_TOKEN) and sends them there. It does not do so for openai and local servers such as ollama.
 
     Parameters
     ----------
@@ -211,13 +212,15 @@ def find_litellm_fault(model: str, parameters: Mapping[str, object]) -> str | No
     return None
 
 
-def is_known(use: KeyUse) -> bool:
+def is_known_key_use(use: KeyUse) -> bool:
     """Return whether an environment variable is known to contain a key for the host.
 
     Examples
     --------
-    >>> is_known(KeyUse("OPENAI_API_KEY", "api.openai.com")), is_known(KeyUse("OPENAI_API_KEY", "api.openai.com.evil.com"))
-    (True, False)
+    >>> is_known_key_use(KeyUse("OPENAI_API_KEY", "api.openai.com"))
+    True
+    >>> is_known_key_use(KeyUse("OPENAI_API_KEY", "api.openai.com.evil.com"))
+    False
     """
     if use.variable in _get_litellm_variables(use.host.removeprefix("litellm/")):
         return use.host.startswith("litellm/")
@@ -245,7 +248,7 @@ def _compile_known_hosts() -> Mapping[str, tuple[str, ...]]:
     return patterns
 
 
-def is_allowed(use: KeyUse) -> bool:
+def is_allowed_key_use(use: KeyUse) -> bool:
     """Return whether an environment variable may be sent to a host.
 
     This is the case if the host belongs to the provider of the key, if a variable such as OPENAI_BASE_URL sets it, or
@@ -258,12 +261,12 @@ def is_allowed(use: KeyUse) -> bool:
     """
     if not use.host:
         return False
-    if is_known(use):
+    if is_known_key_use(use):
         return True
     url = find_base_url(use.variable)
     if url is not None and use.host == get_host(url):
         return True
-    allowed_hosts = read_trusted(find_trusted_file()).get(use.variable, ())
+    allowed_hosts = read_trusted_hosts(find_trusted_file()).get(use.variable, ())
     return use.host in allowed_hosts
 
 
@@ -276,7 +279,7 @@ def find_base_url(variable: str | None) -> str | None:
     return url.removesuffix(path) + path or None
 
 
-def check_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> None:
+def check_key_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> None:
     """Check that environment variables with API keys may be sent to their hosts.
 
     Parameters
@@ -295,7 +298,7 @@ def check_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> None
         allowed hosts is invalid.
     """
     for use in uses:
-        if is_allowed(use):
+        if is_allowed_key_use(use):
             continue
         source = f"the judge '{judge}'" if file is None else str(file)
         judge_file = "JUDGE.yaml" if file is None else str(file)
@@ -326,7 +329,7 @@ def find_trusted_file() -> Path:
     return path
 
 
-def read_trusted(path: Path) -> dict[str, list[str]]:
+def read_trusted_hosts(path: Path) -> dict[str, list[str]]:
     """Read the hosts that the user allowed, by environment variable; empty if the file does not exist.
 
     Raises: ConfigError [trust-file] if the file is invalid.
@@ -357,7 +360,7 @@ def _make_trust_file_error(path: Path, problem: str) -> ConfigError:
 _HEADER = "# Environment variables and the hosts they may be sent to; `youden doctor JUDGE --trust` adds to it.\n"
 
 
-def allow_uses(uses: Iterable[KeyUse]) -> Path:
+def allow_key_uses(uses: Iterable[KeyUse]) -> Path:
     """Allow environment variables to be sent to hosts, by adding them to the user's file.
 
     Parameters
@@ -376,7 +379,7 @@ def allow_uses(uses: Iterable[KeyUse]) -> Path:
         [trust-file]: if the present file is invalid.
     """
     path = find_trusted_file()
-    trusted = read_trusted(path)
+    trusted = read_trusted_hosts(path)
     for use in uses:
         hosts = trusted.setdefault(use.variable, [])
         if use.host not in hosts:

@@ -14,7 +14,7 @@ from youden.errors import InputError
 from youden.judging.call.failures import CallError
 from youden.judging.call.reply import MAX_REPLY_BYTES, validate_completion
 from youden.judging.offline.exporting import MANIFEST
-from youden.judging.offline.lines import LineReader, ResultLine, remember
+from youden.judging.offline.lines import LineReader, ResultLine, cache_outcome
 from youden.types import Completion
 
 CHUNK_ROWS = 1000
@@ -158,7 +158,7 @@ def _parse_row(
     if completion is not None:
         return completion
     outcome = _parse_fields(fields)
-    remember(completions_by_row, row, outcome)
+    cache_outcome(completions_by_row, row, outcome)
     return outcome
 
 

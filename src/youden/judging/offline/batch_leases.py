@@ -107,35 +107,37 @@ class BatchLeases:
             self.elsewhere = True
         return leased_keys - sent_keys
 
-    def note(self, usd: float, keys: Sequence[str]) -> Job:
+    def record_batch(self, usd: float, keys: Sequence[str]) -> Job:
         """Record a new batch, acquire its lease, and return its record.
 
         usd : largest possible cost of the batch in USD; NaN if unknown
         keys : request hashes, in the order of the file's lines
 
-        Raises: JudgeError [lease-lost], before anything is recorded.
+        Raises: JudgeError [lease-lost] if the leases that this process already holds may have expired; nothing is recorded then.
         """
         self.check()
         job = self._acquire_job(Job(self._address, self._model, usd, tuple(keys)))
         self._store.backend.put_rows("batches", [job.row])
         return job
 
-    def note_file(self, job: Job, file: str) -> Job:
+    def record_file_id(self, job: Job, file: str) -> Job:
         """Record `file`, the provider's id of the file with a batch's requests, and return the new record."""
         return self._update(replace(job, file=file))
 
-    def note_batch(self, job: Job, batch: str) -> Job:
+    def record_batch_id(self, job: Job, batch: str) -> Job:
         """Record `batch`, the provider's id of a batch that was started, and return the new record."""
         return self._update(replace(job, batch=batch))
 
-    def forget(self, job: Job) -> None:
+    def delete_record(self, job: Job) -> None:
         """Delete the record of a batch that was not started."""
         self._store.backend.forget_batch(job.id)
 
-    def settle(self, job: Job, remainder: Job | None) -> None:
-        """Delete the record of a batch whose results are stored, at the next `Store.flush`.
+    def replace_record(self, job: Job, remainder: Job | None) -> None:
+        """Delete the record of a batch whose results are stored, and add that of the remaining requests, if any.
 
-        remainder : record that replaces it if results are missing, or None
+        Both happen at the next `Store.flush`.
+
+        remainder : record of a batch of the requests without a result; None if no result is missing
         """
         if remainder is not None:
             self._acquire_job(remainder)
@@ -155,7 +157,7 @@ class BatchLeases:
             if job.lease_key not in leased_keys:
                 continue
             if job.file is None:
-                self.forget(job)
+                self.delete_record(job)
                 continue
             self._own_ids.add(job.id)
             self._leases.acquire(job.keys)

@@ -372,7 +372,7 @@ def _compute_request_hash(request: Mapping[str, Any]) -> str:
 
 
 def _line_fields(entry: Entry) -> dict[str, Any]:
-    """Return the fields of an entry's line in a cassette; those of an answer that have their defaults are left out."""
+    """Return the fields of an entry's line in a cassette, without fields of an answer that have their default values."""
     if isinstance(entry.outcome, Failure):
         return {"request_hash": entry.request_hash, "request": entry.request, "failure": vars(entry.outcome)}
     answer = _COMPLETION.dump_python(entry.outcome, mode="json", exclude={"seconds"}, exclude_defaults=True)

@@ -221,14 +221,14 @@ class BatchRunner:
         """
         provider = self._provider  # raises an error about its key before the batch is recorded
         max_usd = math.fsum(line.usd for line in lines)
-        job = self._leases.note(max_usd, [line.key for line in lines])
+        job = self._leases.record_batch(max_usd, [line.key for line in lines])
         self._budget.reserve_unconditionally(job.usd)  # `_iter_lines` has checked that it fits the cap
         try:
             file = await provider.upload(b"".join(line.text for line in lines))
         except CallError as error:
             self._end_unsent(job, error, may_exist=False)
             return None
-        return await self._start_batch(self._leases.note_file(job, file), may_exist=False)
+        return await self._start_batch(self._leases.record_file_id(job, file), may_exist=False)
 
     async def _start_batch(self, job: Job, *, may_exist: bool) -> Job | None:
         """Start the batch of an uploaded file, and return its record; None if this failed, which ends the run.
@@ -243,7 +243,7 @@ class BatchRunner:
             self._end_unsent(job, error, may_exist=not error.unbilled)
             return None
         self._report(f"batch {batch}: {format_count(len(job.keys), 'request')} sent")
-        return self._leases.note_batch(job, batch)
+        return self._leases.record_batch_id(job, batch)
 
     def _end_unsent(self, job: Job, error: CallError, *, may_exist: bool) -> None:
         """End the run because a batch could not be started, and delete its record.
@@ -253,7 +253,7 @@ class BatchRunner:
         error : why the batch could not be started
         """
         if not may_exist:
-            self._leases.forget(job)
+            self._leases.delete_record(job)
             self._budget.settle(job.usd, 0.0)
         self._end_run(error, job if may_exist else None)
 
@@ -338,7 +338,7 @@ class BatchRunner:
         remainder = None
         if lacks_lines and missing_keys:
             remainder = replace(job, keys=tuple(missing_keys), usd=job.usd - settled_usd, id=new_id())
-        self._leases.settle(job, remainder)
+        self._leases.replace_record(job, remainder)
         self._store.flush()
         if remainder is not None:
             self._budget.reserve_unconditionally(remainder.usd)

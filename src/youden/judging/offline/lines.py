@@ -109,7 +109,7 @@ class LineReader:
         if outcome is None:
             outcome = parse_outcome(result)
             if content is not None:
-                remember(self._remembered, content, outcome)
+                cache_outcome(self._remembered, content, outcome)
         return ResultLine(result.get("custom_id"), outcome)
 
 
@@ -126,7 +126,7 @@ def _content_without_ids(result: Mapping[str, Any]) -> bytes | None:
         return None
 
 
-def remember(cache: dict[object, Completion], content: object, outcome: Completion | CallError | None) -> None:
+def cache_outcome(cache: dict[object, Completion], content: object, outcome: Completion | CallError | None) -> None:
     """Add an outcome to a cache in place, if it is a short answer and the cache is not full.
 
     cache : answers by the content of their rows

@@ -252,28 +252,22 @@ def format_difference(request: Mapping[str, Any], entries: Mapping[str, Entry]) 
     Returns
     -------
     str
-        A sentence, followed by the lines of the diff; a sentence alone if the cassette is empty, or if the same request
-        is recorded for another replicate.
+        A sentence, followed by the lines of the diff. There is no diff if the cassette is empty, or if the
+        same request is recorded only as another repetition, with another `replicate`.
     """
     if not entries:
         return "The cassette is empty."
-    request_lines = _to_lines(request)
-    redacted_lines = _to_lines({**request, "messages": redacted_messages(request["messages"])})
-
-    def get_comparable_lines(entry: Entry) -> list[str]:
-        """Return the lines of the request, with redacted texts if those of the entry are redacted."""
-        return redacted_lines if entry.redacted else request_lines
-
-    def compute_similarity(entry: Entry) -> tuple[int, int]:
-        """Return how similar the request of an entry is; the larger the tuple, the more similar."""
-        recorded_lines = set(_to_lines(entry.request))
-        return _similarity(recorded_lines, set(get_comparable_lines(entry)))
-
-    sorted_entries = [entry for _, entry in sorted(entries.items())]
-    nearest = max(sorted_entries, key=compute_similarity)
-    recorded_lines = _to_lines(nearest.request)
-    requested_lines = get_comparable_lines(nearest)
-    diff = difflib.unified_diff(recorded_lines, requested_lines, "nearest recorded", "requested", n=1, lineterm="")
+    redacted_request = {**request, "messages": redacted_messages(request["messages"])}
+    lines_by_redaction = {False: _to_lines(request), True: _to_lines(redacted_request)}
+    nearest = _find_nearest_entry(entries, lines_by_redaction)
+    diff = difflib.unified_diff(
+        _to_lines(nearest.request),
+        lines_by_redaction[nearest.redacted],
+        "nearest recorded",
+        "requested",
+        n=1,
+        lineterm="",
+    )
     diff_lines = list(diff)
     if not diff_lines:
         return "The same request is recorded for another replicate only."
@@ -282,8 +276,26 @@ def format_difference(request: Mapping[str, Any], entries: Mapping[str, Entry]) 
     return "\n".join(["It differs from the nearest recorded request:", *diff_lines])
 
 
+def _find_nearest_entry(entries: Mapping[str, Entry], lines_by_redaction: Mapping[bool, list[str]]) -> Entry:
+    """Return the entry whose request is most similar to a request; of equal ones, that with the smallest hash.
+
+    lines_by_redaction : lines of the request by whether its texts are redacted; each entry is compared with the lines
+        that are redacted as it is
+    """
+    sorted_entries = [entry for _, entry in sorted(entries.items())]
+    similarities = []
+    for entry in sorted_entries:
+        recorded_lines = set(_to_lines(entry.request))
+        requested_lines = set(lines_by_redaction[entry.redacted])
+        similarities.append(_compute_similarity(recorded_lines, requested_lines))
+    return sorted_entries[similarities.index(max(similarities))]
+
+
 def _to_lines(request: Mapping[str, Any]) -> list[str]:
-    """Format a canonical request as lines, without its replicate and its fence, which differs for each text."""
+    """Format a canonical request as lines, for comparison with other requests.
+
+    The number of its repetition (`replicate`) is left out, and so is its fence: the random part of the tags around texts.
+    """
     lines = [f"{name}: {request[name]}" for name in ("base_url", "model", "asker") if name in request]
     lines += [f"{name}: {value!r}" for name, value in sorted(request["parameters"].items())]
     for message in request["messages"]:
@@ -292,7 +304,7 @@ def _to_lines(request: Mapping[str, Any]) -> list[str]:
     return [_FENCE.sub("…", line) for line in lines]
 
 
-def _similarity(a: set[str], b: set[str]) -> tuple[int, int]:
+def _compute_similarity(a: set[str], b: set[str]) -> tuple[int, int]:
     """Compare two sets of lines by their number of common lines and, for ties, by their words.
 
     The second number is the number of common words minus the number of words that only one set has.

@@ -267,11 +267,10 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
     Returns
     -------
     Reading
-        The graded answer in [0, 1], the hard answer, 1 if the grade of the label reaches the prompt's `yes_threshold`,
-        else 0, and the reason if both are missing (NaN). They are missing if the completion does not clearly give one
-        label: refused, truncated, unfinished_reasoning or unparsed. With "logprobs", it is also unparsed if the
-        log-probabilities are missing or do not fit the label. An answer that consists of a label counts even if it was
-        cut off after it.
+        The graded answer in [0, 1], and the hard answer: 1 if the grade of the label reaches the prompt's
+        `yes_threshold`, else 0. Both are missing (NaN) if the completion does not clearly give one label. The reason is
+        then "refused", "truncated", "unfinished_reasoning" or "unparsed"; with "logprobs", it is also "unparsed" if the
+        log-probabilities are missing or do not fit the label. If an answer was cut off after its label, the label counts.
     """
     labels = tuple(prompt.labels)
     if decision == "json":
@@ -316,7 +315,7 @@ def _is_likeliest_label(label: str, top_logprobs: Sequence[tuple[str, float]], l
 def _find_answer_label(
     completion: Completion, answer: str | None, labels: tuple[str, ...], decision: Decision
 ) -> str | Reading:
-    """Return the label that an answer gives, or a missing reading with the reason if it gives none.
+    """Return the label that an answer gives. If it gives none, return a reading with the reason in place of a label.
 
     answer : text of the completion after its reasoning; None if the reasoning is not finished
     completion : reply of the model
@@ -360,10 +359,12 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     ('YES', None, 'YES')
     """
     choices = tuple(labels)
-    normalized_text = _normalize(text)
+    normalized_text = _normalize_characters(text)
     occurring_labels = set()
     for match in _compile_label_pattern(choices).finditer(normalized_text):
-        is_part_of_word = _is_mark(normalized_text, match.start() - 1) or _is_mark(normalized_text, match.end())
+        is_part_of_word = _is_combining_mark(normalized_text, match.start() - 1) or _is_combining_mark(
+            normalized_text, match.end()
+        )
         if match.lastgroup and not is_part_of_word:
             number = int(match.lastgroup.removeprefix("l"))
             occurring_labels.add(choices[number])
@@ -386,20 +387,20 @@ def _parse_label(text: str, labels: tuple[str, ...]) -> str | None:
 
     labels : labels that may be answered
     """
-    folded_text = _fold(text)
+    folded_text = _normalize_case_and_spaces(text)
     if not folded_text:
         return None
-    matching = [label for label in labels if _fold(label) == folded_text]
+    matching = [label for label in labels if _normalize_case_and_spaces(label) == folded_text]
     if len(matching) == 1:
         return matching[0]
 
     has_numeric_label = any(label[:1].isdigit() for label in labels)
     if not has_numeric_label:
         folded_text = _ITEM_NUMBER.sub("", folded_text)
-    trimmed_text = _fold_and_trim(folded_text)
+    trimmed_text = _normalize_and_trim(folded_text)
     if not trimmed_text:
         return None
-    matching = [label for label in labels if _fold_and_trim(label) == trimmed_text]
+    matching = [label for label in labels if _normalize_and_trim(label) == trimmed_text]
     return matching[0] if len(matching) == 1 else None
 
 
@@ -408,25 +409,25 @@ _SURROUNDING_MARKS = re.compile(r"^(?:(?!-\d)[\W_])+|[\W_]+$")
 """Punctuation and Markdown around a label (quotes, emphasis, list markers). A minus sign belongs to its number."""
 
 
-def _normalize(text: str) -> str:
+def _normalize_characters(text: str) -> str:
     """Replace compatibility characters, such as full-width letters, and the minus sign by their usual forms."""
     return unicodedata.normalize("NFKC", text).replace("\N{MINUS SIGN}", "-")
 
 
-def _is_mark(text: str, position: int) -> bool:
+def _is_combining_mark(text: str, position: int) -> bool:
     """Return whether a character continues a word although `\\w` does not match it, as vowel and tone signs do."""
     character = text[position : position + 1] or " "
     return unicodedata.category(character).startswith("M") and not "\ufe00" <= character <= "\ufe0f"
 
 
-def _fold(text: str) -> str:
+def _normalize_case_and_spaces(text: str) -> str:
     """Normalize characters, letter case and white space."""
-    return " ".join(_normalize(text).split()).casefold()
+    return " ".join(_normalize_characters(text).split()).casefold()
 
 
-def _fold_and_trim(text: str) -> str:
+def _normalize_and_trim(text: str) -> str:
     """Normalize a text, and remove punctuation and Markdown around it."""
-    return _SURROUNDING_MARKS.sub("", _fold(text))
+    return _SURROUNDING_MARKS.sub("", _normalize_case_and_spaces(text))
 
 
 @lru_cache(maxsize=64)
@@ -439,7 +440,7 @@ def _compile_label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
     longest_first = sorted(enumerate(labels), key=lambda numbered_label: len(numbered_label[1]), reverse=True)
     groups = []
     for number, label in longest_first:
-        words = map(re.escape, _normalize(label).split())
+        words = map(re.escape, _normalize_characters(label).split())
         words_pattern = r"\s+".join(words)
         groups.append(f"(?P<l{number}>{words_pattern})")
     any_label = "|".join(groups)

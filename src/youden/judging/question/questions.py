@@ -409,7 +409,10 @@ def _encode_text(questions: Questions, plan: Plan, row: int, cell: tuple[int, in
 
 
 class _Template:
-    """The JSON of a canonical request in parts; those with the texts and their fence are replaced for each trial."""
+    """The JSON of a canonical request in parts.
+
+    For each trial, the parts with the two texts and their fence (a part of the tags around them) are replaced.
+    """
 
     def __init__(self, questions: Questions, replicate: int) -> None:
         # markers that occur nowhere else in the request

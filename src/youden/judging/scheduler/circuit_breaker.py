@@ -65,9 +65,9 @@ class CircuitBreaker:
         return self._opened is not None and self._clock() - self._opened >= self.max_outage
 
     def needs_other_probe(self, attempts: Attempts) -> bool:
-        """Return whether another request must be sent as the probe.
+        """Return whether another request must be sent as the probe, the call that tests whether an outage is over.
 
-        This is the case if the call failed in this outage and may be its cause.
+        This is the case if the given call failed in this outage and may be its cause.
         """
         return self.is_open and attempts.suspect and self._n_probes > MAX_SUSPECT_PROBES
 

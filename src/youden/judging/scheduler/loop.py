@@ -12,6 +12,7 @@ import gc
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from threading import Lock
 from types import TracebackType
 
@@ -360,47 +361,49 @@ class GarbageCollection:
                 gc.set_threshold(*self._thresholds)
 
 
-RARE_COLLECTIONS = GarbageCollection()
-"""Entered while calls are sent."""
+INFREQUENT_GARBAGE_COLLECTION = GarbageCollection()
+"""Context that is shared by all runs of the process and entered while calls are sent."""
 
 
-async def run_loops(loops: Sequence[RequestLoop], reason: StopReason, *, grace: float) -> None:
+async def run_loops(loops: Sequence[RequestLoop], stop_reason: StopReason, *, grace: float) -> None:
     """Run loops concurrently until all requests are answered or the run has to end.
 
     Parameters
     ----------
     loops : sequence of RequestLoop
-        Loops that share `reason`.
-    reason : StopReason
-        Records why the run has to end before all requests are answered.
+        Loops that share `stop_reason`.
+    stop_reason : StopReason
+        Record of why the run ends before all requests are answered; changed by the loops, and if this coroutine is
+        cancelled.
     grace : float
         Seconds that calls in flight may take after this coroutine is cancelled.
 
     Raises
     ------
     YoudenError
-        The error in `reason`, after the calls in flight have ended.
+        The error in `stop_reason`, after the calls in flight have ended.
     asyncio.CancelledError
         If this coroutine was cancelled, after the calls in flight have ended.
     Exception
         An error other than CallError that a backend raises.
     """
-
-    def stop() -> None:
-        """Announce the grace period, and record that a signal stopped the run."""
-        for loop in loops:
-            loop.announce_shutdown(grace)
-        message = "A stop signal ended the run. All answers are stored; run the same command again to resume."
-        reason.stop_with_error(IncompleteRunError(message, slug="stopped"))
-
+    stop = partial(_stop_after_signal, loops, stop_reason, grace)
     try:
-        with RARE_COLLECTIONS:
+        with INFREQUENT_GARBAGE_COLLECTION:
             running = asyncio.create_task(_run_concurrently(loops))
             await wait_with_grace(running, stop=stop, grace=grace)
     finally:
         for loop in loops:
             loop.release_leases()
-    reason.raise_if_stopped(*(loop.budget for loop in loops))
+    stop_reason.raise_if_stopped(*(loop.budget for loop in loops))
+
+
+def _stop_after_signal(loops: Sequence[RequestLoop], stop_reason: StopReason, grace: float) -> None:
+    """Announce the grace period in seconds, and record that a signal stopped the run."""
+    for loop in loops:
+        loop.announce_shutdown(grace)
+    message = "A stop signal ended the run. All answers are stored; run the same command again to resume."
+    stop_reason.stop_with_error(IncompleteRunError(message, slug="stopped"))
 
 
 async def _run_concurrently(loops: Sequence[RequestLoop]) -> None:

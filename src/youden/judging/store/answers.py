@@ -277,7 +277,8 @@ class Store:
     def add(self, key: str, outcome: Completion | Failure, *, again: bool = False, waits: bool = True) -> None:
         """Add an answer or a failure, to be written by the next `flush`.
 
-        A stored answer is kept, unless `again` is true; an answer replaces a stored failure.
+        A stored answer is kept, unless the outcome is an answer and `again` is true. A failure never replaces an answer; an
+        answer replaces a stored failure.
 
         Parameters
         ----------
@@ -286,7 +287,7 @@ class Store:
         outcome : Completion or Failure
             Outcome of the request.
         again : bool, default False
-            Whether the request was repeated, so that the outcome replaces the stored one.
+            Whether the request was repeated: an answer then replaces the stored answer.
         waits : bool, default True
             Whether this call may flush, and so wait for the disk. If False, the caller has to call `flush`
             from another thread.
@@ -419,10 +420,10 @@ def _to_text(config: dict[str, Json]) -> str:
 
 def _failure_row(key: str, failure: Failure) -> FailureRow:
     """Convert a failure to a row of the table of failures."""
-    return key, failure.kind, failure.status, _storable(failure.reason)
+    return key, failure.kind, failure.status, _replace_unstorable(failure.reason)
 
 
-def _storable(text: str) -> str:
+def _replace_unstorable(text: str) -> str:
     """Replace lone surrogates, which no database stores, and NUL, which PostgreSQL does not store."""
     return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 

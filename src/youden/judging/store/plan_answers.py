@@ -126,7 +126,7 @@ def look_up(
 
 
 class Costs:
-    """Costs of calls by trial: those of a call are in the first trial that needed it, and 0 in all others.
+    """Costs of calls by trial. The cost of a call is booked in the first trial that needs it; it is 0 in all others.
 
     Attributes
     ----------
@@ -151,20 +151,20 @@ class Costs:
         self._set(rows[0], payment)
 
     def from_ledger(self, key: np.ndarray, paid: Mapping[str, Payment]) -> Costs:
-        """Return the costs that were booked in an account, by this invocation and earlier ones.
+        """Return the costs that the store has booked for one payer, by this invocation and earlier ones.
 
         Parameters
         ----------
         key : bytes array S64, shape (n_trials,)
             Request hash of each trial.
         paid : mapping of str to Payment
-            Payments of the account by request hash.
+            Payments of this payer by request hash: USD, seconds and tokens.
 
         Returns
         -------
         Costs
-            The booked costs, those of a request in its first trial, and 0 for a request without a payment. Its `is_new`
-            is that of `self`.
+            The booked costs. The cost of a request is in its first trial; it is 0 for a request without a payment.
+            `is_new` (whether this invocation received the answer) is the same array as in this object.
         """
         booked = Costs(len(key))
         booked.is_new = self.is_new
@@ -355,31 +355,43 @@ def read_answers(
         row_keys: list[str] = []
         readings: list[tuple[Reading, Completion | None]] = []
         for row, key in chunk:
-            outcome = outcomes.get(key)
-            if isinstance(outcome, Completion):
-                readings.append((questions.read(outcome), outcome))
-            elif outcome is not None:
-                readings.append((_FAILED, None))
-            elif not questions.fits(questions.request(plan, row)):
-                readings.append((_NOT_ASKED, None))
-            else:
+            reading = _read_outcome(questions, plan, row, outcomes.get(key))
+            if reading is None:
                 on_not_stored(key, row)
                 continue
             rows.append(row)
             row_keys.append(key)
+            readings.append(reading)
 
         plan_answers.put(rows, row_keys, readings)
         are_new: list[bool] = is_new[rows].tolist()
         counts: Counter[tuple[str, bool]] = Counter()
         completions: list[tuple[Completion, bool]] = []
-        for (reading, completion), is_new_answer in zip(readings, are_new, strict=True):
-            counts[reading.missing_reason, is_new_answer] += 1
+        for (answer, completion), is_new_answer in zip(readings, are_new, strict=True):
+            counts[answer.missing_reason, is_new_answer] += 1
             if completion is not None:
                 completions.append((completion, is_new_answer))
         plan_answers.served.count(completions)
         for (reason, is_new_answer), n in counts.items():
             on_read(n, missing=reason, stored=not is_new_answer)
     return plan_answers
+
+
+def _read_outcome(
+    questions: Questions, plan: Plan, row: int, outcome: Completion | Failure | None
+) -> tuple[Reading, Completion | None] | None:
+    """Read the stored outcome of the trial in a row of the plan.
+
+    Returns the reading, and the completion if there is one. Returns None if there is no outcome, although the request can
+    be sent.
+    """
+    if isinstance(outcome, Completion):
+        return questions.read(outcome), outcome
+    if outcome is not None:
+        return _FAILED, None
+    if not questions.fits(questions.request(plan, row)):
+        return _NOT_ASKED, None
+    return None
 
 
 def format_missing_reasons(counts: Mapping[str, int]) -> str:

@@ -159,37 +159,34 @@ class SqlBackend:
 
     def write(self, batch: PendingWrites) -> None:
         """Write answers, failures and payments in one transaction."""
-        answers = sorted(batch.answers.items())
+        self._run_in_session("transaction", lambda session: self._write_in_session(session, batch))
+
+    def _write_in_session(self, session: Session, batch: PendingWrites) -> None:
+        """Write everything, unless an earlier attempt was committed before the connection was lost."""
+        if not self._is_new(session):
+            return
+
+        if batch.again:
+            repeated_keys = _to_json(batch.again & batch.answers.keys())
+            session.execute("DELETE FROM @answers WHERE key IN (SELECT value FROM EACH)", repeated_keys)
+        insert = "INSERT INTO @answers (key, completion, created) VALUES (?, ?, NOW) ON CONFLICT DO NOTHING"
+        session.insert_many(insert, sorted(batch.answers.items()))
+
+        # an answer replaces a failure; a failure never replaces an answer
+        session.execute("DELETE FROM @failures WHERE key IN (SELECT value FROM EACH)", _to_json(batch.answers))
         failures = sorted(batch.failures.values())
+        if failures:
+            query = "SELECT key FROM @answers WHERE key IN (SELECT value FROM EACH)"
+            answered_keys = {key for (key,) in session.fetch_all(query, _to_json(batch.failures))}
+            session.insert_many(_UPSERT_FAILURE, [row for row in failures if row[0] not in answered_keys])
+
+        outcome_keys = _to_json([*batch.answers, *batch.failures])
+        session.execute(_RELEASE_LEASES.format("key IN (SELECT value FROM EACH)"), outcome_keys)
         payments = [_payment_row(account, key, batch.payments[account, key]) for account, key in sorted(batch.payments)]
-
-        def write_all(session: Session) -> None:
-            """Write everything, unless an earlier attempt was committed before the connection was lost."""
-            if not self._is_new(session):
-                return
-
-            if batch.again:
-                repeated_keys = _to_json(batch.again & batch.answers.keys())
-                session.execute("DELETE FROM @answers WHERE key IN (SELECT value FROM EACH)", repeated_keys)
-            insert = "INSERT INTO @answers (key, completion, created) VALUES (?, ?, NOW) ON CONFLICT DO NOTHING"
-            session.insert_many(insert, answers)
-
-            # an answer replaces a failure; a failure replaces an answer only if the request was repeated
-            session.execute("DELETE FROM @failures WHERE key IN (SELECT value FROM EACH)", _to_json(batch.answers))
-            if failures:
-                keys_sent_once = _to_json(batch.failures.keys() - batch.again)
-                query = "SELECT key FROM @answers WHERE key IN (SELECT value FROM EACH)"
-                answered_keys = {key for (key,) in session.fetch_all(query, keys_sent_once)}
-                session.insert_many(_UPSERT_FAILURE, [row for row in failures if row[0] not in answered_keys])
-
-            outcome_keys = _to_json([*batch.answers, *batch.failures])
-            session.execute(_RELEASE_LEASES.format("key IN (SELECT value FROM EACH)"), outcome_keys)
-            session.insert_many(_ADD_PAYMENT, payments)
-            if batch.settled:
-                session.execute("DELETE FROM @batches WHERE id IN (SELECT value FROM EACH)", _to_json(batch.settled))
-                session.insert_many(_insert_statement("batches"), [row for row in batch.settled.values() if row])
-
-        self._run_in_session("transaction", write_all)
+        session.insert_many(_ADD_PAYMENT, payments)
+        if batch.settled:
+            session.execute("DELETE FROM @batches WHERE id IN (SELECT value FROM EACH)", _to_json(batch.settled))
+            session.insert_many(_insert_statement("batches"), [row for row in batch.settled.values() if row])
 
     def paid(self, account: str) -> dict[str, Payment]:
         """Return the payments of an account by the hash of the request."""
@@ -228,15 +225,15 @@ class SqlBackend:
         `change` gets the time of the database and the workers, none for a new run. It may be called again if the
         connection is lost.
         """
+        return self._run_in_session("transaction", lambda session: self._replace_members(session, run, change))
 
-        def replace_members(session: Session) -> Sequence[Member]:
-            self._lock_name(session, run)
-            members = change(*_select_members(session, run))
-            session.execute("DELETE FROM @workers WHERE run = ?", run)
-            session.insert_many(_insert_statement("workers"), [(run, *astuple(member)) for member in members])
-            return members
-
-        return self._run_in_session("transaction", replace_members)
+    def _replace_members(self, session: Session, run: str, change: Change) -> Sequence[Member]:
+        """Replace the workers of a run by the result of `change`, and return the new ones."""
+        self._lock_name(session, run)
+        members = change(*_select_members(session, run))
+        session.execute("DELETE FROM @workers WHERE run = ?", run)
+        session.insert_many(_insert_statement("workers"), [(run, *astuple(member)) for member in members])
+        return members
 
     def rows(self, table: CopiedTable, after: Row | None, *, n: int) -> list[Row]:
         """Return the next `n` rows of a table in the order of its primary key, after the row `after`.

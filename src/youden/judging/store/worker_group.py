@@ -58,7 +58,7 @@ class OtherMembers:
     n: int = 0
     """Number of members that are alive."""
     n_asking: int = 0
-    """Number of those that send requests."""
+    """Number of living members that send requests."""
     spent: int = 0
     """Amount that all other members spent; for members that ended, the amount that they may have spent."""
     reserved: int = 0

@@ -99,7 +99,7 @@ def estimate_costs(
     Returns
     -------
     costs : tuple of DesignCost
-        One per design and judge.
+        Calls, tokens and USD, one per design and judge.
     notes : tuple of str
         Designs whose cost could not be estimated, such as unknown ones, with the reasons, and assumptions of the
         estimates.
@@ -347,7 +347,7 @@ def find_agent_problems(sample: SampledTexts, length: Positions) -> list[Finding
     pool = sample.pool
     response_problems = find_response_problems(pool, length)
     clones = list(find_clones(sample))
-    clone_ids = _agents(clones)
+    clone_ids = _list_agents(clones)
     problems_of_one_agent = [
         *find_templates(sample),
         *find_source_copying(sample),
@@ -358,14 +358,14 @@ def find_agent_problems(sample: SampledTexts, length: Positions) -> list[Finding
 
     # agents whose text reuse or duplicates another finding explains
     unusual_lengths = [finding for finding in response_problems if finding.slug in ("very-long", "very-short")]
-    explained_ids = _agents([*problems_of_one_agent, *rings, *unusual_lengths])
+    explained_ids = _list_agents([*problems_of_one_agent, *rings, *unusual_lengths])
     reuse = list(find_text_reuse(sample, clones=clone_ids, excluded=explained_ids))
-    explained_ids |= _agents([*clones, *reuse])
+    explained_ids |= _list_agents([*clones, *reuse])
     duplicates = list(find_duplicates(pool, excluded=explained_ids))
     families = list(find_families(sample))
     return [*response_problems, *clones, *reuse, *duplicates, *rings, *problems_of_one_agent, *families]
 
 
-def _agents(findings: list[Finding]) -> frozenset[str]:
+def _list_agents(findings: list[Finding]) -> frozenset[str]:
     """Return the ids of all agents that the findings name."""
     return frozenset(agent for finding in findings for agent in finding.agents)

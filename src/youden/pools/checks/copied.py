@@ -300,7 +300,7 @@ class _NgramTable:
 
     @classmethod
     def from_sample(cls, sample: SampledTexts) -> _NgramTable:
-        """Make the table of which response contains which n-gram (sequence of words), without those of its prompt."""
+        """Make the table of the n-grams (sequences of words) that a response contains and its prompt does not contain."""
         hashes, text_of = sample.hash_ngrams(_NGRAM_SIZE)
         n_texts = len(sample)
 
@@ -400,32 +400,48 @@ def find_text_reuse(
     concatenating = np.flatnonzero((contained >= MIN_CONTAINED_RESPONSES) & ~is_clone)
     if len(concatenating):
         ids = tuple(agents[k].id for k in concatenating)
-        max_contained = float(contained[concatenating].max())
-        yield Finding(
-            "concatenation",
-            f"{format_subject(ids, 'concatenates', 'concatenate', limit=20)} responses of other agents: a response contains "
-            f"up to {max_contained:.1f} complete responses of others.",
-            "Such a response agrees with every agent that it contains, so it ranks at the top although it adds nothing.",
-            "Remove these agents, unless you want to rank an ensemble of the others.",
-            agents=ids,
-            facts={"answers": max_contained},
-        )
+        yield _report_concatenation(ids, float(contained[concatenating].max()))
 
     is_included[concatenating] = False
     share_by_agent = _find_reusing_agents(table, is_included, is_clone)
     if share_by_agent:
         ids = tuple(agents[k].id for k in sorted(share_by_agent))
-        min_share = min(share_by_agent.values())
-        share = format_min_share(min_share, n_agents=len(ids))
-        yield Finding(
-            "borrowed-answers",
-            f"{format_subject(ids, 'reuses', 'reuse', limit=20)} responses of other agents: {share} of the words, or of the "
-            "sequences of five words, of the median response occur in other responses to the item.",
-            "An agent that repeats others agrees with them by construction, and ranks higher than its own ability.",
-            "Check where the responses come from, and remove copies.",
-            agents=ids,
-            facts={"share": min_share},
-        )
+        yield _report_reuse(ids, min(share_by_agent.values()))
+
+
+def _report_concatenation(agents: tuple[str, ...], max_contained: float) -> Finding:
+    """Return the finding for agents that concatenate responses of other agents.
+
+    agents : ids of these agents
+    max_contained : largest mean number of complete responses of others in the responses of one of them
+    """
+    return Finding(
+        "concatenation",
+        f"{format_subject(agents, 'concatenates', 'concatenate', limit=20)} responses of other agents: a response contains "
+        f"up to {max_contained:.1f} complete responses of others.",
+        "Such a response agrees with every agent that it contains, so it ranks at the top although it adds nothing.",
+        "Remove these agents, unless you want to rank an ensemble of the others.",
+        agents=agents,
+        facts={"answers": max_contained},
+    )
+
+
+def _report_reuse(agents: tuple[str, ...], min_share: float) -> Finding:
+    """Return the finding for agents that reuse parts of responses of other agents.
+
+    agents : ids of these agents
+    min_share : smallest share of reused words or sequences of words in the median response of one of them
+    """
+    share = format_min_share(min_share, n_agents=len(agents))
+    return Finding(
+        "borrowed-answers",
+        f"{format_subject(agents, 'reuses', 'reuse', limit=20)} responses of other agents: {share} of the words, or of the "
+        "sequences of five words, of the median response occur in other responses to the item.",
+        "An agent that repeats others agrees with them by construction, and ranks higher than its own ability.",
+        "Check where the responses come from, and remove copies.",
+        agents=agents,
+        facts={"share": min_share},
+    )
 
 
 def _find_reusing_agents(table: _NgramTable, included: Bools, is_clone: Bools) -> dict[int, float]:

@@ -71,7 +71,7 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
         [languages-missing] if the package `py3langid` is not installed.
     """
     codes = _detect_languages(sample, standalone_stream(seed))
-    agent_languages = [_most_common(code_by_item.values()) for code_by_item in codes.values()]
+    agent_languages = [_find_majority(code_by_item.values()) for code_by_item in codes.values()]
     n_agents_by_language = Counter(language for language in agent_languages if language is not None)
     languages = dict(n_agents_by_language.most_common())
 
@@ -114,7 +114,7 @@ def _find_others(codes: Mapping[int, Mapping[int, str]]) -> list[int]:
     return others
 
 
-def _most_common(codes: Iterable[str]) -> str | None:
+def _find_majority(codes: Iterable[str]) -> str | None:
     """Return the code that more than half of `codes` are; None if there is none."""
     counts = Counter(codes)
     code, n = counts.most_common(1)[0]

@@ -298,7 +298,7 @@ def find_templates(sample: SampledTexts) -> Iterator[Finding]:
     if len(sample.items) < MIN_TEMPLATE_ITEMS:
         return
 
-    recurring = sample.agent_medians(recurring_shares(sample))
+    recurring = sample.agent_medians(compute_recurring_shares(sample))
     specificity = _compute_relative_specificity(sample)
     for position, agent in enumerate(sample.pool.agents):
         # comparisons with NaN, for agents without a value, are false
@@ -336,11 +336,11 @@ def _compute_relative_specificity(sample: SampledTexts) -> Floats:
 
     Returns a float array (n_agents,), NaN where specificity is unknown.
     """
-    overlap_with_responses = _divide_by_median(sample, specificity_to_responses(sample))
+    overlap_with_responses = _divide_by_median(sample, compute_response_overlap(sample))
     have_all_prompts = all(sample.pool.items[item].prompt for item in sample.items)
     if not have_all_prompts:
         return overlap_with_responses
-    overlap_with_prompts = _divide_by_median(sample, specificity_to_prompts(sample))
+    overlap_with_prompts = _divide_by_median(sample, compute_prompt_overlap(sample))
     return np.where(overlap_with_responses >= NORMAL_RELATIVE_OVERLAP, 1.0, overlap_with_prompts)
 
 
@@ -361,11 +361,11 @@ def _divide_by_median(sample: SampledTexts, values: Floats) -> Floats:
     return np.asarray(agent_medians / median_agent)
 
 
-def recurring_shares(sample: SampledTexts) -> Floats:
-    """Return the share of each text's n-grams (sequences of three words) that its agent repeats, float array (n_texts,).
+def compute_recurring_shares(sample: SampledTexts) -> Floats:
+    """Compute which share of each text's sequences of three words its agent repeats, float array (n_texts,).
 
-    An n-gram is repeated if at least two texts and at least a tenth of all texts of the agent contain it. NaN for a
-    text without n-grams.
+    An agent repeats a sequence if at least two of its texts, and at least a tenth of them, contain it. The share is NaN
+    for a text of fewer than three words.
     """
     n_texts = len(sample)
     ngram_hash, text_of = sample.hash_ngrams(_NGRAM_SIZE)
@@ -388,11 +388,11 @@ def recurring_shares(sample: SampledTexts) -> Floats:
     return _divide(n_recurring.astype(np.float64), n_ngrams)
 
 
-def specificity_to_prompts(sample: SampledTexts) -> Floats:
-    """Return the share of each text's words that its prompt contains, float array (n_texts,).
+def compute_prompt_overlap(sample: SampledTexts) -> Floats:
+    """Compute which share of each text's words its prompt contains, float array (n_texts,).
 
-    Words are weighted by idf (inverse document frequency): Σ idf of the words that the prompt contains / Σ idf of all
-    words of the text. NaN if the denominator is 0.
+    Words are weighted by their idf (inverse document frequency), so that rare words count more. The share is NaN if all
+    words of the text have weight 0.
     """
     weights = csr_array(sample.has_word.multiply(sample.idf))
     in_prompt = weights.multiply(sample.prompt_has_word[sample.item_of])
@@ -400,11 +400,11 @@ def specificity_to_prompts(sample: SampledTexts) -> Floats:
     return _divide(shared_weight, np.asarray(weights.sum(axis=1), dtype=np.float64))
 
 
-def specificity_to_responses(sample: SampledTexts) -> Floats:
-    """Return the share of each text's words that other responses to the item contain, float array (n_texts,).
+def compute_response_overlap(sample: SampledTexts) -> Floats:
+    """Compute which share of each text's words the average other response to its item contains, float array (n_texts,).
 
-    Words are weighted by idf (inverse document frequency), and by the fraction of the other responses that contain the
-    word. NaN if all words of the text have weight 0.
+    Words are weighted by their idf (inverse document frequency), so that rare words count more. The share is NaN if all
+    words of the text have weight 0.
     """
     weights = csr_array(sample.has_word.multiply(sample.idf))
     shared_weight = np.zeros(len(sample))

@@ -98,7 +98,7 @@ def count_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None,
 def draw_comparisons(
     chosen: Bools, eligible: Bools, *, n_partners: int | None, pairs: PairRule, rng: np.random.Generator
 ) -> Trials:
-    """Compare each chosen cell with other agents on its item, its partners.
+    """Compare each chosen cell with its partners, which are other agents on the same item.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def _draw_partners(
 
 
 class StarvedError(PlanError):
-    """An agent or item has fewer cells than the d-core needs.
+    """Error for an agent or item with fewer cells (agent, item) than the `d_core` that the design requires of each.
 
     Attributes
     ----------

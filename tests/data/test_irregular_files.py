@@ -61,7 +61,7 @@ def separated(rows: Sequence[Sequence[object]], separator: str = ",", end: str =
 
 
 @dataclass(frozen=True)
-class Ugly:
+class IrregularInput:
     """An irregular input, its expected number of cells with a response, and the expected output of `init`."""
 
     make: Callable[[Path], Path]
@@ -172,19 +172,19 @@ def lines(at: Path) -> Path:
 def by_agent(at: Path) -> Path:
     """Write an object of responses by agent and item."""
     file = at / "answers.json"
-    whole = {agent: {f"case {j}": response(i, j) for j in range(N)} for i, agent in enumerate(AGENTS)}
-    file.write_text(json.dumps(whole), encoding="utf-8")
+    complete = {agent: {f"case {j}": response(i, j) for j in range(N)} for i, agent in enumerate(AGENTS)}
+    file.write_text(json.dumps(complete), encoding="utf-8")
     return file
 
 
 def pandas_columns(at: Path) -> Path:
     """Write the output of `DataFrame.to_json`."""
     rows = cells()
-    whole = {
+    complete = {
         name: {str(n): row[k] for n, row in enumerate(rows)}
         for k, name in enumerate(("system", "instruction", "generation"))
     }
-    (at / "frame.json").write_text(json.dumps({"index_name": {}, **whole}), encoding="utf-8")
+    (at / "frame.json").write_text(json.dumps({"index_name": {}, **complete}), encoding="utf-8")
     return at / "frame.json"
 
 
@@ -217,7 +217,7 @@ def texts(at: Path) -> Path:
     return folder
 
 
-def files_apart(at: Path) -> Path:
+def one_file_per_agent(at: Path) -> Path:
     """Write one table per agent, each in another order, without ids."""
     folder = at / "runs of may"
     folder.mkdir()
@@ -229,7 +229,7 @@ def files_apart(at: Path) -> Path:
 
 ALL = len(AGENTS) * N
 UGLY = {
-    "spreadsheet": Ugly(
+    "spreadsheet": IrregularInput(
         spreadsheet,
         ALL - len(EMPTY),
         (
@@ -238,32 +238,36 @@ UGLY = {
             "1 record left out: a repetition of an earlier response",
         ),
     ),
-    "german excel": Ugly(
+    "german excel": IrregularInput(
         german_excel,
         ALL,
         ("read as Windows-1252 (auswertung.csv)", "1 line above the header not read", "not used: 'Score'"),
     ),
-    "wide": Ugly(wide, ALL - 2, ("each of 'v1 plain', 'v2 steps'", "an error of the spreadsheet (such as #REF!)")),
-    "letters": Ugly(letters, ALL, ("each of 'v1 plain letter', 'v2 steps letter'", "items by 'Question' (ids made")),
-    "row ids": Ugly(row_ids, ALL, ("agents by 'model' and 'prompt_version'", "items by 'query'", "'id'")),
-    "merged": Ugly(
+    "wide": IrregularInput(
+        wide, ALL - 2, ("each of 'v1 plain', 'v2 steps'", "an error of the spreadsheet (such as #REF!)")
+    ),
+    "letters": IrregularInput(
+        letters, ALL, ("each of 'v1 plain letter', 'v2 steps letter'", "items by 'Question' (ids made")
+    ),
+    "row ids": IrregularInput(row_ids, ALL, ("agents by 'model' and 'prompt_version'", "items by 'query'", "'id'")),
+    "merged": IrregularInput(
         merged, ALL, ("233 empty cells of 'LLM' filled with the value above", "they differ only by spaces or case")
     ),
-    "excel": Ugly(
+    "excel": IrregularInput(
         excel,
         ALL - len(AGENTS),
         ("items by 'No.', prompts in 'Prompt', texts in 'Reply'", "1 line above the header not read (6 times, first: "),
     ),
-    "lines": Ugly(lines, ALL - 1, ("agents by 'metadata.model'", "texts in 'response.output'")),
-    "by agent": Ugly(by_agent, ALL, ("agents by 'agent', items by 'item'",)),
-    "pandas columns": Ugly(pandas_columns, ALL, ("agents by 'system', items by 'instruction'",)),
-    "parquet": Ugly(parquet, ALL, ("items by 'task_id', prompts in 'document', texts in 'text'",)),
-    "texts": Ugly(texts, ALL - 1, ("prompts in 'prompt'",)),
-    "files apart": Ugly(files_apart, ALL, ("agents by a table each",)),
+    "lines": IrregularInput(lines, ALL - 1, ("agents by 'metadata.model'", "texts in 'response.output'")),
+    "by agent": IrregularInput(by_agent, ALL, ("agents by 'agent', items by 'item'",)),
+    "pandas columns": IrregularInput(pandas_columns, ALL, ("agents by 'system', items by 'instruction'",)),
+    "parquet": IrregularInput(parquet, ALL, ("items by 'task_id', prompts in 'document', texts in 'text'",)),
+    "texts": IrregularInput(texts, ALL - 1, ("prompts in 'prompt'",)),
+    "files apart": IrregularInput(one_file_per_agent, ALL, ("agents by a table each",)),
 }
 
 
-def brought(at: Path, config: str) -> Pool:
+def init_and_read(at: Path, config: str) -> Pool:
     return read_pool(at / load_run_config(at / config).pool)
 
 
@@ -282,7 +286,7 @@ def test_an_irregular_file_is_ranked_without_edits(youden: Youden, tmp_path: Pat
     begun = youden("init", path.name, "--out", "mine.yaml").well()
     for output in ugly.said:
         assert output in begun.out, begun.out
-    pool = brought(tmp_path, "mine.yaml")
+    pool = init_and_read(tmp_path, "mine.yaml")
     assert (pool.n_agents, pool.n_items, int(pool.present.sum())) == (len(AGENTS), N, ugly.n_present)
     by_place = {" ".join(entry.id.split()).casefold(): k for k, entry in enumerate(pool.agents)}
     if set(by_place) == set(AGENTS):
@@ -310,14 +314,14 @@ def _sheet(at: Path, agents: Sequence[str], n: int, **changed: str) -> None:
 def test_new_rows_of_a_spreadsheet_update_the_pool_of_an_unjudged_run(youden: Youden, tmp_path: Path) -> None:
     _sheet(tmp_path, AGENTS[1:5], 12)
     assert youden("init", "sheet.csv").code == 0
-    config, before = (tmp_path / "sheet.yaml").read_bytes(), brought(tmp_path, "sheet.yaml")
+    config, before = (tmp_path / "sheet.yaml").read_bytes(), init_and_read(tmp_path, "sheet.yaml")
     _sheet(tmp_path, AGENTS[:4], 15, **{f"{AGENTS[1]} 3": "Said anew."})
     again = youden("init", "sheet.csv").well()
     assert "pools/sheet: 1 new agent and 3 new items" in again.out
     assert "1 changed response, updated in the pool: 'v2 steps' to 'q004'" in again.out
     assert "missing in the new file, and kept: v5 polite" in again.out
     assert again.out.endswith("next: youden run sheet.yaml\n")
-    pool = brought(tmp_path, "sheet.yaml")
+    pool = init_and_read(tmp_path, "sheet.yaml")
     assert [agent.id for agent in pool.agents] == [*(agent.id for agent in before.agents), AGENTS[0]]
     assert [agent.id for agent in pool.items][:12] == [agent.id for agent in before.items]
     same = pool.texts[:4, :12] == before.texts
@@ -330,7 +334,7 @@ def test_new_rows_of_a_spreadsheet_update_the_pool_of_an_unjudged_run(youden: Yo
 def test_new_rows_of_a_spreadsheet_join_a_judged_run_by_the_printed_commands(youden: Youden, tmp_path: Path) -> None:
     _sheet(tmp_path, AGENTS[:4], 12)
     assert youden("init", "sheet.csv").code == youden("run", "sheet.yaml").code == 0
-    judged = brought(tmp_path, "sheet.yaml").digest
+    judged = init_and_read(tmp_path, "sheet.yaml").digest
     _sheet(tmp_path, AGENTS[:5], 14, **{f"{AGENTS[1]} 3": "Said anew."})
     for kind, place in (("agents", "pools/sheet-2"), ("items", "pools/sheet-2"), ("", "")):
         again = youden("init", "sheet.csv").well()
@@ -339,11 +343,11 @@ def test_new_rows_of_a_spreadsheet_join_a_judged_run_by_the_printed_commands(you
         assert f"next: {command}" in again.out
         assert ("calls, $0.00)" in again.out) == bool(kind)
         assert youden(*command.split()[1:]).code == 0
-    assert brought(tmp_path, "sheet.yaml").digest == judged
+    assert init_and_read(tmp_path, "sheet.yaml").digest == judged
     ranked = (tmp_path / "runs/sheet/ranking.csv").read_text(encoding="utf-8")
     assert all(agent in ranked for agent in AGENTS[:5])
     assert youden("init", "sheet.csv", "--out", "sheet-new.yaml").code == 0
-    assert brought(tmp_path, "sheet-new.yaml").texts[1, 3] == "Said anew."
+    assert init_and_read(tmp_path, "sheet-new.yaml").texts[1, 3] == "Said anew."
 
 
 @pytest.mark.parametrize(("n", "said"), [(1, "1 cell has no response"), (2, "2 cells have no response")])
@@ -360,7 +364,7 @@ def test_import_infers_missing_column_options_and_states_the_columns_used(youden
     taken = youden("import", "table", "answers.csv", "--out", "pools/taken")
     assert begun.code == taken.code == 0, taken.err
     assert "read 241 rows: agents by 'Model', items by 'Question' (ids made from it), texts in 'Response'" in taken.err
-    assert read_pool(tmp_path / "pools/taken").digest == brought(tmp_path, "answers.yaml").digest
+    assert read_pool(tmp_path / "pools/taken").digest == init_and_read(tmp_path, "answers.yaml").digest
 
 
 @pytest.mark.parametrize("column", ["agent", "Model"])
@@ -376,10 +380,10 @@ def test_explicit_column_options_override_inference(youden: Youden, tmp_path: Pa
     rows = [[agent, f"run {i}", ask, text, f"{text} Revised."] for i, (agent, ask, text) in enumerate(cells())]
     head = ["Model", "Version", "Question", "Response", "Second draft"]
     (tmp_path / "drafts.csv").write_text(separated([head, *rows]), encoding="utf-8")
-    differences = youden(
+    explicit = youden(
         "import", "table", "drafts.csv", "--out", "pools/drafts", "--column", "text=Second draft", "--json"
     ).well()
-    assert "texts in 'Second draft'" in json.loads(differences.out)["taken"]
+    assert "texts in 'Second draft'" in json.loads(explicit.out)["taken"]
     pool = read_pool(tmp_path / "pools/drafts")
     assert (pool.n_agents, pool.n_items) == (len(AGENTS), N)
     assert all(str(text).endswith("Revised.") for text in pool.texts.flat)

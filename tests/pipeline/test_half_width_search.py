@@ -96,24 +96,24 @@ def config(tmp_path: Path) -> RunConfig:
 
 def test_a_run_killed_between_rounds_resumes_at_the_same_round(config: RunConfig, tmp_path: Path) -> None:
     narrow = config.model_copy(update={"half_width": 0.06})
-    whole = judge_run(plan_run(narrow.model_copy(update={"out": str(tmp_path / "whole")})))
+    run = judge_run(plan_run(narrow.model_copy(update={"out": str(tmp_path / "whole")})))
     first = plan_run(narrow)
-    assert len(first.plan) < len(whole.plan)
+    assert len(first.plan) < len(run.plan)
     folder = RunFolder(tmp_path / "w")
     assert folder.read_plan().digest == first.plan.digest
-    assert judge_run(plan_run(narrow)).plan.digest == whole.plan.digest
+    assert judge_run(plan_run(narrow)).plan.digest == run.plan.digest
 
 
 def test_a_run_continues_to_a_narrower_half_width_with_its_earlier_trials(config: RunConfig) -> None:
     first = judge_run(plan_run(config))
     assert (first.plan.design, first.plan.options["half_width"]) == ("fixed-width", 0.1)
     fit_run(RunFolder(config.folder))
-    more = judge_run(plan_run(config.model_copy(update={"half_width": 0.07})))
-    assert len(more.plan) > len(first.plan)
-    assert starts_with(more.plan.trials, first.plan.trials)
+    run = judge_run(plan_run(config.model_copy(update={"half_width": 0.07})))
+    assert len(run.plan) > len(first.plan)
+    assert starts_with(run.plan.trials, first.plan.trials)
     kept = RunFolder(config.folder).read_config()
     assert kept.half_width == 0.07
-    assert plan_run(kept).plan.digest == more.plan.digest
+    assert plan_run(kept).plan.digest == run.plan.digest
     with pytest.raises(RunFolderError, match="seed was 0 and is 1"):
         plan_run(config.model_copy(update={"seed": 1}))
 
@@ -122,16 +122,16 @@ def test_a_search_continues_to_a_smaller_regret_with_its_earlier_trials(config: 
     searching = config.model_copy(update={"half_width": None, "max_regret": 0.3})
     first = judge_run(plan_run(searching))
     assert "small enough" in first.plan.notes[-1]
-    more = judge_run(plan_run(searching.model_copy(update={"max_regret": 0.01})))
-    assert len(more.plan) > len(first.plan)
-    assert starts_with(more.plan.trials, first.plan.trials)
+    run = judge_run(plan_run(searching.model_copy(update={"max_regret": 0.01})))
+    assert len(run.plan) > len(first.plan)
+    assert starts_with(run.plan.trials, first.plan.trials)
 
 
 def test_top_and_max_regret_imply_the_adaptive_design(config: RunConfig) -> None:
-    ours = draw_run_plan(config.model_copy(update={"half_width": None, "top": 2}))
+    run_plan = draw_run_plan(config.model_copy(update={"half_width": None, "top": 2}))
     old = draw_run_plan(config.model_copy(update={"half_width": None, "design": "adaptive", "options": {"top": 2}}))
-    assert ours.digest == old.digest
-    assert (ours.design, ours.options["top"]) == ("adaptive", 2)
+    assert run_plan.digest == old.digest
+    assert (run_plan.design, run_plan.options["top"]) == ("adaptive", 2)
     near = draw_run_plan(config.model_copy(update={"half_width": None, "max_regret": 0.05}))
     assert (near.design, near.options["max_regret"]) == ("adaptive", 0.05)
 

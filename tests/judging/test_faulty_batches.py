@@ -43,17 +43,17 @@ def usd(n: int) -> float:
 
 
 async def ask(server: BatchServer, store: Store, *, max_outage: float = 60.0) -> Verdicts:
-    return await asked(server.url, store, limit=18, max_outage=max_outage, max_tries=3)
+    return await judge_in_batches(server.url, store, limit=18, max_outage=max_outage, max_tries=3)
 
 
-async def asked(url: str, store: Store | str, *, limit: int = 5, **changes: Any) -> Verdicts:
+async def judge_in_batches(url: str, store: Store | str, *, limit: int = 5, **changes: Any) -> Verdicts:
     """Judge the plan; `limit` is the maximum number of requests per batch."""
     batching = Batching(poll=0.0, max_requests=limit)
     options = JudgingOptions(max_cost=CAP, batching=batching, account="run")
     return await judged.ask(PLAN, POOL, url, store, options=options, price=1, **changes)
 
 
-async def all_that_is_asked(server: BatchServer, store: Store) -> Verdicts:
+async def ask_until_complete(server: BatchServer, store: Store) -> Verdicts:
     """Repeat the command until it is complete; each invocation respects the cap."""
     for _ in range(9):
         before = len(server.bodies)
@@ -92,7 +92,7 @@ async def test_an_unreliable_provider_is_polled_again_and_nothing_sent_twice(
         fates=[fate],
         looks_needed=2,
     ) as server:
-        verdicts = await all_that_is_asked(server, store)
+        verdicts = await ask_until_complete(server, store)
         assert verdicts.answered.all()
         assert sent(server) == {1}
         assert len(server.bodies) == len(PLAN)
@@ -124,7 +124,7 @@ async def test_a_provider_that_never_recovers_is_abandoned_with_all_batches_reco
         assert usd(sum(len(lines) for lines in server.inputs)) <= CAP
         assert sum(record.usd for record in store.paid("run").values()) == pytest.approx(usd(n_kept))
         server.odd = {}
-        verdicts = await all_that_is_asked(server, store)
+        verdicts = await ask_until_complete(server, store)
         assert verdicts.answered.all()
         assert sent(server) == {1}
         assert verdicts.total_usd == pytest.approx(usd(len(PLAN)))
@@ -133,7 +133,7 @@ async def test_a_provider_that_never_recovers_is_abandoned_with_all_batches_reco
 @pytest.mark.parametrize("lost", ["lost", "409 lost", "504 lost", "500 lost"])
 async def test_a_batch_with_a_lost_start_reply_is_found_in_a_delayed_list(store: Store, lost: Any) -> None:
     async with BatchServer(faults={"create": [lost]}, lag=0.2) as server:
-        assert (await all_that_is_asked(server, store)).answered.all()
+        assert (await ask_until_complete(server, store)).answered.all()
         assert len(server.batches) == len(server.inputs)
         assert sent(server) == {1}
 
@@ -143,7 +143,7 @@ async def test_a_refused_list_after_a_lost_start_keeps_the_record(store: Store) 
         with contextlib.suppress(Exception):
             await ask(server, store)
         assert len(list_jobs(store.backend)) == 1
-        assert (await all_that_is_asked(server, store)).answered.all()
+        assert (await ask_until_complete(server, store)).answered.all()
         assert sent(server) == {1}
 
 
@@ -154,7 +154,7 @@ async def test_a_possibly_started_batch_that_is_rejected_names_the_command_to_fo
                 await ask(server, store)
             (noted,) = list_jobs(store.backend)
             assert noted.id in str(caught.value)
-        assert (await all_that_is_asked(server, store)).answered.all()
+        assert (await ask_until_complete(server, store)).answered.all()
         assert sent(server) == {1}
 
 
@@ -164,7 +164,7 @@ async def test_an_upload_reply_that_is_no_json_is_reported_and_retried(store: St
             await ask(server, store, max_outage=0.05)
         assert list_jobs(store.backend) == []
         server.odd = {}
-        assert (await all_that_is_asked(server, store)).answered.all()
+        assert (await ask_until_complete(server, store)).answered.all()
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ async def test_kills_during_faults_lose_no_answer_and_pay_for_none_twice(tmp_pat
         server.odd = {}
         for _ in range(9):
             with contextlib.suppress(IncompleteRunError):
-                verdicts = await asked(server.url, place, max_tries=9)
+                verdicts = await judge_in_batches(server.url, place, max_tries=9)
                 break
         assert n_killed >= 2 / 3 * len(faults)
         assert verdicts.answered.all()
@@ -203,4 +203,4 @@ async def test_kills_during_faults_lose_no_answer_and_pay_for_none_twice(tmp_pat
 
 if __name__ == "__main__":  # the processes that the last test kills
     http_batches.MAX_LIST_LAG_SECONDS = 0.5
-    asyncio.run(asked(sys.argv[1], sys.argv[2], max_tries=9))
+    asyncio.run(judge_in_batches(sys.argv[1], sys.argv[2], max_tries=9))

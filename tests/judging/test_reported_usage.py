@@ -105,10 +105,10 @@ async def test_an_answer_longer_than_requested_is_a_failure_and_not_truncated(wh
 
 async def test_an_answer_of_the_maximum_length_is_accepted(tmp_path: Path) -> None:
     bound = MAX_BYTES_PER_TOKEN * 1000 + EXTRA_BYTES - len("YES")
-    whole = await judged(
+    complete = await judged(
         lambda _n, _key, body: sent(long("text", bound, body)), tmp_path / "v.db", plan=FEW, max_tokens=1000
     )
-    assert whole.answered.all()
+    assert complete.answered.all()
 
 
 async def test_an_implausible_stored_reply_is_requested_again(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ async def running(folder: Path, url: str, *, at: int) -> AsyncIterator[tuple[Ben
         yield run, process
 
 
-async def told_twice(process: asyncio.subprocess.Process, how: signal.Signals) -> None:
+async def signal_twice(process: asyncio.subprocess.Process, how: signal.Signals) -> None:
     with suppress(ProcessLookupError):
         process.send_signal(how)
         await asyncio.sleep(0.5)
@@ -48,13 +48,13 @@ async def told_twice(process: asyncio.subprocess.Process, how: signal.Signals) -
 async def goes_on(run: Bench, url: str) -> None:
     """Repeat the command, and check that at most the requests in flight are paid for again."""
     again = await run.end(await run.start("run", "r.yaml", "--store", url), within=120)
-    assert (again.code, run.server.n_requests - SMALL.calls <= AT_RISK) == (0, True), again.said
+    assert (again.code, run.server.n_requests - SMALL.calls <= AT_RISK) == (0, True), again.output
 
 
 def kept_in(url: str) -> int:
     with psycopg.connect(url) as connection:
-        expected = connection.execute("SELECT to_regclass('youden.answers')").fetchall()[0][0]
-        return int(connection.execute("SELECT count(*) FROM youden.answers").fetchall()[0][0]) if expected else 0
+        table_name = connection.execute("SELECT to_regclass('youden.answers')").fetchall()[0][0]
+        return int(connection.execute("SELECT count(*) FROM youden.answers").fetchall()[0][0]) if table_name else 0
 
 
 @pytest.mark.parametrize(
@@ -78,16 +78,16 @@ async def test_a_second_signal_ends_the_run_at_once_and_loses_no_written_answer(
             assert await asyncio.to_thread(hole.entered.wait, 60)
             hole.shut.set()
             await asyncio.sleep(WARN_AFTER_SECONDS + 4)
-            await told_twice(process, how)
+            await signal_twice(process, how)
             began = time.monotonic()
             ended = await run.end(process, within=120)
             assert (
                 time.monotonic() - began < DEADLINE_SECONDS / 2
             )  # the minimum time that the run waits for the database
             # a shell reports the same code for both: the second signal may arrive while the first ends the process
-            assert ended.code in (128 + how, -how), ended.said
-            assert "has not answered for 5 s" in ended.said
-            assert Cluster.PASSWORD not in ended.said
+            assert ended.code in (128 + how, -how), ended.output
+            assert "has not answered for 5 s" in ended.output
+            assert Cluster.PASSWORD not in ended.output
             assert run.server.n_requests - kept_in(url) <= AT_RISK
             await goes_on(run, url)
 
@@ -109,12 +109,12 @@ async def test_a_second_signal_ends_a_run_whose_store_is_down_within_a_second(
                 own.start()
             else:
                 await asyncio.sleep(WARN_AFTER_SECONDS + 2)
-            await told_twice(process, signal.SIGINT)
+            await signal_twice(process, signal.SIGINT)
             began = time.monotonic()
             ended = await run.end(process, within=10)
             assert time.monotonic() - began < 1 + (0.5 if fault == "restarted" else 0)
-            assert ended.code in (130, -2, 2, 0 if fault == "restarted" else 2), ended.said
-            assert "Traceback" not in ended.said
+            assert ended.code in (130, -2, 2, 0 if fault == "restarted" else 2), ended.output
+            assert "Traceback" not in ended.output
             if fault != "restarted":
                 own.start()
             assert before <= kept_in(url)
@@ -132,9 +132,9 @@ async def test_a_run_continues_after_its_store_recovers(tmp_path: Path, fault: s
             await asyncio.sleep(WARN_AFTER_SECONDS)
             own.start()
             ended = await run.end(process, within=120)
-        assert ended.code == 0, ended.said
+        assert ended.code == 0, ended.output
         bill = run.server.bill
-        assert (kept_in(url), bill.n_paid_twice) == (len(bill.paid), 0), ended.said
+        assert (kept_in(url), bill.n_paid_twice) == (len(bill.paid), 0), ended.output
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
@@ -147,8 +147,8 @@ async def test_the_first_signal_ends_the_run_within_grace_period_and_one_deadlin
             await asyncio.sleep(1)
             process.send_signal(how)
             ended = await run.end(process, within=GRACE + DEADLINE_SECONDS + 20)
-    assert ended.code in (1, 2, 128 + how), ended.said
-    assert "Traceback" not in ended.said
+    assert ended.code in (1, 2, 128 + how), ended.output
+    assert "Traceback" not in ended.output
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ async def test_an_unresponsive_database_is_waited_for_beyond_a_deadline(
             await asyncio.sleep(seconds)
             hole.shut.clear()
             ended = await run.end(process, within=120)
-    assert (ended.code, "answers again" in ended.said) == (0, True), ended.said
+    assert (ended.code, "answers again" in ended.output) == (0, True), ended.output
     assert run.server.bill.n_paid_twice == 0
 
 

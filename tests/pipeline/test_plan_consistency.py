@@ -32,14 +32,14 @@ from youden.types.results import Rates
 K, J = 5, 6
 
 
-def named(name: str) -> Pool:
+def pool_named(name: str) -> Pool:
     """Make a pool of equal size for all names, with different agent ids."""
     pool = make_pool(K, J)
     agents = tuple(Agent(f"{name}-{agent.id}", group=name) for agent in pool.agents)
     return replace(pool, agents=agents, name=name)
 
 
-POOLS = {name: named(name) for name in ("one", "two")}
+POOLS = {name: pool_named(name) for name in ("one", "two")}
 
 
 class Case(NamedTuple):
@@ -120,8 +120,8 @@ def test_rates_require_a_split_of_their_own_size() -> None:
     fields = {name: getattr(rates, name) for name in rates.__dataclass_fields__ if name != "split"}
     with pytest.raises(TypeError, match="split"):
         Rates(**fields)
-    whole = replace(rates, split=Split.without_holdout((K, J))).training_scores()
-    assert not np.isnan(whole.value).any()
+    complete = replace(rates, split=Split.without_holdout((K, J))).training_scores()
+    assert not np.isnan(complete.value).any()
 
 
 def test_verdicts_require_one_value_per_trial_of_their_plan() -> None:

@@ -110,8 +110,8 @@ def test_an_invalid_option_value_is_a_clear_error(youden: Youden, tmp_path: Path
 
 def test_rows_added_to_a_pool_join_its_run_by_the_printed_command(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "all.csv", n_agents=5, n_items=20)
-    whole = (tmp_path / "all.csv").read_text(encoding="utf-8").splitlines(keepends=True)
-    (tmp_path / "mine.csv").write_text("".join(line for line in whole if not line.startswith("a3")), encoding="utf-8")
+    content = (tmp_path / "all.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    (tmp_path / "mine.csv").write_text("".join(line for line in content if not line.startswith("a3")), encoding="utf-8")
     (tmp_path / "mine.yaml").write_text("pool: mine.csv\ncalls: 30/agent\n", encoding="utf-8")
     assert youden("run", "mine.yaml", "--quiet").code == 0
     (tmp_path / "all.csv").replace(tmp_path / "mine.csv")

@@ -132,10 +132,10 @@ def test_no_answer_is_paid_for_under_the_hash_of_another_request(
     pq.write_table(table.take(list(reversed(range(len(table))))), file)
     (configured_folder / ".youden/answers.db").unlink()
     (configured_folder / "runs/c/verdicts.parquet").unlink()
-    asked = server.n_requests
+    n_requests = server.n_requests
     ended = youden("judge", "c.yaml")
     assert ended.err.rstrip().endswith("[request-hash-mismatch]")
-    assert server.n_requests == asked
+    assert server.n_requests == n_requests
 
 
 def test_request_hashes_are_read_from_any_row(tmp_path: Path) -> None:

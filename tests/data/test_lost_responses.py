@@ -92,8 +92,8 @@ def test_rows_with_equal_agent_and_item_are_repeats_if_the_option_is_set(tmp_pat
 
 def test_promptfoo_tests_with_equal_variables_are_repeats(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [
-        {"provider": who, "testIdx": 3 * test + n, "vars": {"q": test}, "response": {"output": f"{who}{test}{n}"}}
-        for who in ("p", "q")
+        {"provider": name, "testIdx": 3 * test + n, "vars": {"q": test}, "response": {"output": f"{name}{test}{n}"}}
+        for name in ("p", "q")
         for test in (0, 1)
         for n in range(3)
     ]
@@ -153,13 +153,16 @@ def test_similar_ids_with_responses_of_one_agent_are_two_items_and_noted(tmp_pat
 
 
 def test_files_of_one_name_in_two_folders_are_two_agents(tmp_path: Path) -> None:
-    for who in ("gpt-3.5", "gpt-4.1"):
-        write(tmp_path / who / "out.jsonl", {"item": "i", "text": who})
+    for name in ("gpt-3.5", "gpt-4.1"):
+        write(tmp_path / name / "out.jsonl", {"item": "i", "text": name})
     assert cells(load("table", tmp_path)) == {("gpt-3.5", "i"): "gpt-3.5", ("gpt-4.1", "i"): "gpt-4.1"}
 
 
 def alpaca(file: Path, *generators: str) -> Path:
-    return write(file, whole=[{"instruction": "Sing.", "output": f"{who}!", "generator": who} for who in generators])
+    return write(
+        file,
+        whole=[{"instruction": "Sing.", "output": f"{generator}!", "generator": generator} for generator in generators],
+    )
 
 
 def test_alpaca_eval_agents_are_named_by_folder_and_generators_are_aliases(tmp_path: Path) -> None:
@@ -189,9 +192,9 @@ def test_alpaca_eval_files_of_one_folder_are_agents_by_generator(tmp_path: Path)
 def test_fastchat_finds_questions_in_parent_folders_and_skips_judgments(tmp_path: Path) -> None:
     bench = tmp_path / "mt_bench"
     write(bench / "question.jsonl", {"question_id": 81, "turns": ["Write."]})
-    for who in ("vicuna", "gpt"):
-        row = {"question_id": 81, "model_id": who, "choices": [{"turns": [f"{who} wrote"]}, {"turns": ["other"]}]}
-        write(bench / "model_answer" / who / "results.jsonl", row)
+    for name in ("vicuna", "gpt"):
+        row = {"question_id": 81, "model_id": name, "choices": [{"turns": [f"{name} wrote"]}, {"turns": ["other"]}]}
+        write(bench / "model_answer" / name / "results.jsonl", row)
     write(bench / "reference_answer" / "gpt-4.jsonl", row | {"model_id": "gpt-4"})
     write(bench / "model_judgment" / "gpt-4_single.jsonl", {"question_id": 81, "model": "vicuna", "score": 9})
     imported = load("fastchat", bench)
@@ -205,8 +208,8 @@ def test_fastchat_finds_questions_in_parent_folders_and_skips_judgments(tmp_path
 
 
 def test_fastchat_answers_without_a_model_belong_to_their_folder(tmp_path: Path) -> None:
-    for who in ("a", "b"):
-        write(tmp_path / "model_answer" / who / "results.jsonl", {"question_id": 1, "choices": [{"turns": [who]}]})
+    for name in ("a", "b"):
+        write(tmp_path / "model_answer" / name / "results.jsonl", {"question_id": 1, "choices": [{"turns": [name]}]})
     assert {agent.id for agent in load("fastchat", tmp_path).pool.agents} == {"a", "b"}
 
 

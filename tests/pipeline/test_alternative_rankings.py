@@ -40,8 +40,8 @@ def answered(plan: Plan, together: tuple[int, ...]) -> Verdicts:
     chance = ability[plan.first] + ability[plan.second]
     chance[np.isin(plan.first, together) & np.isin(plan.second, together)] = 1.0
     chance[plan.trial_type == 1] = 0.0
-    luck = np.random.default_rng(0).random((K, K, J))[plan.first, plan.second, plan.item]
-    answer = (luck < chance).astype(np.float64)
+    noise = np.random.default_rng(0).random((K, K, J))[plan.first, plan.second, plan.item]
+    answer = (noise < chance).astype(np.float64)
     return Verdicts(plan, answer, answer, np.zeros(len(plan), dtype=np.int8), {"name": "made up"})
 
 
@@ -79,8 +79,8 @@ def test_a_family_that_agrees_loses_its_lead_with_a_warning() -> None:
     assert "falls to rank" in facts.leader_change
     (finding,) = [finding for finding in result.facts.warnings if finding.message == facts.leader_change]
     assert finding.agents[0] == result.ranking["agent"][0]
-    named = re.findall(r"\ba\d+\b", finding.message)
-    assert sorted(finding.agents) == sorted(named)
+    matches = re.findall(r"\ba\d+\b", finding.message)
+    assert sorted(finding.agents) == sorted(matches)
     assert result.ranking.sort_values("family_ability")["agent"].tolist()[-1] in ("a10", "a11")
 
 
@@ -91,13 +91,13 @@ def test_a_panel_scores_every_agent_with_wider_intervals() -> None:
 
 
 def test_an_impossible_alternative_ranking_states_the_reason_or_is_refused() -> None:
-    everybody = (tuple(f"a{i}" for i in range(K)),)
-    result = analysed(judged(), PartnerRules(clones=everybody))
+    all_agents = (tuple(f"a{i}" for i in range(K)),)
+    result = analysed(judged(), PartnerRules(clones=all_agents))
     assert "[all-agents-flagged]" in result.facts.alternative_rankings["robust"].message
     assert result.ranking["robust_ability"].isna().all()
     assert result.ranking["ability"].notna().all()
     with pytest.raises(StatisticsError, match=r"\[all-agents-flagged\]"):
-        analysed(judged(), PartnerRules("robust", clones=everybody))
+        analysed(judged(), PartnerRules("robust", clones=all_agents))
 
 
 def test_options_for_families_and_panel_are_saved_with_the_run(youden: Youden, tmp_path: Path) -> None:
@@ -151,16 +151,16 @@ def test_a_single_family_is_refused() -> None:
 
 
 class TestUndecidedGroups:
-    def asked(self, plan: Plan) -> Verdicts:
+    def judge_counted(self, plan: Plan) -> Verdicts:
         return answered(plan, (0, 1, 2))
 
     def test_follow_ups_are_judged_after_the_plan_flagged_and_change_no_plain_ability(self) -> None:
         _pool, plan = planned("cyclic", calls="4%")
-        first = self.asked(plan)
-        result = judge_follow_ups(first, self.asked, share=0.5)
+        first = self.judge_counted(plan)
+        result = judge_follow_ups(first, self.judge_counted, share=0.5)
         assert 0 < result.plan.n_follow_ups <= 0.5 * len(plan)
         assert starts_with(result.plan.trials, plan.trials)
-        assert judge_follow_ups(result, self.asked, share=0.5).plan.digest == result.plan.digest
+        assert judge_follow_ups(result, self.judge_counted, share=0.5).plan.digest == result.plan.digest
         before, after = analysed(first), analysed(result)
         assert before.facts.alternative_rankings["robust"].groups == ()
         assert after.facts.alternative_rankings["robust"].groups == (("a0", "a1", "a2"),)

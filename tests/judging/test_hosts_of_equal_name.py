@@ -116,7 +116,7 @@ async def test_a_suspended_host_costs_at_most_its_requests_in_flight(
         hosts = [await run.end(process, within=400) for process in processes]
         others = [host for process, host in zip(processes, hosts, strict=True) if process is not still]
         # a process that is stopped while it writes to SQLite keeps the lock: the others then wait for 30 s and end
-        kept_lock = seconds > BUSY_SECONDS and all("[store-busy]" in host.said for host in others)
+        kept_lock = seconds > BUSY_SECONDS and all("[store-busy]" in host.output for host in others)
         assert kept_lock or [host.code for host in others] == [0] * 4, others
         assert hosts[processes.index(still)].code in (0, 2), "another one may lead by now"
         assert set(await ended(run, await all_hosts(run, place))) == {0}

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from narrowing import not_none
 from plan_options import PLAN_OPTIONS
-from run_folders import alike, contents
+from run_folders import assert_nearly_equal, contents
 from small_pools import answer_with, make_pool, part_of
 from worlds import write_answers
 from youden import ClippedLinear, make_plan, rank
@@ -74,10 +74,10 @@ def same_as_at_once(run: RunFolder, result: Verdicts, *, target: Target) -> None
     plan, rates = result.plan, verdicts_without_follow_ups(result).rates()
     for kind in ("symmetric", "row"):
         scores = rates.training_scores(kind=kind)
-        alike(scores.value.tolist(), run.read_scores(kind).value.tolist(), at=kind)
+        assert_nearly_equal(scores.value.tolist(), run.read_scores(kind).value.tolist(), at=kind)
     assert run.has("holdout.csv") == bool(plan.split.n_holdout)
     if plan.split.n_holdout:
-        alike(rates.holdout_scores().value.tolist(), run.read_holdout().value.tolist(), at="holdout")
+        assert_nearly_equal(rates.holdout_scores().value.tolist(), run.read_holdout().value.tolist(), at="holdout")
     table = rank(result, target=target)
     # rounding decides the order of two equal abilities
     a, extended_run = (
@@ -85,18 +85,22 @@ def same_as_at_once(run: RunFolder, result: Verdicts, *, target: Target) -> None
     )
     extended_run["group"] = extended_run["group"].astype(object).where(extended_run["group"].notna(), None)
     pd.testing.assert_frame_equal(a, extended_run, rtol=0, atol=1e-12, check_dtype=False)
-    alike(
+    assert_nearly_equal(
         np.bincount(rates.item, rates.n_paired, plan.n_items).tolist(),
         [float(row.n_trials) for row in run.read_items()],
     )
     facts, model = run.read_facts(), ClippedLinear().fit(rates.training_scores())
-    alike([facts.fpr, facts.kkt, facts.n_components], [pooled_fpr(rates), model.kkt_, model.n_components_])
-    alike([asdict(a) for a in facts.warnings], [asdict(a) for a in table.attrs["warnings"]])
-    alike(
+    assert_nearly_equal(
+        [facts.fpr, facts.kkt, facts.n_components], [pooled_fpr(rates), model.kkt_, model.n_components_]
+    )
+    assert_nearly_equal([asdict(a) for a in facts.warnings], [asdict(a) for a in table.attrs["warnings"]])
+    assert_nearly_equal(
         asdict(table.attrs["choice"]) if table.attrs["choice"] else None, asdict(facts.choice) if facts.choice else None
     )
     written_rates = run.read_rates()
-    alike([getattr(rates, name).tolist() for name in RATES], [getattr(written_rates, name).tolist() for name in RATES])
+    assert_nearly_equal(
+        [getattr(rates, name).tolist() for name in RATES], [getattr(written_rates, name).tolist() for name in RATES]
+    )
 
 
 @settings(max_examples=5, deadline=None, phases=[Phase.explicit, Phase.generate])
@@ -132,12 +136,12 @@ def test_a_fit_in_chunks_equals_that_of_all_answers_at_once(
 
 def extended(seed: int) -> tuple[Pool, Verdicts]:
     """Extend by agents, calls, items, and focused calls for two agents."""
-    whole = make_pool(8, 12)
-    pools = {(K, J): part_of(whole, slice(K), slice(J)) for K, J in ((6, 9), (8, 9), (8, 12))}
+    pool = make_pool(8, 12)
+    pools = {(K, J): part_of(pool, slice(K), slice(J)) for K, J in ((6, 9), (8, 9), (8, 12))}
     plan = add_agents(make_plan(pools[6, 9], calls="60%", independent="pooled:60", seed=seed), pools[8, 9], calls=90)
-    plan = add_items(add_calls(plan, calls=40), whole, calls=60)
+    plan = add_items(add_calls(plan, calls=40), pool, calls=60)
     plan = add_calls(plan, calls=40, focus=(1, 7))
-    return whole, answer_with(plan, np.random.default_rng(seed).random(len(plan)))
+    return pool, answer_with(plan, np.random.default_rng(seed).random(len(plan)))
 
 
 def searched(seed: int) -> tuple[Pool, Verdicts]:
@@ -238,7 +242,7 @@ def test_calls_per_row_group_add_up_to_the_total_including_answers_of_other_runs
     fit_run(folder)
     counted = not_none(folder.read_facts().calls)
     assert counted.n_reused == int(result.reused.sum()) > 0
-    alike(asdict(count_calls(result)), asdict(counted))
+    assert_nearly_equal(asdict(count_calls(result)), asdict(counted))
 
 
 @pytest.fixture
