@@ -9,6 +9,7 @@ import numpy as np
 from youden.data.folder.trial_tables import VerdictChunk
 from youden.report.data.answer_blocks import Predictions, TrialSource
 from youden.types import Agent, Item, Plan, Pool, Trials, Verdicts
+from youden.types.judging import PER_TRIAL
 from youden.types.pool import Bools, Floats, Positions
 from youden.types.trials import COMPARISON_COLUMNS
 
@@ -57,7 +58,7 @@ class HeldBlock(VerdictChunk):
     def __init__(self, result: Verdicts) -> None:
         dict.__init__(self, result.plan.trials.columns())
         self.start, self.n_rows = 0, len(result)
-        for name in ("answer", "hard_answer", "missing_reason", "request_hash", "seconds"):
+        for name in PER_TRIAL:
             if (column := getattr(result, name)) is not None:
                 self[name] = column
 

@@ -64,7 +64,7 @@ def test_shipped_prices_equal_the_table_of_litellm(name: str) -> None:
     assert (config.price_in, config.price_out) == find_table_price(listed)
 
 
-def test_prices_are_shipped_for_every_provider_except_openrouter() -> None:
+def test_prices_are_shipped_for_every_provider_that_litellm_prices() -> None:
     prices = json.loads((DOCS.parent / "configs" / "prices.json").read_text(encoding="utf-8"))
     assert {entry.get("litellm_provider") for entry in prices.values()} - {None} == making(
         "prices"

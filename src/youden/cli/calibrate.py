@@ -71,14 +71,14 @@ def calibrate_command(
     from youden.workflows.calibration import (
         calibrate,
         describe_calibration,
-        describe_requests,
+        describe_trials,
         plan_calibration,
         planned_to_json,
         to_json,
     )
 
     calibration = plan_calibration(source, judges=judges, calls=calls, changes=overrides, usual_store=usual_store())
-    output.print_note(f"calibrate: {describe_requests(calibration)}")
+    output.print_note(f"calibrate: {describe_trials(calibration)}")
     for experiment in calibration.experiments:
         output.print_connections(experiment.judge)
         output.print_note(f"calibrate: {output.format_cost(experiment.cost, experiment.judge.name)}")
@@ -220,10 +220,10 @@ def stress_command(
     """
     from youden.types.pool import plain_fields
     from youden.workflows.planned_stress import plan_stress
-    from youden.workflows.stress import NOTES, attacks_table, conclusion, describe_requests, stress
+    from youden.workflows.stress import NOTES, attacks_table, conclusion, describe_attacks, stress
 
     planned = plan_stress(source, attacks=attacks, base_agent=base_agent, usual_store=usual_store(), **overrides)
-    output.print_note(f"stress: {describe_requests(planned)}")
+    output.print_note(f"stress: {describe_attacks(planned)}")
     output.print_connections(planned.base.judge)
     judge = planned.base.judge
     store = ""

@@ -78,23 +78,28 @@ def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
 def _load_judges(source: str) -> list[JudgeConfig]:
     """Load the judges that a command-line argument names.
 
-    source : name or file of a judge; file of a run's config, whose judge is loaded; or file that describes agents, whose
-        models are loaded
+    Raises ConfigError if a judge cannot be loaded, for example [unknown-judge], and the errors of the files that describe
+    agents or a run.
+
+    source : name of a judge or of a model, or a YAML file. The keys of the file decide what it is: with `agents`, it
+        describes agents, and their models are loaded; with `pool`, it is the config of a run, whose judge is loaded;
+        otherwise, it describes a judge.
     """
     from youden.judging.config.judge_files import load_judge_config, load_judge_of_run
     from youden.text.yaml_text import read_yaml
 
     path = Path(source)
-    keys = None
+    content = None
     if path.suffix in options.CONFIG_SUFFIXES and path.is_file():
         with suppress(OSError, ValueError):  # `load_judge_config` reports the fault
-            keys = read_yaml(path)
+            content = read_yaml(path)
+    keys = content.keys() if isinstance(content, dict) else set()
 
-    if isinstance(keys, dict) and "agents" in keys:
+    if "agents" in keys:
         from youden.pools.generation.agents import load_agents
 
         return [*load_agents(path).models.values()]
-    if isinstance(keys, dict) and "pool" in keys:
+    if "pool" in keys:
         from youden.data.folder.run_config import load_run_config
 
         return [load_judge_of_run(load_run_config(path))]

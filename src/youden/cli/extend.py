@@ -50,7 +50,7 @@ def extend_command() -> None:
     """
 
 
-def _extension(name: str, *parameters: Callable[[F], F]) -> Callable[[F], click.Command]:
+def _extend_subcommand(name: str, *parameters: Callable[[F], F]) -> Callable[[F], click.Command]:
     """Return a decorator that makes a function a subcommand of `youden extend`.
 
     name : name of the subcommand
@@ -82,7 +82,7 @@ _calls = click.option(
 _half_width = Number(min=0, min_open=True)
 
 
-@_extension(
+@_extend_subcommand(
     "agents",
     _pool("agents"),
     _calls,
@@ -101,19 +101,19 @@ def agents_command(**arguments: Any) -> None:
     _extend(**arguments)
 
 
-@_extension("items", _pool("items"), _calls)
+@_extend_subcommand("items", _pool("items"), _calls)
 def items_command(**arguments: Any) -> None:
     """Add the new items of POOL, to which all agents of RUN respond."""
     _extend(**arguments)
 
 
-@_extension("repeats", _pool("repeats"), _calls)
+@_extend_subcommand("repeats", _pool("repeats"), _calls)
 def repeats_command(**arguments: Any) -> None:
     """Add further responses of the agents of RUN, from POOL."""
     _extend(**arguments)
 
 
-@_extension(
+@_extend_subcommand(
     "calls",
     click.argument("calls", metavar="BUDGET", callback=run_options.parse_budget),
     click.option(
@@ -131,13 +131,13 @@ def calls_command(**arguments: Any) -> None:
     _extend(**arguments)
 
 
-@_extension("half-width", click.argument("half_width", metavar="X", type=_half_width))
+@_extend_subcommand("half-width", click.argument("half_width", metavar="X", type=_half_width))
 def half_width_command(**arguments: Any) -> None:
     """Add calls until 90 % of the agents of RUN have a 95 % interval of ± X or narrower."""
     _extend(**arguments)
 
 
-@_extension(
+@_extend_subcommand(
     "best",
     click.option(
         "--top", type=click.IntRange(min=1), metavar="N", help="Number of best agents to search for. [default: 1]"

@@ -79,19 +79,21 @@ def links_command(
     output.print_result(
         as_json,
         plain_fields(study) | details,
-        tables=_links_tables(study, folder.path.name),
+        tables=_make_curl_tables(study, folder.path.name),
         lines=study.summary,
         notes=[f"signature: {signature}"],
         warnings=warnings,
     )
 
 
-def _links_tables(study: LinksStudy, name: str) -> Iterator[Table]:
-    """Yield a table of the curl of scores, their deviation from additivity, with one row per link function.
+def _make_curl_tables(study: LinksStudy, name: str) -> Iterator[Table]:
+    """Yield a table of the curl of scores on each link function, and one of the differences between link functions.
 
-    If resamples were drawn, a table of the differences between link functions follows.
+    Curl is |s_ij − s_ik − s_lj + s_lk| for agents i, l and items j, k; it is 0 for additive scores. The second table
+    follows only if agents and items were resampled. Its title states whether a resample keeps or drops combinations
+    that contain an agent or item twice; its column "exact" has the differences without resampling.
 
-    name : name of the run, for the title
+    name : name of the run, for the titles
     """
     rows = []
     for link, row in study.links.items():

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Groups = Callable[[RecordedAnswers], Contrast | None]
 
 
-def _holdouts(n_seeds: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def _holdout_options(n_seeds: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds the options of a study over random holdouts, and --html and --json.
 
     `n_seeds` is the default number of holdouts. --top-groups and --bottom-groups are passed on as one argument `groups`: a
@@ -153,7 +153,7 @@ def _print_study(
     metavar="NAMES",
     help="Baselines to fit, separated by commas. [default: all]",
 )
-@_holdouts(10)
+@_holdout_options(10)
 def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: bool, **arguments: Any) -> None:
     """Compare the additive model with others on held-out cells.
 
@@ -299,7 +299,7 @@ def _budget_table(study: BudgetStudy, name: str) -> Table:
 
 @click.command("sparsity")
 @options.runs
-@_holdouts(20)
+@_holdout_options(20)
 def sparsity_command(
     *, runs: tuple[Path, ...], groups: Groups, html: Path | None, as_json: bool, **arguments: Any
 ) -> None:

@@ -58,7 +58,7 @@ class BackendRecord:
     priced_as: str = ""
     """Its name in litellm's table of prices, if that differs."""
     is_priced_by_litellm: bool = True
-    """Whether the prices of its models are those of litellm's table; False if they depend on where it forwards a request."""
+    """Whether litellm's table contains the prices of its models, which may be absent because they vary by request."""
 
 
 _OPENAI = "https://api.openai.com/v1"

@@ -121,16 +121,20 @@ def fit_abilities(
 def abilities_from_fit(
     fit: TrialFit, mean_score: float, rates: AgentRates, target: Target, *, with_items: bool
 ) -> Abilities:
-    """Convert an additive fit of trials to abilities, from which false-positive rates are not subtracted yet.
+    """Convert an additive fit of trials to abilities, without subtracting false-positive rates.
 
     The fit must link all agents that have trials. Abilities are clipped to [−1, 1]; an agent without trials has NaN.
 
-    mean_score : mean score of the average agent, to which the fitted effects of the agents are added
-    rates : false-positive rates, which are stored in the result
+    fit : effects of the agents, float array (n_agents,), with their covariance
+    mean_score : mean score of the average agent, which is added to the effects
+    rates : false-positive rates of the agents; the caller may subtract them from the abilities later
+    target : population that the intervals refer to
     with_items : whether to compute the influence of the items; it exists only for the target "items-like-these"
     """
     covariance = fit.covariance
     method = "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"
+
+    # the sampled trials are a share of all trials on these items, so the finite-population correction applies
     if target == "these-items":
         covariance = covariance.with_scaled_ability_variances(fit.fpc)
         method = f"{method}, finite population"

@@ -85,9 +85,11 @@ def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
     kind = extensions.steps[-1].kind
 
     def is_new(chunk: ItemChunk) -> Bools:
+        """Select the trials that the last extension added: bool array (n_trials,)."""
         return np.asarray(chunk.step == n_steps)
 
     def is_old(chunk: ItemChunk) -> Bools:
+        """Select the trials from before the last extension: bool array (n_trials,)."""
         return np.asarray(chunk.step < n_steps)
 
     # change of each agent's effect and its variance, NaN if unknown

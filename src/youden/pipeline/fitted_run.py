@@ -87,18 +87,20 @@ def check_fit(folder: RunFolder) -> None:
     Raises
     ------
     RunFolderError
-        [run-other-plan], [fit-stale]: if the run was planned or judged again since it was fitted; others if a file is
-        missing or damaged.
+        [run-other-plan]: if the verdicts belong to another plan than the stored one. [fit-stale]: if the run was planned
+        or judged again since it was fitted. Others if a file is missing or damaged.
     """
     is_imported = not folder.has("plan.parquet")
     if is_imported or not folder.has("fit.json"):
         return
-    signature = folder.read_signature().parts
     verdicts = folder.open_judged_files().verdicts
-    n_done = len(verdicts) - verdicts.metadata.n_pending
-    n_done_when_fitted = signature.get("done", signature.get("calls"))  # a complete run has only "calls"
-    is_same_plan = verdicts.metadata.plan_digest.startswith(str(signature.get("plan")))
-    if not is_same_plan or n_done_when_fitted != n_done:
+    n_judged = len(verdicts) - verdicts.metadata.n_pending
+
+    # the signature of a fit states a prefix of the plan's digest, its calls, and of a partial run the judged ones ("done")
+    fitted = folder.read_signature().parts
+    is_same_plan = verdicts.metadata.plan_digest.startswith(str(fitted.get("plan")))
+    n_judged_when_fitted = fitted.get("done", fitted.get("calls"))
+    if not is_same_plan or n_judged_when_fitted != n_judged:
         raise RunFolderError(
             f"The ranking in {folder.path} belongs to an earlier plan or to earlier answers. "
             f"Run `youden fit {folder.path}` to fit the run again.",

@@ -100,7 +100,7 @@ def analyze_rounds(
         abilities = estimated
         n_spent = int(rounds.n_trials[: last_round + 1].sum())
         earlier = analyses[:last_round]
-        analysis = _analyze(
+        analysis = _run_analysis(
             pairwise_differences(abilities.ability, abilities.covariance, level=LEVEL),
             earlier,
             top=design.top,
@@ -198,7 +198,7 @@ def _iter_round_answers(trials: TrialsByItem, last_round: int) -> Iterator[PairC
             yield piece.to_pairs(by_block=True, weight_by_agent=True)
 
 
-def _analyze(
+def _run_analysis(
     differences: Differences,
     previous: Sequence[InterimAnalysis],
     *,
@@ -207,23 +207,28 @@ def _analyze(
     is_active: Bools,
     budget_fraction: float,
 ) -> InterimAnalysis:
-    """Run one interim analysis after a round, and compute the alpha that the next one spends (Lan and DeMets 1983).
+    """Run one interim analysis after a round, and compute the alpha that the next one spends.
 
-    A search that ends with its budget spends alpha in proportion to the budget. One that ends with a regret bound
-    spends most of the remaining alpha if the next round is expected to reach the bound, and little before.
+    Alpha is the type I error rate that all analyses of a search share (Lan and DeMets 1983). A search that ends with its
+    budget spends alpha in proportion to the budget. A search that ends with a regret bound spends little alpha until the
+    next round is expected to reach the bound, and then most of the remaining alpha.
 
     differences : pairwise differences of the abilities after the round
-    previous : earlier analyses
+    previous : earlier analyses, in the order of the rounds
+    top : number of agents to select
+    max_regret : regret bound that ends the search; None if it ends with its budget
     is_active : bool array (n_agents,), agents that the round sampled
     budget_fraction : spent fraction of the budget
     """
     n_agents = len(is_active)
-    alpha_spent, fraction = 0.0, EARLY_ALPHA_FRACTION  # fraction of alpha for this analysis
+    alpha_spent = 0.0
+    fraction = EARLY_ALPHA_FRACTION  # fraction of alpha for this analysis
     bounds = np.full(differences.std_error.shape, np.inf)
     cumulative_bias = np.zeros(n_agents)
     if previous:
         last = previous[-1]
-        alpha_spent, fraction = last.alpha_spent, last.next_alpha_fraction
+        alpha_spent = last.alpha_spent
+        fraction = last.next_alpha_fraction
         bounds = last.upper_bounds
         cumulative_bias = _add_bias(last, is_active)
 
@@ -289,7 +294,7 @@ def initial_analysis(
         agents cannot be compared, bounds and spent alpha are those of the last analysis in `previous`.
     """
     no_agent = np.zeros(len(abilities.ability), dtype=np.bool_)
-    return _analyze(
+    return _run_analysis(
         pairwise_differences(abilities.ability, abilities.covariance, level=LEVEL),
         previous,
         top=top,

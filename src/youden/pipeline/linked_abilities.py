@@ -89,10 +89,10 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
 
     # effect_i = (n_block · effect_block + n_linked · effect_linked) / (n_block + n_linked)
     has_ability = ~np.isnan(anchors.ability + anchors.covariance.std_error)
-    n_block = _pad(np.where(has_ability, anchors.n_trials, 0.0), n_joined)
+    n_block = _append_zeros(np.where(has_ability, anchors.n_trials, 0.0), n_joined)
     n_linked = linked.n_trials.astype(np.float64)
     n_total = n_block + n_linked
-    block_effect = _pad((anchors.ability - scale.centre) / factor, n_joined)
+    block_effect = _append_zeros((anchors.ability - scale.centre) / factor, n_joined)
     linked_part = np.where(n_linked > 0, n_linked * linked.effect, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         effect = (n_block * block_effect + linked_part) / n_total
@@ -102,7 +102,7 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
     if anchors.item_influence is None:
         estimate = _combine_variances(anchors.covariance, linked, block_weight, linked_weight, factor=factor)
     else:
-        influence = _iter_influence(
+        influence = _make_influence_source(
             trials, anchors, anchors.item_influence, linked, scale, weights=(block_weight, linked_weight)
         )
         estimate = _estimate_covariance(partial(influence, keep_anchors=False), n_total, n_anchors)
@@ -112,7 +112,7 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
             with_kept_anchors = _estimate_covariance(partial(influence, keep_anchors=True), n_kept, n_anchors)
             estimate = _with_rows_from(with_kept_anchors, estimate, np.flatnonzero(n_linked[:n_anchors]))
 
-    n_trials = np.where(n_linked > 0, n_total, _pad(anchors.n_trials.astype(np.float64), n_joined))
+    n_trials = np.where(n_linked > 0, n_total, _append_zeros(anchors.n_trials.astype(np.float64), n_joined))
 
     # `focused` are the anchors that the run was extended on
     is_anchor = np.arange(plan.n_agents) < n_anchors
@@ -164,7 +164,7 @@ def _keep_anchors(abilities: Abilities, anchors: Abilities, unchanged: Positions
     return abilities._replace(ability=ability, covariance=CentredCovariance(covariance, df))
 
 
-def _iter_influence(
+def _make_influence_source(
     trials: TrialsByItem,
     anchors: Abilities,
     anchor_influence: ItemInfluence,
@@ -317,7 +317,7 @@ def _combine_variances(
     return CentredCovariance(covariance, np.where(is_unknown, np.nan, df + PRIOR_CLUSTERS))
 
 
-def _pad(column: Floats, n: int) -> Floats:
+def _append_zeros(column: Floats, n: int) -> Floats:
     """Replace NaN by 0 in an array (n_anchors,), and append `n` zeros for the agents that joined."""
     padded: Floats = np.zeros(len(column) + n)
     padded[: len(column)] = np.nan_to_num(column, posinf=np.inf)

@@ -67,6 +67,7 @@ def average_judge_rows(rows: Rows) -> Rows:
     """
 
     def read_averaged() -> Iterator[Mapping[str, NDArray[Any]]]:
+        """Yield each chunk of trials with mean votes as answers."""
         for chunk in rows():
             votes = get_votes_by_judge(chunk)
             columns = {}
@@ -337,11 +338,12 @@ def _mean_by_agent(
 ) -> TrialMeans:
     """Average, over the trials of each agent, a number that is computed from the votes on each trial.
 
-    `iter_votes` returns chunks of trials with their votes; `combine` computes the numbers, float array (n_trials,), from the
-    votes on the trials of a chunk, float array (n_judges, n_trials).
+    iter_votes : function that returns chunks of trials with their votes, float array (n_judges, n_trials)
+    combine : function that computes the number of each trial, float array (n_trials,), from these votes
     """
 
     def iter_pairs() -> Iterator[PairChunk]:
+        """Return the chunks of trials with the combined votes as answers."""
         return (replace(pairs, value=combine(votes)) for pairs, votes in iter_votes())
 
     return trial_means(iter_pairs, n_agents=n_agents, target="items-like-these")

@@ -281,7 +281,7 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
         yield "the pool has other texts than those that were judged"
 
     # values in the plan and in the config
-    for name, old, new in _iter_settings(config, plan):
+    for name, old, new in _pair_settings(config, plan):
         if old != new:
             yield f"{name} was {_format_setting(old)} and is {_format_setting(new)}"
     if config.trials_from is not None and not is_part_of(plan, RunFolder(Path(config.trials_from))):
@@ -299,10 +299,10 @@ def _without_stopping_options(design: str, options: Mapping[str, Any]) -> dict[s
     return {name: value for name, value in options.items() if name not in STOPPING_OPTIONS[design]}
 
 
-def _iter_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
-    """Yield the config keys on which a plan depends, each with its value in the plan and in the config.
+def _pair_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
+    """Yield each config key that decides which trials are planned, with its value in the plan and in the config.
 
-    Keys that do not matter are left out, for example the design of a plan that selects trials of another run.
+    A plan that selects trials of another run depends on fewer keys: for example, its design is that of the other run.
     """
     yield "trials_from", "trials_from" in plan.options, config.trials_from is not None
     if not _takes_more_trials(config, plan):
@@ -311,13 +311,19 @@ def _iter_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object,
     yield "question", plan.question, config.question
     if config.trials_from is not None:
         return
-    design, new_options = config.effective_design
-    name = plan.design if plan.is_self_plan and design == "cyclic" else DESIGNS.load(design).name
+
+    # design that the config requests; a plan of self-trials alone has a design name of its own
+    requested_design, new_options = config.effective_design
+    new_design = DESIGNS.load(requested_design).name
+    if plan.is_self_plan and requested_design == "cyclic":
+        new_design = plan.design
+
+    # options that only decide when a run in rounds stops may change
     old_options = {option: value for option, value in plan.options.items() if option not in _NOT_OPTIONS}
-    if name == plan.design in STOPPING_OPTIONS:  # a run in rounds can go on to another goal
-        old_options = _without_stopping_options(name, old_options)
-        new_options = _without_stopping_options(name, new_options)
-    yield "design", plan.design, name
+    if new_design == plan.design and new_design in STOPPING_OPTIONS:
+        old_options = _without_stopping_options(new_design, old_options)
+        new_options = _without_stopping_options(new_design, new_options)
+    yield "design", plan.design, new_design
     yield "self_trials", plan.options.get("self_trials", 0), config.self_trials
     yield "options", old_options, new_options
     yield "independent", plan.request.independent, config.independent

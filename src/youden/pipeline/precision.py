@@ -45,7 +45,7 @@ from youden.stats.reference_data import (
     widen_half_widths,
 )
 from youden.stats.trials.agent_rates import expected_rate_variance
-from youden.stats.trials.trial_errors import compute_item_influence
+from youden.stats.trials.trial_errors import InfluenceTable, compute_item_influence
 from youden.types import PAIRED, Plan, Verdicts
 from youden.types.facts import RunFacts
 from youden.types.judging import AnswerKind
@@ -60,39 +60,50 @@ BUDGET_MULTIPLES = (0.5, 1.0, 2.0)
 
 
 def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
-    """Estimate the agent × item variance and the residual variance of each agent from answers to a plan in blocks.
+    """Estimate the variance components of each agent's ability from the answers to a plan in blocks.
 
-    A block is the trials of one item in which each agent appears once first and once second. The variance due to
-    false-positive rates is part of the residual variance if an extension would add independent trials in proportion to
-    the paired ones. If it would add none (`independent: pooled:N`), neither more calls nor more items reduce this
-    variance, and it is returned as the component `constant`.
+    A block is a set of trials of one item in which each agent appears once as the first and once as the second text.
+    The sampling variance of the false-positive rates belongs to one of two components. If an extension of the plan adds
+    independent trials, it is part of the residual variance. If it adds none, as with a fixed number N of independent
+    trials (`independent: pooled:N`), no extension reduces this variance, and it is the component `constant`.
 
-    Raises StatisticsError if the answers cannot be fitted, for example [trial-none] if there are none.
+    Returns three float arrays (n_agents,): the agent × item variance, the residual variance of one trial, and the constant
+    variance. Raises StatisticsError if the answers cannot be fitted, for example [trial-none] if there are none.
+    """
+    abilities = estimate_abilities(verdicts)
+    influence = _compute_block_influence(verdicts, abilities.mean_answer)
+
+    # components without the variance of the false-positive rates
+    rate_variance = abilities.rate_variance
+    variance_without_rates = np.diag(abilities.covariance.covariance) - rate_variance
+    components = estimate_components(influence, variance_without_rates)
+    if not adds_independent(verdicts.plan):
+        return components._replace(constant=rate_variance)
+
+    # the variance that one trial contributes to the rate is n_trials times that of the rate
+    n_trials = influence.n_trials.sum(axis=1)
+    residual = components.residual + rate_variance * n_trials
+    return components._replace(residual=residual, constant=np.zeros_like(residual))
+
+
+def _compute_block_influence(verdicts: Verdicts, mean_answer: Floats) -> InfluenceTable:
+    """Compute the influence of the items on the abilities from the answered trials in blocks.
+
+    mean_answer : float array (n_agents,), mean answer of each agent, without false-positive rates subtracted
     """
     plan = verdicts.plan
-    abilities = estimate_abilities(verdicts)
     is_used = (plan.block >= 0) & verdicts.answered
     weight = plan.trials.weight_first[is_used]
-    contributions = compute_item_influence(
+    return compute_item_influence(
         plan.first[is_used],
         plan.second[is_used],
         plan.item[is_used],
         verdicts.answer[is_used],
-        ability=abilities.mean_answer,
+        ability=mean_answer,
         first_weight=weight,
         second_weight=weight,
         n_items=plan.n_items,
     )
-
-    # components without false-positive rates, whose variance is then added per trial
-    rate_variance = abilities.rate_variance
-    variance_without_rates = np.diag(abilities.covariance.covariance) - rate_variance
-    components = estimate_components(contributions, variance_without_rates)
-    if not adds_independent(plan):
-        return components._replace(constant=rate_variance)
-    n_trials = contributions.n_trials.sum(axis=1)
-    residual = components.residual + rate_variance * n_trials
-    return components._replace(residual=residual, constant=np.zeros_like(residual))
 
 
 class TrialsNeeded(NamedTuple):

@@ -35,7 +35,7 @@ def read_preferences(trials: TrialsByItem) -> tuple[Ids, Ids, Ids, Floats]:
     return first, second, item, answer
 
 
-def _estimate(trials: TrialsByItem) -> Abilities:
+def _estimate_without_search(trials: TrialsByItem) -> Abilities:
     """Estimate abilities by all trials, without an analysis of a search."""
     n_agents = trials.plan.n_agents
     first, second, item, answer = read_preferences(trials)
@@ -62,9 +62,9 @@ def estimate_preferences(trials: TrialsByItem, request: EstimationRequest) -> Ab
     """
     plan = trials.plan
     if plan.design != Adaptive.name:
-        return analyze_extended_search(trials, _estimate)
+        return analyze_extended_search(trials, _estimate_without_search)
 
     def estimate_until(last_round: int) -> Abilities:
-        return _estimate(trials.select(plan, lambda columns: columns["step"] <= last_round))
+        return _estimate_without_search(trials.select(plan, lambda columns: columns["step"] <= last_round))
 
     return analyze_rounds(trials, request, estimate_until)

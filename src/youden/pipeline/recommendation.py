@@ -271,14 +271,15 @@ def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpre
     Parameters
     ----------
     results : sequence of Verdicts
-        Answers of each judge to the same trials.
+        Answers of each judge. The runs may contain the trials in any order; those of the first run are used.
     judge_spread : JudgeSpread
         Mean abilities over these judges, with their covariance.
 
     Returns
     -------
     Recommendation
-        Recommended agents or candidates; none if the mean answers of the judges do not discriminate.
+        Recommended agents or candidates. None are recommended if Youden's J of the mean answers is not significantly above
+        0 or unknown, some agents cannot be compared, or the abilities do not differ significantly.
     """
     differences = pairwise_differences(judge_spread.ability, judge_spread.covariance, level=LEVEL)
     selection = select_best(judge_spread.ability, judge_spread.covariance, differences)
@@ -391,20 +392,23 @@ def find_candidates_by_labels(quality: QualityFacts) -> tuple[str, ...]:
     return tuple(row.agent for row in quality.agents if row.agent in candidates)
 
 
-def explain_missing_signal(result: Verdicts, abilities: Abilities) -> str:
-    """Explain why a judge cannot find a best agent.
+def explain_no_discrimination(result: Verdicts, abilities: Abilities) -> str:
+    """Explain why the answers of a judge cannot rank agents, if they cannot.
+
+    A judge discriminates if Youden's J of its answers is significantly above 0.
 
     Parameters
     ----------
     result : Verdicts
         Verdicts of the judge.
     abilities : Abilities
-        Abilities that are estimated from them.
+        Abilities that are estimated from these verdicts.
 
     Returns
     -------
     str
-        Reason, as part of a sentence; empty if the judge discriminates, or is asked for preferences.
+        Reason, as part of a sentence. Empty if the judge discriminates, and if it is asked for preferences, which have
+        no J.
     """
     rates = None
     if result.plan.question == "information":

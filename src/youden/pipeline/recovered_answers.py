@@ -51,7 +51,7 @@ def reuse_saved_answers(
         Function that returns the verdicts of a plan; `judge_plan` itself if the store has all answers of the folder. The
         answers of a jury are reused only if the store has none of them, and the plan is that of the folder.
     """
-    saved = _verdicts_in_folder(folder, judge)
+    saved = _read_reusable_verdicts(folder, judge)
     if saved is None:
         return judge_plan
 
@@ -59,7 +59,7 @@ def reuse_saved_answers(
     read_hashes = get_hash_reader(folder)
     if judge.judges:
         hashes_of_judges = (read_hashes(member.questions(), saved.plan) for member in judge.judges)
-        if not _holds_none(store, hashes_of_judges):
+        if not _has_no_answers(store, hashes_of_judges):
             return judge_plan
         return lambda plan: saved if plan.digest == saved.plan.digest else judge_plan(plan)
 
@@ -83,7 +83,7 @@ def reuse_saved_answers(
     return judge_or_reuse
 
 
-def _verdicts_in_folder(folder: RunFolder, judge: JudgeConfig) -> Verdicts | None:
+def _read_reusable_verdicts(folder: RunFolder, judge: JudgeConfig) -> Verdicts | None:
     """Read the verdicts in a run's folder, if their answers can be reused.
 
     They can be reused if they belong to the plan in the folder and have request hashes, or, for a jury, if every judge
@@ -102,7 +102,7 @@ def _verdicts_in_folder(folder: RunFolder, judge: JudgeConfig) -> Verdicts | Non
     return verdicts if has_all_votes else None
 
 
-def _holds_none(path: str, hashes_of_judges: Iterable[Iterator[RowKey]]) -> bool:
+def _has_no_answers(path: str, hashes_of_judges: Iterable[Iterator[RowKey]]) -> bool:
     """Return whether the store has no answer of any judge of a jury, checked on the first requests to each judge.
 
     path : path or URL of the store
@@ -161,7 +161,7 @@ def _combine_answers(plan: Plan, saved: Verdicts, rows: Positions, new: Verdicts
     if saved.response_model is not None or latest.response_model is not None:
         columns["response_model"] = _combine_models(models, saved, rows, new)
     judge = dict(latest.judge)
-    judge["response_models"] = [*sorted({*_served_names(saved), *_served_names(latest)})]
+    judge["response_models"] = [*sorted({*_get_served_models(saved), *_get_served_models(latest)})]
 
     n_saved = int(is_saved.sum())
     message = (
@@ -190,7 +190,7 @@ def _combine_models(models: tuple[str, ...], saved: Verdicts, rows: Positions, n
     return model
 
 
-def _served_names(verdicts: Verdicts) -> list[str]:
+def _get_served_models(verdicts: Verdicts) -> list[str]:
     """Return the names of the models that answered, as the judge's server reported them; empty if unknown."""
     names = verdicts.judge.get("response_models")
     return [str(name) for name in names] if isinstance(names, list) else []

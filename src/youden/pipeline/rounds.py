@@ -349,7 +349,7 @@ def _make_search_rule(plan: Plan, *, target: Target) -> RoundRule:
     target : population to which the intervals refer that decide when the search stops
     """
     from youden.pipeline.ranking import estimate_abilities
-    from youden.pipeline.recommendation import explain_missing_signal
+    from youden.pipeline.recommendation import explain_no_discrimination
 
     design = get_adaptive_design(plan)
     max_regret = design.max_regret or 0.0
@@ -364,7 +364,7 @@ def _make_search_rule(plan: Plan, *, target: Target) -> RoundRule:
         nonlocal search
         abilities = estimate_abilities(result, target=target, previous_search=search)
         search = abilities.search
-        reason = explain_missing_signal(result, abilities)
+        reason = explain_no_discrimination(result, abilities)
         if reason:
             return NextRound(number_blocks([]), all_agents, "judge", reason)
 

@@ -87,7 +87,7 @@ def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) ->
     # a jury has several judges; only those that make calls have answers in a store
     members = [member for member in judge.judges or (judge,) if member.makes_calls]
     try:
-        n_lacking = sum(_count_lacking(config, own_store, plan, member) for member in members)
+        n_lacking = sum(_count_missing_answers(config, own_store, plan, member) for member in members)
     except YoudenError as error:
         # an unreachable store may be the same database, which moved to another address
         if error.slug == "store-unreachable":
@@ -112,7 +112,7 @@ def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) ->
         )
 
 
-def _count_lacking(config: RunConfig, own_store: str, plan: Plan, judge: JudgeConfig) -> int:
+def _count_missing_answers(config: RunConfig, own_store: str, plan: Plan, judge: JudgeConfig) -> int:
     """Count the answers of a judge to a plan that the run's own store contains and the store in `config` does not.
 
     own_store : path or URL of the run's own store

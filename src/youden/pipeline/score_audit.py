@@ -155,7 +155,9 @@ class Audit:
         lines = [f"{size}, {missing}; scores from {details.low:g} to {details.high:g}."]
         if details.reliability is not None:
             lines.append(f"Split-half reliability over items (Spearman–Brown): {details.reliability:.3f}.")
-        lines += [f"Not significantly different: {_list(group)}." for group in details.groups if len(group) > 1]
+        lines += [
+            f"Not significantly different: {_list_first_names(group)}." for group in details.groups if len(group) > 1
+        ]
         if details.constant_pairs:
             n_others = len(details.constant_pairs) - 1
             others = f" (and {format_count(n_others, 'more pair')} of models)" if n_others else ""
@@ -276,15 +278,18 @@ def audit(
     items = pd.DataFrame({"item": list(scores.item_ids), "difficulty": difficulty})
     items["n_agents"], items["n_trials"] = (scores.n_scores > 0).sum(axis=0), scores.n_scores.sum(axis=0)
     items["residual"] = residual
-    return Audit(scores.source, ranking, ranked, items, facts, details, recommendation, _sign(scores, facts))
+    return Audit(scores.source, ranking, ranked, items, facts, details, recommendation, _sign_audit(scores, facts))
 
 
 def _describe_table(
     scores: ScoreTable, score: Floats, means: ScoreMeans, residual: Floats, ranked: Differences, *, names: Sequence[str]
 ) -> AuditFacts:
-    """Describe what limits a ranking. `ranked` are the differences of the models in the order of `names`, best first.
+    """Describe what limits a ranking of models: ties, influential items, and missing or constant scores.
 
-    score : float array (n_models, n_items), in [0, 1]; residual : float array (n_items,), root mean squares.
+    score : float array (n_models, n_items), in [0, 1]
+    residual : float array (n_items,), root mean squared residual of the additive fit on each item
+    ranked : differences of the models in the order of `names`
+    names : names of the models, best first
     """
     is_comparable = np.isfinite(ranked.half_width)
     is_tied = is_comparable & ~ranked.significant & ~np.eye(len(names), dtype=np.bool_)
@@ -293,22 +298,24 @@ def _describe_table(
     n_more = count_items_to_separate(float(ranked.value[0, 1]), float(ranked.std_error[0, 1]), len(scores.item_ids))
     if n_more is not None:
         n_more = 0 if ranked.significant[0, 1] else max(n_more, 1)
+
+    ties = {}
+    for name, row in zip(names, is_tied, strict=True):
+        ties[name] = tuple(names[k] for k in np.flatnonzero(row).tolist())
+    most_deviating_items = np.argsort(-residual)[:N_RESIDUAL_ITEMS]
     reliability = split_half_reliability(score, means.difficulty, rng=standalone_stream(0))
     return AuditFacts(
         *(scores.low, scores.high, scores.notes, float(np.isnan(score).mean())),
         missing_p=missingness_p_value(~np.isnan(score), means.difficulty),
         reliability=or_none(reliability),
         groups=_find_groups(names, is_tied),
-        ties={
-            name: tuple(names[k] for k in np.flatnonzero(row).tolist())
-            for name, row in zip(names, is_tied, strict=True)
-        },
+        ties=ties,
         constant_pairs=tuple((scores.model_ids[i], scores.model_ids[k]) for i, k in constant_pairs),
         removal_items=tuple(scores.item_ids[item] for item in removal.items) if removal else (),
         removal_searched=bool(is_comparable[0, 1:].any()),
         removal_first=scores.model_ids[removal.agent] if removal else None,
         items_to_separate=n_more,
-        residual_items=tuple(scores.item_ids[item] for item in np.argsort(-residual)[:N_RESIDUAL_ITEMS]),
+        residual_items=tuple(scores.item_ids[item] for item in most_deviating_items),
     )
 
 
@@ -338,7 +345,7 @@ def _find_groups(names: Sequence[str], is_tied: Bools) -> tuple[tuple[str, ...],
     return tuple(groups)
 
 
-def _list(names: Sequence[str]) -> str:
+def _list_first_names(names: Sequence[str]) -> str:
     """List at most `MAX_NAMED` names, and state how many more there are."""
     suffix = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
     return ", ".join(names[:MAX_NAMED]) + suffix
@@ -350,18 +357,18 @@ def _recommend(best: str | None, choice: ChoiceFacts | None, incomparable: Seque
     incomparable : models that cannot be compared with the first
     """
     if choice is None:
-        reason = f"too few items in common with the first model to be compared: {_list(incomparable)}"
+        reason = f"too few items in common with the first model to be compared: {_list_first_names(incomparable)}"
         text = f"No recommendation: {reason}. Remove these models, or add scores on common items."
         return Recommendation("none", (), text, reason, decided_by="scores")
     if best is not None:
         text = f"Recommended: {best} has a significantly higher mean score than every other model."
         return Recommendation("recommended", (best,), text, decided_by="scores")
     agents = (*choice.agents, *choice.candidates)
-    text = f"Candidates: {_list(agents)} cannot be ruled out as the best ({100 * choice.level:.0f} % confidence)."
+    text = f"Candidates: {_list_first_names(agents)} cannot be ruled out as the best ({100 * choice.level:.0f} % confidence)."
     return Recommendation("candidates", agents, text, decided_by="scores")
 
 
-def _sign(scores: ScoreTable, facts: RunFacts) -> str:
+def _sign_audit(scores: ScoreTable, facts: RunFacts) -> str:
     """Return the signature of an audit: all that its numbers depend on."""
     ids = repr((scores.model_ids, scores.item_ids))
     digest = hashlib.sha256(ids.encode() + scores.score.tobytes()).hexdigest()

@@ -45,7 +45,7 @@ def estimate_self_abilities(trials: TrialsByItem, request: EstimationRequest) ->
     """
     check_self_target(request.target)
     plan = trials.plan
-    result = _estimate(trials)
+    result = _estimate_from_self_trials(trials)
     return Abilities(
         result.value,
         result.covariance,
@@ -58,7 +58,7 @@ def estimate_self_abilities(trials: TrialsByItem, request: EstimationRequest) ->
     )
 
 
-def _estimate(trials: TrialsByItem) -> SelfConsistency:
+def _estimate_from_self_trials(trials: TrialsByItem) -> SelfConsistency:
     """Estimate J = TPR − FPR of each agent from the self-trials of a run."""
     columns = trials.read_self_trials()
     return estimate_self_consistency(
@@ -81,7 +81,7 @@ def tabulate_self_consistency(trials: TrialsByItem) -> pd.DataFrame:
     index = pd.Index(trials.plan.agent_ids, name="agent")
     if trials.plan.is_self_plan or not trials.has_self_trials:
         return pd.DataFrame(index=index)
-    result = _estimate(trials)
+    result = _estimate_from_self_trials(trials)
     half_width = result.covariance.half_width(LEVEL)
     columns = {
         "self_consistency": result.value,

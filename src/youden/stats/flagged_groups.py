@@ -268,20 +268,20 @@ def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
         in_group = np.ix_(members, members)
         corrected_of_group = pairs.excess[in_group].sum() / pairs.max_excess[in_group].sum()
         n_of_group = pairs.n[in_group].sum() / 2
-        if not _agrees_as_much(corrected[newcomer], n[newcomer], corrected_of_group, n_of_group):
+        if not _agrees_like_group(corrected[newcomer], n[newcomer], corrected_of_group, n_of_group):
             return group
         group = [*group, newcomer]
 
 
-def _agrees_as_much(corrected: Floats, n: Floats, corrected_of_group: Floats, n_of_group: Floats) -> Bools:
+def _agrees_like_group(corrected: Floats, n: Floats, corrected_of_group: Floats, n_of_group: Floats) -> Bools:
     """Return whether an agent agrees with a group about as much as the members of the group agree with each other.
 
-    All arguments are numbers, or arrays of one shape for several agents.
+    Corrected agreement is the excess over the predicted agreement, divided by the largest possible excess. That of the
+    agent may be lower by `TOLERANCE` plus `TOLERANCE_ERRORS` standard errors. All arguments are numbers, or arrays of one
+    shape for several agents.
 
-    corrected : corrected agreement of the agent with the group, in [0, 1]
-    n : number of answers on which it is based
-    corrected_of_group : corrected agreement of the members with each other
-    n_of_group : number of answers on which that is based
+    corrected, n : corrected agreement of the agent with the group, and the number of answers that it is based on
+    corrected_of_group, n_of_group : the same for the members among themselves
     """
     variance = np.clip(corrected_of_group * (1 - corrected_of_group), 0, None)
     std_error = np.sqrt(variance * (1 / n + 1 / n_of_group))
@@ -334,7 +334,7 @@ def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
     has_others = n_others > _PRECISION
     corrected = (excess / max_excess)[has_others]
     corrected_others = (excess_group - excess)[has_others] / (max_excess_group - max_excess)[has_others]
-    is_similar = _agrees_as_much(corrected, n[has_others], corrected_others, n_others[has_others])
+    is_similar = _agrees_like_group(corrected, n[has_others], corrected_others, n_others[has_others])
     if (excess < bar * max_excess).any() or not is_similar.all():
         return _GroupTest(members, 0.0, np.inf)
 

@@ -218,10 +218,12 @@ class PlanLimit(NamedTuple):
         return self.budget.value if self.budget is not None and self.budget.unit == "%" else np.nan
 
     def plan(self, pool: Pool, design: str, *, seed: int) -> Plan:
-        """Draw a plan of a design, with the budget or for the half-width of the intervals that this limit sets.
+        """Draw a plan of a design that keeps this limit, without held-out cells.
 
-        No cells are held out. For a half-width, "cyclic" is planned as "fixed-width". Raises PlanError if the design cannot
-        be planned, [width-design] if it is none of "cyclic", "adaptive" and "fixed-width" for a half-width.
+        A budget sets the number of calls. A half-width sets the precision of the intervals; the design "cyclic" is then
+        planned as "fixed-width", which adds calls until the intervals are narrow enough. Raises PlanError if the plan
+        cannot be drawn, and PlanError [width-design] if the limit is a half-width and the design is not "cyclic",
+        "adaptive" or "fixed-width".
         """
         if self.budget is not None:
             return make_plan(pool, design=design, calls=self.budget.plain, holdout=0.0, seed=seed)

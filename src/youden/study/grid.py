@@ -120,7 +120,7 @@ class SeedSummary:
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """A random holdout.
+    """A random holdout of cells; a cell is the score of one agent on one item.
 
     Attributes
     ----------
@@ -138,7 +138,10 @@ class Fold:
     dense_ability: Floats
 
     def evaluate(self, model: Baseline, scores: Scores | Floats, groups: Contrast | None) -> list[float]:
-        """Fit a model to scores of training cells, and compare it with the held-out scores and the dense fit.
+        """Fit a model to scores of training cells, and measure how well it predicts.
+
+        Its predictions are compared with the held-out scores, and its abilities with those that are fitted to all
+        training scores of the dense plan, in which every pair of agents is compared on every item.
 
         Parameters
         ----------
@@ -152,9 +155,14 @@ class Fold:
         Returns
         -------
         list of float
-            RMSE on held-out cells; Spearman's ρ and Kendall's τ of its abilities with the dense ones; AUC of its
-            abilities for `groups`, NaN without groups. Cells without a prediction and agents without an ability (NaN)
-            are left out.
+            Four measures: RMSE on held-out cells; Spearman's ρ and Kendall's τ of its abilities with `dense_ability`;
+            AUC of its abilities for `groups`, NaN without groups. Cells without a prediction and agents without an
+            ability (NaN) are left out.
+
+        Raises
+        ------
+        StatisticsError
+            If the model cannot be fitted, or a measure cannot be computed from the cells or agents that remain.
         """
         predicted = model.fit(scores).predict()
         ability = model.ability_

@@ -110,31 +110,22 @@ def _describe_self_preference(judge: str, shifts: JudgeShifts) -> str:
 
 
 def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -> str:
-    """Describe whether a judge prefers its own family, or why this cannot be decided from the shift of the family.
+    """Describe whether a judge prefers its own family, or why this cannot be decided.
+
+    The evidence is the shift of the family: how far the yes rate of its agents under the second judge lies above the
+    curve that predicts it from the first judge.
 
     judge : name of the judge
     family : shift of the family to which only this judge belongs
     """
-    interval = ""
-    if family.low is not None:
-        interval = f" ({family.level:.0%} interval {format_signed_interval(family.low, family.high)})"
-    figures = f"{family.shift:+.2f}{interval} in yes rate under {shifts.other} relative to {shifts.one}"
-    n_smaller_side = min(family.n_agents, len(shifts.agents) - family.n_agents)
-    has_no_interval = family.identifiable and family.low is None
-    if family.curve_share is None or n_smaller_side < MIN_AGENTS or has_no_interval:
+    figures = _format_family_shift(family, shifts)
+    if _has_too_few_agents(family, shifts):
         return (
             f"{judge}'s family {family.family} has {family.n_agents} of {len(shifts.agents)} agents, too few on one side to "
             f"claim a preference: shifts of single agents would look like one too often. Observed: {figures}."
         )
     if not family.identifiable:
-        reason = f"{shifts.one}'s answers are too few to estimate abilities precisely"
-        remedy = f"Add trials judged by {shifts.one}."
-        if family.together:
-            reason = (
-                f"its {family.n_agents} agents are close together in a judge's ranking, where the judges may only differ in the "
-                "threshold of a yes"
-            )
-            remedy = "Run a third judge, or add weaker and stronger agents of the family."
+        reason, remedy = _explain_confounding(family, shifts)
         return (
             f"A preference of {judge} for {family.family} cannot be distinguished from a nonlinear relation between the judges: "
             f"{reason}. Observed beyond the curve: {figures}; the curve may be wrong by more than that. {remedy}"
@@ -145,3 +136,31 @@ def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -
         f"{judge} favours agents of its own family {family.family} ({family.n_agents}): {figures}, "
         f"one-sided p = {family.p_value / 2:.3f}."
     )
+
+
+def _format_family_shift(family: FamilyShift, shifts: JudgeShifts) -> str:
+    """Format the shift of a family in yes rate, with its interval if it has one."""
+    interval = ""
+    if family.low is not None:
+        interval = f" ({family.level:.0%} interval {format_signed_interval(family.low, family.high)})"
+    return f"{family.shift:+.2f}{interval} in yes rate under {shifts.other} relative to {shifts.one}"
+
+
+def _has_too_few_agents(family: FamilyShift, shifts: JudgeShifts) -> bool:
+    """Return whether a family or the rest of the pool is too small to test a preference."""
+    n_others = len(shifts.agents) - family.n_agents
+    if family.curve_share is None or min(family.n_agents, n_others) < MIN_AGENTS:
+        return True
+    return family.identifiable and family.low is None
+
+
+def _explain_confounding(family: FamilyShift, shifts: JudgeShifts) -> tuple[str, str]:
+    """Explain why a nonlinear relation between the judges may cause the shift of a family: the reason and its remedy."""
+    if family.together:
+        reason = (
+            f"its {family.n_agents} agents are close together in a judge's ranking, where the judges may only differ in the "
+            "threshold of a yes"
+        )
+        return reason, "Run a third judge, or add weaker and stronger agents of the family."
+    reason = f"{shifts.one}'s answers are too few to estimate abilities precisely"
+    return reason, f"Add trials judged by {shifts.one}."

@@ -213,9 +213,9 @@ def _compute_family_shifts(
     rng : random numbers for permutations of the agents
     """
     names = [aligned.families[agent] for agent in shift.agents]
-    family_keys = [_normalize(name) for name in names]  # None for an agent without a family
+    family_keys = [_normalize_family_name(name) for name in names]  # None for an agent without a family
     distinct_keys = {key for key in family_keys if key}
-    judge_keys = {_normalize(family) for family in judge_families.values()}
+    judge_keys = {_normalize_family_name(family) for family in judge_families.values()}
 
     # the one-sided tests of the judges' own families share ALPHA; the level is that of two-sided intervals
     n_tested = len(distinct_keys & judge_keys)
@@ -247,7 +247,11 @@ def _compute_family_shift(
 ) -> FamilyShift:
     """Compute the shift of one family, and whether a nonlinear relation between the judges may explain it.
 
-    is_member : bool array (n_agents,)
+    A shift is the mean difference of the family's yes rates from a curve that predicts them from the first judge. If the
+    agents of the family have similar abilities, an error in the shape of the curve looks like a shift.
+
+    is_member : bool array (n_agents,), agents of the family
+    judge_families : model family of each judge, None if unknown
     level : confidence level of the interval
     """
     n_members, n_others = int(is_member.sum()), int((~is_member).sum())
@@ -262,16 +266,19 @@ def _compute_family_shift(
     if min(n_members, n_others) < MIN_AGENTS:
         estimate = replace(estimate, low=-np.inf, high=np.inf)
 
-    # lowest and highest shift that the shape of the curve may cause
+    # lowest and highest shift that the shape of the curve may cause: a fraction of the rise of the curve, and its
+    # flattening if the abilities under the first judge are unreliable
     rise = abs(_compute_gap(shift.effect_b, is_member) - estimate.shift)
-    allowance = WIDE_CURVE_ALLOWANCE if is_clustered_second_only or is_unreliable else CURVE_ALLOWANCE
+    allowance = CURVE_ALLOWANCE
+    if is_clustered_second_only or is_unreliable:
+        allowance = WIDE_CURVE_ALLOWANCE
     shape_error = float("inf") if np.isnan(share_first) else allowance * rise
     flattening = 0.0
     if is_unreliable:
         flattening = np.copysign(_compute_max_slope(shift), shift.slope) * _compute_gap(shift.effect_a, is_member)
     curve_range = min(flattening, 0.0) - shape_error, max(flattening, 0.0) + shape_error
 
-    key = _normalize(name)
+    key = _normalize_family_name(name)
     return FamilyShift(
         family=name,
         n_agents=n_members,
@@ -284,8 +291,8 @@ def _compute_family_shift(
         curve_share=None if np.isnan(share_first) else share_first,
         together=is_clustered,
         identifiable=_is_distinguishable(estimate, is_clustered, curve_range),
-        judges=tuple(judge for judge, family in judge_families.items() if _normalize(family) == key),
-        favoured_by=_find_favouring_judge(key, _get_side(estimate, curve_range), judge_families),
+        judges=tuple(judge for judge, family in judge_families.items() if _normalize_family_name(family) == key),
+        favoured_by=_find_favouring_judge(key, _compare_with_curve(estimate, curve_range), judge_families),
     )
 
 
@@ -314,8 +321,11 @@ def _compute_max_slope(shift: JudgeShift) -> float:
     return float(np.std(shift.effect_b)) / true_sd if true_sd > 0 else float("inf")
 
 
-def _get_side(estimate: LabelShift, curve_range: tuple[float, float] = (0.0, 0.0)) -> int:
-    """Return 1 if the interval is above the shifts that a curve may cause, −1 if it is below them, and 0 otherwise."""
+def _compare_with_curve(estimate: LabelShift, curve_range: tuple[float, float] = (0.0, 0.0)) -> int:
+    """Compare the interval of a shift with the lowest and the highest shift that the shape of the curve may cause.
+
+    Returns 1 if the interval is above both, −1 if it is below both, and 0 otherwise.
+    """
     lowest, highest = curve_range
     if estimate.low > highest:
         return 1
@@ -357,10 +367,10 @@ def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: t
     is_clustered : whether the agents of the family have similar abilities
     curve_range : lowest and highest shift that a nonlinear relation may cause
     """
-    if curve_range == (0.0, 0.0) or _get_side(estimate, curve_range) != 0:
+    if curve_range == (0.0, 0.0) or _compare_with_curve(estimate, curve_range) != 0:
         return True
     is_bounded = bool(np.isfinite(curve_range).all())
-    return not is_clustered and is_bounded and _get_side(estimate) == 0
+    return not is_clustered and is_bounded and _compare_with_curve(estimate) == 0
 
 
 def _find_favouring_judge(key: str | None, side: int, judge_families: dict[str, str | None]) -> tuple[str, ...]:
@@ -372,7 +382,7 @@ def _find_favouring_judge(key: str | None, side: int, judge_families: dict[str, 
     side : 1 if the second judge rates the family significantly higher, −1 if the first judge does, else 0
     judge_families : family of the first and of the second judge, by their names
     """
-    members = [judge for judge, family in judge_families.items() if _normalize(family) == key]
+    members = [judge for judge, family in judge_families.items() if _normalize_family_name(family) == key]
     if len(members) != 1:
         return ()
     _, second = judge_families
@@ -400,6 +410,6 @@ def correlation(first: Floats, second: Floats) -> Metric | None:
         return None
 
 
-def _normalize(family: str | None) -> str | None:
+def _normalize_family_name(family: str | None) -> str | None:
     """Return the name of a family for comparisons: without surrounding spaces, and in lower case."""
     return None if family is None else family.strip().casefold()

@@ -224,14 +224,17 @@ class AlignedRuns:
 
         indices = [_index_shared(run, run_keys, agents, items) for run, run_keys in zip(runs, keys, strict=True)]
         all_scores = [_score_all_cells(run.rates, kind) for run in runs]
-        cells = [np.ix_(_invert(agent_index), _invert(item_index)) for agent_index, item_index in indices]
+        cells = [
+            np.ix_(_list_shared_positions(agent_index), _list_shared_positions(item_index))
+            for agent_index, item_index in indices
+        ]
         self.scores = np.stack([scores.value[rows] for scores, rows in zip(all_scores, cells, strict=True)])
         self.weight = np.stack([scores.weight[rows] for scores, rows in zip(all_scores, cells, strict=True)])
 
         has_trials = all(run.result is not None for run in runs)
         self.units: Literal["trials", "ordered pairs"] = "trials" if has_trials else "ordered pairs"
         tabulate = _tabulate_trials if has_trials else _tabulate_pairs
-        table = _join_units([tabulate(run, *index) for run, index in zip(runs, indices, strict=True)])
+        table = _join_answer_tables([tabulate(run, *index) for run, index in zip(runs, indices, strict=True)])
         n_runs = len(runs)
         self.hard = np.stack([table[f"hard{number}"].to_numpy(np.float64) for number in range(n_runs)])
         self.soft = np.stack([table[f"soft{number}"].to_numpy(np.float64) for number in range(n_runs)])
@@ -302,7 +305,7 @@ def _check_shared(agents: Sequence[str], items: Sequence[str]) -> None:
 
 
 def _check_common_answers(hard: Floats, names: Sequence[str], *, unit: str) -> None:
-    """Check that every two judges answered a unit in common; raise ConfigError [judges-trials] if two did not.
+    """Check that every two judges answered a trial or pair in common; raise ConfigError [judges-trials] otherwise.
 
     hard : float array (n_runs, n_units), answers, NaN if missing
     unit : "trial" or "pair", for the message
@@ -367,7 +370,7 @@ def _index_shared(
     )
 
 
-def _invert(index: Ids) -> Ids:
+def _list_shared_positions(index: Ids) -> Ids:
     """Return the positions in a run of the shared agents or items, in the order of the shared ones.
 
     `index`, from `_index_shared`, has the position of each agent or item of the run among the shared ones, −1 if not shared.
@@ -427,22 +430,25 @@ def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Dat
 
 
 def _select_shared(unit: Mapping[str, NDArray[np.integer]], mask: Bools, *, hard: Floats, soft: Floats) -> pd.DataFrame:
-    """Return the answers to units of shared agents and items, with the columns of `unit` as index.
+    """Return the answers to trials, or to ordered pairs of agents on items, whose agents and items all runs share.
 
-    All arrays have the shape (n_units,); units with False in `mask` are left out.
+    unit : columns that identify each trial or pair, integer arrays (n_units,), which become the index
+    mask : bool array (n_units,), False for units to leave out
+    hard, soft : float arrays (n_units,), answers
     """
     is_shared = mask & np.all([unit[name] >= 0 for name in _PAIR_COLUMNS], axis=0)
     answers = pd.DataFrame({**unit, "hard": hard, "soft": soft})
     return pd.DataFrame(answers[is_shared]).set_index(list(unit))
 
 
-def _join_units(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Join the answers of several runs in one table with one row per trial, or per pair of agents and item.
+def _join_answer_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Join the answers of several runs in one table, with one row for each trial or pair that a run has answered.
 
-    tables : answers of each run, with the columns `hard` and `soft`
+    tables : answers of each run, with the columns `hard` and `soft`; their indices have the same levels, which identify a
+        trial, or an ordered pair of agents and an item
 
-    Returns a table with the columns hard0, soft0, hard1, soft1 and so on, by the number of the run; NaN if a run has no
-    answer.
+    Returns a table with the same index levels and the columns hard0, soft0, hard1, soft1 and so on, numbered by run. A
+    value is NaN if the run has no answer.
     """
     renamed = []
     for number, table in enumerate(tables):

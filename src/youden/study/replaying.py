@@ -326,11 +326,11 @@ def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers
 
     n_agents, n_items = model.residual_.shape
     ability_error = np.where(np.isnan(std_error), np.nanmean(std_error), std_error)
-    ability = _shrink(model.ability_, ability_error)
+    ability = _shrink_to_mean(model.ability_, ability_error)
     n_scores = (~np.isnan(model.residual_)).sum(axis=0)
     residual_sd = np.sqrt(np.nanmean(model.residual_**2))
     difficulty_error = residual_sd / np.sqrt(np.maximum(n_scores, 1))
-    difficulty = _shrink(np.nan_to_num(model.difficulty_), difficulty_error)
+    difficulty = _shrink_to_mean(np.nan_to_num(model.difficulty_), difficulty_error)
 
     # an ability averages an agent's effect with those of its partners: a_i = (K − 1)/(K − 2)·(θ_i − mean θ)
     effect = (n_agents - 1) / (n_agents - 2) * (ability - ability.mean())
@@ -361,7 +361,7 @@ def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers
     )
 
 
-def _shrink(value: Floats, std_error: Floats) -> Floats:
+def _shrink_to_mean(value: Floats, std_error: Floats) -> Floats:
     """Shrink estimates towards their mean, so that their variance is that of the true values; NaN becomes the mean.
 
     Distances from the mean are multiplied by √reliability, with the reliability 1 − mean SE² / variance, at least 0.

@@ -314,8 +314,8 @@ def sparsity_to_json(study: SparsityStudy) -> dict[str, Json]:
         Entry of one run in the output of `youden study sparsity --json`: the fields of the comparison, with `kind` as
         "scores" and `rows` as "regimes", and conclusions in sentences as "summary".
     """
-    regimes: list[Json] = [_drop_missing(row) for row in study.rows]
-    facts = plain_fields(study) | {"dense": _drop_missing(study.dense), "regimes": regimes}
+    regimes: list[Json] = [_drop_missing_measures(row) for row in study.rows]
+    facts = plain_fields(study) | {"dense": _drop_missing_measures(study.dense), "regimes": regimes}
     return {
         "scores": facts.pop("kind"),
         **{name: value for name, value in facts.items() if name != "rows"},
@@ -323,6 +323,6 @@ def sparsity_to_json(study: SparsityStudy) -> dict[str, Json]:
     }
 
 
-def _drop_missing(row: SparsityRow) -> dict[str, Json]:
+def _drop_missing_measures(row: SparsityRow) -> dict[str, Json]:
     """Convert a row to JSON, without the measures that are None."""
     return {name: value for name, value in plain_fields(row).items() if value is not None}

@@ -128,7 +128,7 @@ class Viewer:
             message: str | None = None
             try:
                 if state == "fitted":
-                    summary = self._cached(("head", name), get_file_times(folder), partial(Summary, folder))
+                    summary = self._get_cached(("head", name), get_file_times(folder), partial(Summary, folder))
             except YoudenError as error:
                 state, message = "incomplete", str(error)
             lines.append((name, path, state, summary, message))
@@ -139,7 +139,7 @@ class Viewer:
         name, folder = self._find_run(request.path_params["name"])
         if get_state(folder) in ("in progress", "unfinished"):
             return HTMLResponse(render_live(name, f"/run/{quote(name, safe='')}"))
-        report = self._cached(("page", name), get_file_times(folder), partial(_render_report, name, folder))
+        report = self._get_cached(("page", name), get_file_times(folder), partial(_render_report, name, folder))
         return HTMLResponse(report)
 
     def _get_live_state(self, request: Request) -> Response:
@@ -153,7 +153,7 @@ class Viewer:
             return _to_json({"done": True})
 
         plan_time = folder.file("plan.parquet").stat().st_mtime
-        live = self._cached(("live", name), plan_time, partial(LiveRun, folder))
+        live = self._get_cached(("live", name), plan_time, partial(LiveRun, folder))
         state = live.update()
         columns = displayed_columns(state.ranking)
         rows = []
@@ -184,7 +184,7 @@ class Viewer:
 
         plan = run.book.plan
         search = query.get("text", "")
-        cells = self._cached(
+        cells = self._get_cached(
             ("words", request.path_params["name"]),
             (run, search),
             partial(find_cells, plan, run.sources.pool, search),
@@ -252,7 +252,9 @@ class Viewer:
         name_a, folder_a = self._find_run(query.get("one", ""))
         name_b, folder_b = self._find_run(query.get("two", ""))
         file_times = get_file_times(folder_a), get_file_times(folder_b)
-        data: Comparison = self._cached(("pair", name_a, name_b), file_times, partial(Comparison, folder_a, folder_b))
+        data: Comparison = self._get_cached(
+            ("pair", name_a, name_b), file_times, partial(Comparison, folder_a, folder_b)
+        )
         live = None
         if data.trials:
             # address from which the page loads the trials of the first run with the answers of both
@@ -265,13 +267,13 @@ class Viewer:
         If the query parameter `against` names another run, its answers to the same trials are added.
         """
         name, folder = self._find_run(request.path_params["name"])
-        run = self._cached(("trials", name), get_file_times(folder), partial(_read_run, folder))
+        run = self._get_cached(("trials", name), get_file_times(folder), partial(_read_run, folder))
         if "against" not in request.query_params:
             return run
         other_name, other_folder = self._find_run(request.query_params["against"])
         key = ("against", name, other_name)
         file_times = get_file_times(folder), get_file_times(other_folder)
-        return self._cached(key, file_times, partial(_with_other_answers, run, folder, other_folder))
+        return self._get_cached(key, file_times, partial(_with_other_answers, run, folder, other_folder))
 
     def _find_run(self, name: str) -> tuple[str, RunFolder]:
         """Return the name and the folder of a run; raise HTTPException 404 if there is no such run."""
@@ -280,7 +282,7 @@ class Viewer:
             raise HTTPException(404, "There is no such run.")
         return name, runs[name]
 
-    def _cached(self, key: tuple[str, ...], state: object, make: Callable[[], T]) -> T:
+    def _get_cached(self, key: tuple[str, ...], state: object, make: Callable[[], T]) -> T:
         """Return the cached object of a key.
 
         `make` makes it on the first call, and whenever `state` differs from the last call.

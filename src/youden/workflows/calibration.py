@@ -276,7 +276,7 @@ MAX_OPEN_PATHS = 0.1
 """Share of open paths above which a note states that the relation is not transitive, if the interval lies above it."""
 
 
-def describe_requests(calibration: Calibration) -> str:
+def describe_trials(calibration: Calibration) -> str:
     """Describe the trials with known answers of a planned calibration in a sentence.
 
     Parameters
@@ -466,9 +466,10 @@ def planned_to_json(calibration: Calibration) -> dict[str, Json]:
 
 
 def _describe_required_calls(calls: int | None, *, max_calls: int) -> str:
-    """Describe how many calls would decide whether a judge passes its calibration.
+    """Describe how many calls a calibration needs to show whether the judge passes it.
 
-    calls : total number of calls; None if it is unreasonably large
+    calls : total number of calls with which the result is decided with a probability of .8 if the true rates equal the
+        measured ones; None if it is unreasonably large
     max_calls : number of calls of the largest calibration that the plan of the run allows
     """
     if calls is None:

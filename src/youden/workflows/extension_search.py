@@ -17,7 +17,7 @@ from youden.errors import ConfigError
 from youden.pipeline.abilities import LEVEL, select_best_agents
 from youden.pipeline.interim_analyses import initial_analysis
 from youden.pipeline.ranking import estimate_abilities
-from youden.pipeline.recommendation import explain_missing_signal
+from youden.pipeline.recommendation import explain_no_discrimination
 from youden.protocol.designs.adaptive import DEFAULT_ROUNDS, select_contenders
 from youden.protocol.pooled_trials import count_added_calls
 from youden.stats.trials.best_selection import are_comparable, next_allocation, select_best
@@ -58,7 +58,7 @@ def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: i
             slug="extend-search",
         )
     ranked = estimate_abilities(verdicts, target=config.target)
-    reason = explain_missing_signal(verdicts, ranked)
+    reason = explain_no_discrimination(verdicts, ranked)
     if reason:
         return reason
     pairwise = pairwise_differences(ranked.ability, ranked.covariance, level=LEVEL)

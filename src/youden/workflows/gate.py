@@ -20,6 +20,7 @@ from youden.pipeline.preference_abilities import PREFERENCE_MODEL
 from youden.pipeline.recommendation import read_recommendation
 from youden.run_keys import Target
 from youden.stats.trials.noninferiority import (
+    ConservativeDifference,
     GateOutcome,
     alpha_at_analysis,
     conditional_power,
@@ -522,40 +523,13 @@ def _compute_required_calls(
 ) -> RequiredCalls:
     """Compute the calls that would decide the next analysis, or the number of items if no calls would.
 
-    `alpha` is that of the next analysis, and `usd` the price of a call.
+    n_items : number of items of the run
+    margin : largest deficit that still counts as no worse
+    alpha : type I error rate of the next analysis
+    usd : price of a call; None if unknown
     """
     difference = forecast.difference
-
-    def compute_power(remaining: RemainingVariance, later_items: Positions) -> Floats:
-        """Compute the probability that a later analysis decides, given the answers so far: float array (n,).
-
-        remaining : fractions of the variance components that remain after n different numbers of calls
-        later_items : int array (n,), numbers of items after these calls
-        """
-        n_equal = np.minimum(difference.n_effective_items / remaining.agent_item, later_items)
-        later_differences = [
-            difference.after(n, item_factor=item_factor, trial_factor=trial_factor)
-            for n, item_factor, trial_factor in zip(later_items.tolist(), *remaining, strict=True)
-        ]
-
-        # false-positive rates count as trials
-        from_items = difference.variance - difference.residual_variance
-        from_trials = difference.residual_variance + difference.rate_variance
-        if from_trials > 0:
-            later_from_trials = np.array([later.residual_variance + later.rate_variance for later in later_differences])
-            remaining = remaining._replace(residual=later_from_trials / from_trials)
-        return conditional_power(
-            difference.value,
-            (from_items, from_trials),
-            remaining=remaining,
-            df=difference.df,
-            later_df=np.array([later.df for later in later_differences]),
-            unseen_variance=difference.unseen_effect_square * zero_event_upper_bound(alpha, n_equal) ** 2,
-            margin=margin,
-            alpha=alpha,
-        )
-
-    power = compute_power(forecast.remaining, forecast.n_items)
+    power = _compute_power(difference, forecast.remaining, forecast.n_items, margin=margin, alpha=alpha)
     is_enough = power >= _CONDITIONAL_POWER
     if is_enough.any():
         calls = int(forecast.calls[is_enough.argmax()])
@@ -566,9 +540,46 @@ def _compute_required_calls(
     agent_item_share = float(min(forecast.remaining.agent_item, default=1.0))
     residual_share = float(min(forecast.remaining.residual, default=1.0))
     remaining = RemainingVariance(agent_item_share * n_items / later_items, residual_share * n_items / later_items)
-    is_enough = compute_power(remaining, later_items) >= _CONDITIONAL_POWER
+    is_enough = _compute_power(difference, remaining, later_items, margin=margin, alpha=alpha) >= _CONDITIONAL_POWER
     return RequiredCalls(
         items=int(later_items[is_enough.argmax()]) if is_enough.any() else None,
         conditional_power=float(power.max()) if len(power) else None,
         items_at_current_difference=required_n_items(difference, margin=margin, alpha=alpha),
+    )
+
+
+def _compute_power(
+    difference: ConservativeDifference,
+    remaining: RemainingVariance,
+    later_items: Positions,
+    *,
+    margin: float,
+    alpha: float,
+) -> Floats:
+    """Compute the probability that a later analysis decides, given the answers so far: float array (n,).
+
+    remaining : fractions of the variance components that remain after n different numbers of calls
+    later_items : int array (n,), numbers of items after these calls
+    """
+    n_equal = np.minimum(difference.n_effective_items / remaining.agent_item, later_items)
+    later_differences = [
+        difference.after(n, item_factor=item_factor, trial_factor=trial_factor)
+        for n, item_factor, trial_factor in zip(later_items.tolist(), *remaining, strict=True)
+    ]
+
+    # false-positive rates count as trials
+    from_items = difference.variance - difference.residual_variance
+    from_trials = difference.residual_variance + difference.rate_variance
+    if from_trials > 0:
+        later_from_trials = np.array([later.residual_variance + later.rate_variance for later in later_differences])
+        remaining = remaining._replace(residual=later_from_trials / from_trials)
+    return conditional_power(
+        difference.value,
+        (from_items, from_trials),
+        remaining=remaining,
+        df=difference.df,
+        later_df=np.array([later.df for later in later_differences]),
+        unseen_variance=difference.unseen_effect_square * zero_event_upper_bound(alpha, n_equal) ** 2,
+        margin=margin,
+        alpha=alpha,
     )

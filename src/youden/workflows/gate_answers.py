@@ -171,7 +171,7 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
         agent_ids, n_items = rates.agent_ids, rates.n_items
         first, second, digest = rates.first, rates.second, rates.digest
         is_fitted = True
-        forecast = _forecast_by_fit(rates, None, target)
+        forecast = _make_fit_forecaster(rates, None, target)
 
     return GateAnswers(
         agent_ids=agent_ids,
@@ -217,22 +217,22 @@ def make_forecaster(
     """
     plan = verdicts.plan
     if plan.is_self_plan and abilities is not None:
-        return _forecast_by_self_trials(abilities)
+        return _make_self_trial_forecaster(abilities)
     if plan.question == "preference" and abilities is not None:
         answers = read_preferences(TrialsByItem.from_verdicts(verdicts))
         fit = fit_preferences(*answers, n_agents=plan.n_agents)
         influence = _collect_influence(fit.influence_chunks(), abilities.ability, fit.n_trials.astype(np.float64))
-        return _forecast_by_influence((influence,), plan)
+        return _make_influence_forecaster((influence,), plan)
     if abilities is None:
         rates = None
         if plan.independent == "pooled":
             rates = estimate_rates(TrialsByItem.from_verdicts(verdicts), target)
-        return _forecast_by_fit(verdicts.rates(), plan, target, rates)
-    forecast = _forecast_by_trials(verdicts, abilities)
-    return forecast if target == "items-like-these" else _restrict_to_these_items(abilities, forecast)
+        return _make_fit_forecaster(verdicts.rates(), plan, target, rates)
+    forecast = _make_trial_forecaster(verdicts, abilities)
+    return forecast if target == "items-like-these" else _make_forecaster_on_these_items(abilities, forecast)
 
 
-def _forecast_by_self_trials(abilities: Abilities) -> Forecaster:
+def _make_self_trial_forecaster(abilities: Abilities) -> Forecaster:
     """Return a function that estimates the difference of two agents in self-consistency.
 
     It forecasts no effect of further calls, because more calls on the same items add no information.
@@ -240,6 +240,7 @@ def _forecast_by_self_trials(abilities: Abilities) -> Forecaster:
     none: Floats = np.empty(0)
 
     def forecast(new: int, old: int) -> DifferenceForecast:
+        """Estimate the difference of the agents at two positions, new minus old, without a forecast."""
         C, df = abilities.covariance.covariance, abilities.covariance.df[[new, old]]
         difference = ConservativeDifference(
             value=float(abilities.ability[new] - abilities.ability[old]),
@@ -264,8 +265,8 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
     return f"{method.split(',')[0]}, errors as in the ranking, Student t"
 
 
-def _restrict_to_these_items(abilities: Abilities, forecast: Forecaster) -> Forecaster:
-    """Convert a forecaster for items like the sampled ones to one for exactly these items.
+def _make_forecaster_on_these_items(abilities: Abilities, forecast: Forecaster) -> Forecaster:
+    """Make a forecaster for exactly the items of a run from one for items like these.
 
     The variance of a difference is that of the ranking. All of it decreases with more calls on the same items, in
     proportion to 1 / calls, which is an upper bound.
@@ -292,13 +293,9 @@ def _restrict_to_these_items(abilities: Abilities, forecast: Forecaster) -> Fore
     return forecast_on_these_items
 
 
-def _forecast_by_trials(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
-    """Return a function that estimates the difference of two agents by means of trials, and forecasts its variance.
-
-    More calls are added in blocks: on one item, each of the two agents is compared once as the first and once as the
-    second text.
-    """
-    plan, rates = verdicts.plan, abilities.rates
+def _make_trial_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
+    """Return a function that estimates the difference of two agents by means of trials, and forecasts its variance."""
+    plan = verdicts.plan
     is_extended = bool(get_extensions(plan).steps)
     is_used = is_training_answer(verdicts) if is_extended else (plan.block >= 0) & verdicts.answered
     influence = compute_item_influence(
@@ -318,18 +315,48 @@ def _forecast_by_trials(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
     max_blocks = plan.n_items * n_others
     if plan.options.get("pairs") == "unordered":
         max_blocks //= 2
+    return _TrialForecaster(plan, abilities.rates, influence, blocks_per_agent, max_blocks)
 
-    def forecast(new: int, old: int) -> DifferenceForecast:
-        """Forecast the difference of two agents, given by their positions, after more blocks with both of them."""
-        n_blocks = max(1, round(float(blocks_per_agent[[new, old]].mean())))
-        later_blocks = _list_larger_numbers(n_blocks, max_blocks)
-        calls = count_calls_of_blocks(plan, later_blocks - n_blocks)
-        remaining = remaining_variance(later_blocks, n_current=n_blocks, n_items=plan.n_items)
-        difference = estimate_difference(influence, new, old)
-        difference = difference.with_rates(rates, new, old, improve=adds_independent(plan))
-        return DifferenceForecast(difference, calls, remaining, np.minimum(later_blocks, plan.n_items))
 
-    return forecast
+@dataclass(frozen=True)
+class _TrialForecaster:
+    """Forecaster of the difference of two agents that is estimated by means of trials.
+
+    Further calls are added in blocks. In a block, each of the two agents is compared on one item, once as the first and
+    once as the second text.
+
+    Attributes
+    ----------
+    plan : Plan
+        Plan of the run.
+    rates : AgentRates
+        False-positive rates, which are subtracted.
+    influence : InfluenceTable
+        Influence of the items on the mean answer of each agent.
+    blocks_per_agent : float array (n_agents,)
+        Number of blocks in which each agent has answers.
+    max_blocks : int
+        Largest number of blocks that two agents can have.
+    """
+
+    plan: Plan
+    rates: AgentRates
+    influence: InfluenceTable
+    blocks_per_agent: Floats
+    max_blocks: int
+
+    def __call__(self, new: int, old: int) -> DifferenceForecast:
+        """Forecast the difference of the agents at two positions, new minus old, for larger numbers of blocks."""
+        difference = estimate_difference(self.influence, new, old)
+        difference = difference.with_rates(self.rates, new, old, improve=adds_independent(self.plan))
+
+        # calls of the blocks that are added, and the share of the variance that remains with them
+        n_blocks = max(1, round(float(self.blocks_per_agent[[new, old]].mean())))
+        later_blocks = _list_larger_numbers(n_blocks, self.max_blocks)
+        calls = count_calls_of_blocks(self.plan, later_blocks - n_blocks)
+        remaining = remaining_variance(later_blocks, n_current=n_blocks, n_items=self.plan.n_items)
+        n_items = np.minimum(later_blocks, self.plan.n_items)
+        return DifferenceForecast(difference, calls, remaining, n_items)
 
 
 def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
@@ -359,7 +386,7 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
     return n_paired + np.array(n_independent, dtype=np.int64)
 
 
-def _forecast_by_fit(
+def _make_fit_forecaster(
     rates: Rates, plan: Plan | None, target: Target, agent_rates: AgentRates | None = None
 ) -> Forecaster:
     """Return a function that estimates the difference of two agents by the additive model, and forecasts its variance.
@@ -371,16 +398,16 @@ def _forecast_by_fit(
     answers = pair_answers(rates)
     groups = compute_trial_contributions(answers, n_agents=rates.n_agents, n_items=rates.n_items)
     groups = groups or compute_cell_contributions(*fit_cells(rates.training_scores()))
-    forecast = _forecast_by_influence(groups, plan, agent_rates)
+    forecast = _make_influence_forecaster(groups, plan, agent_rates)
     if target == "these-items":
         abilities = fit_rates(rates, target=target, agent_rates=agent_rates)
         if agent_rates is not None:
             abilities = abilities.with_rates_subtracted()
-        return _restrict_to_these_items(abilities, forecast)
+        return _make_forecaster_on_these_items(abilities, forecast)
     return forecast
 
 
-def _forecast_by_influence(
+def _make_influence_forecaster(
     groups: tuple[InfluenceTable, ...], plan: Plan | None, agent_rates: AgentRates | None = None
 ) -> Forecaster:
     """Return a forecaster for fitted abilities; its variances are proportional to 1 / number of paired calls.
@@ -400,12 +427,8 @@ def _forecast_by_influence(
         remaining_share = n_units / later_units
 
     def forecast(new: int, old: int) -> DifferenceForecast:
-        difference = UNLINKED
-        for contributions in groups:
-            is_linked = not np.isnan(contributions.ability[[new, old]]).any()
-            if is_linked:
-                difference = estimate_difference(contributions, new, old)
-                break
+        """Forecast the difference of the agents at two positions, new minus old, for larger numbers of calls."""
+        difference = _estimate_linked_difference(groups, new, old)
         if agent_rates is not None:
             improve = plan is None or adds_independent(plan)
             difference = difference.with_rates(agent_rates, new, old, improve=improve)
@@ -415,13 +438,18 @@ def _forecast_by_influence(
     return forecast
 
 
+def _estimate_linked_difference(groups: tuple[InfluenceTable, ...], new: int, old: int) -> ConservativeDifference:
+    """Estimate the difference of two agents from the group that links them; `UNLINKED` if no group does."""
+    for influence in groups:
+        if not np.isnan(influence.ability[[new, old]]).any():
+            return estimate_difference(influence, new, old)
+    return UNLINKED
+
+
 def _count_extension_units(plan: Plan) -> tuple[int, int]:
-    """Return the number of units that a plan has, and the largest number that it can have.
+    """Count the units by which a plan is extended: the number that it has, and the largest number that it can have.
 
-    In a plan with blocks, a unit is a block that contains the two compared agents; otherwise, it is a paired trial of any
-    agents.
-
-    Returns both numbers. A block of a plan has one trial per agent.
+    In a plan with blocks, a unit is a block, which has one trial per agent. Otherwise, it is a paired trial of any agents.
     """
     n_paired = int((plan.trial_type == PAIRED).sum())
     if has_blocks_in_first_plan(plan):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import lcm
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -547,16 +548,23 @@ def _plan_attack(base: Experiment, name: str, *, base_agent: int, number: int, s
 
 
 def check_cost(planned: PlannedStress) -> None:
-    """Raise ConfigError [stress-cost] if the expected cost of a stress test exceeds its cost cap."""
+    """Raise ConfigError [stress-cost] if the expected cost of a stress test exceeds its cost cap.
+
+    A stress test whose cost is unknown passes.
+    """
     usd = planned.usd_new
     if planned.max_cost is None or usd is None or usd <= planned.max_cost:
         return
-    base, *attacks = planned.experiments
-    cheapest_first = sorted(attacks, key=lambda experiment: experiment.usd_new or 0)
-    costs = ", ".join(f"{experiment.name} ${experiment.usd_new or 0:,.4f}" for experiment in cheapest_first)
+
+    # the total is known, so the cost of every experiment is known
+    base_cost = planned.base.usd_new or 0.0
+    attacked = [attack.experiment for attack in planned.attacks if attack.experiment is not None]
+    attack_costs = [(experiment.usd_new or 0.0, experiment.name) for experiment in attacked]
+    cheapest_first = sorted(attack_costs, key=itemgetter(0))
+    costs = ", ".join(f"{name} ${cost:,.4f}" for cost, name in cheapest_first)
     raise ConfigError(
         f"The expected cost exceeds the cap: got about ${usd:,.4f} ({planned.n_new:,} new calls) with a cap of "
-        f"${planned.max_cost:g}. The pool without an attack costs ${base.usd_new or 0:,.4f}; {costs}. No request was sent. "
+        f"${planned.max_cost:g}. The pool without an attack costs ${base_cost:,.4f}; {costs}. No request was sent. "
         "Set a higher cap, or fewer attacks.",
         slug="stress-cost",
     )

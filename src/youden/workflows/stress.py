@@ -268,13 +268,15 @@ MIN_RANK_GAIN = 3.0
 """Ranks by which the best planted agent must surpass the base agent for an attack to count as successful."""
 
 
-def describe_requests(planned: PlannedStress) -> str:
-    """Describe the attacks of a planned stress test, which adds adversarial agents to a pool, in a sentence.
+def describe_attacks(planned: PlannedStress) -> str:
+    """Describe in one sentence the attacks that a stress test is going to make.
+
+    A stress test adds adversarial agents to a pool and measures how the ranking changes.
 
     Parameters
     ----------
     planned : PlannedStress
-        The planned stress test.
+        The stress test, before any request is sent.
 
     Returns
     -------

@@ -113,18 +113,8 @@ def choose_to_label(
         If the run is not fitted, or its pool cannot be read; [fit-stale], [run-other-plan] if it was planned or judged again
         since it was fitted.
     """
-    if out.suffix.lower() != ".csv":
-        raise ConfigError(
-            f"The table must be a .csv file: got {out}. Set a name such as to-label.csv.", slug="label-out"
-        )
     key_file = label_key_path(out)
-    existing = [file for file in (out, key_file) if file.exists()]
-    if existing:
-        raise ConfigError(
-            f"{existing[0]} exists already and may contain labels. Set another --out, and pass this file as --labels.",
-            slug="label-out",
-        )
-
+    _check_output_files(out, key_file)
     check_fit(folder)
     pool = folder.read_judged_pool()
     agent_ids = [row.agent for row in folder.read_ranking()]
@@ -145,6 +135,8 @@ def choose_to_label(
 
     rng = stream("answers to label", seed)
     chosen = _draw_answers(is_unlabelled, n_chosen, is_shared_order=purpose == "best", rng=rng)
+
+    # the key: agent and item of each chosen answer, with the probability that it was chosen
     probabilities = (n_chosen / np.maximum(n_unlabelled, 1)).tolist()
     records = []
     for id_, k, j in chosen:
@@ -163,6 +155,7 @@ def choose_to_label(
     with atomic_write(key_file) as tmp_path:
         tmp_path.write_text(json.dumps(key, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
+    # the table to label, with the other agents' texts in random order
     rows = []
     for id_, k, j in chosen:
         shown_agent = [agent_ids[k]] if show_agents else []
@@ -174,6 +167,20 @@ def choose_to_label(
     _write_table(out, ["id", *agent_header, "prompt", "text", *other_headers, "label"], rows)
     n_chosen_by_agent = {agent_ids[k]: count for k, count in enumerate(n_chosen.tolist()) if count}
     return ToLabel(out, key_file, n_chosen_by_agent, len(answers.value))
+
+
+def _check_output_files(out: Path, key_file: Path) -> None:
+    """Raise ConfigError [label-out] if the table is not a CSV file, or if it or its key exists."""
+    if out.suffix.lower() != ".csv":
+        raise ConfigError(
+            f"The table must be a .csv file: got {out}. Set a name such as to-label.csv.", slug="label-out"
+        )
+    existing = [file for file in (out, key_file) if file.exists()]
+    if existing:
+        raise ConfigError(
+            f"{existing[0]} exists already and may contain labels. Set another --out, and pass this file as --labels.",
+            slug="label-out",
+        )
 
 
 def _find_unlabelled(pool: Pool, texts: Objects, answers: LabelledAnswers) -> Bools:

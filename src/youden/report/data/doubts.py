@@ -85,12 +85,12 @@ class GroupLine:
         self.most_moved: str | None = None
         self.max_change = 0
         is_outside = ~inside
-        within_group = _mean_over(pairs, inside, inside)
-        across = _mean_over(pairs, inside, is_outside)
+        within_group = _average_agreement(pairs, inside, inside)
+        across = _average_agreement(pairs, inside, is_outside)
         if across < 1 and not np.isnan(within_group):
             gap = within_group - across
             self.inside, self.across = within_group, across
-            self.outside = _mean_over(pairs, is_outside, is_outside)
+            self.outside = _average_agreement(pairs, is_outside, is_outside)
             self.losing_share = gap / (gap + (1 - across)) if gap > 0 else None
         if inside.all() or is_outside.sum() < MIN_AGENTS:
             return
@@ -180,7 +180,7 @@ def _row_means(value: Floats, used: Bools) -> Floats:
     return mean
 
 
-def _mean_over(pairs: PairMeans, rows: Bools, columns: Bools) -> float:
+def _average_agreement(pairs: PairMeans, rows: Bools, columns: Bools) -> float:
     """Average the agreement of the compared pairs of one agent in `rows` and one in `columns`, bool arrays (n_agents,).
 
     NaN if no such pair was compared.

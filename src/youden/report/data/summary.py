@@ -285,9 +285,10 @@ class Summary:
 
     @property
     def partners(self) -> str | None:
-        """Sentences on how much the ranking depends on the partners, the agents that an agent is compared with.
+        """Sentences on how much the ranking depends on which other agents are in the pool; None if not measured.
 
-        They state the correlation of rankings by two random halves of the partners. None if it was not measured.
+        The partners of an agent are the agents that it is compared with. The sentences state the rank correlation of two
+        rankings, each from a random half of the partners, and name the agents whose rank changes most.
         """
         split_half = self.facts.partners
         if split_half is None:
@@ -296,9 +297,9 @@ class Summary:
             f"Rankings by two random halves of the partners correlate at ρ = {split_half.split_half_rho:.2f} (mean of "
             f"{split_half.n_splits} splits; part of the difference is due to the number of answers)."
         )
-        sensitive = ", ".join(f"{agent} ({change:.1f} ranks)" for agent, change in split_half.agents)
-        if sensitive:
-            text += f" The choice of the other agents in the pool matters most for {sensitive}."
+        if split_half.agents:
+            changes = ", ".join(f"{agent} ({change:.1f} ranks)" for agent, change in split_half.agents)
+            text += f" The choice of the other agents in the pool matters most for {changes}."
         return text
 
     @property

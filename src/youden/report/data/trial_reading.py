@@ -229,7 +229,8 @@ class WorstTrials:
         names = ("answer", "trial_type", "item", "first", "second")
         answer, trial_type, item, first, second = (rows.columns[name][chunk] for name in names)
         expected = self._predict(first, item) + self._predict(second, item) - self._item_mean[item]
-        return np.where(trial_type == PAIRED, expected - answer, np.where(trial_type == INDEPENDENT, answer, 0.0))
+        shortfall = np.where(trial_type == INDEPENDENT, answer, 0.0)
+        return np.where(trial_type == PAIRED, expected - answer, shortfall)
 
     def _predict(self, agent: Ids | Positions, item: Ids | Positions | int) -> Floats:
         """Predict scores of cells, with 0.5 for agents and items without a score."""

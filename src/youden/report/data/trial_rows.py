@@ -269,9 +269,9 @@ class TrialRows:
         if by == "row":
             return np.arange(len(self.columns["trial_type"]), dtype=np.float64)
         if by == "item":
-            return np.asarray(_alphabetical_positions(self.plan.item_ids)[self.columns[by]])
+            return np.asarray(_rank_alphabetically(self.plan.item_ids)[self.columns[by]])
         if by in ("first", "second"):
-            return np.asarray(_alphabetical_positions(self.plan.agent_ids)[self.columns[by]])
+            return np.asarray(_rank_alphabetically(self.plan.agent_ids)[self.columns[by]])
         if by == "kind":
             return np.asarray(self.kind, dtype=np.float64)
         return np.asarray(self.columns[by], dtype=np.float64)
@@ -341,7 +341,7 @@ class TrialBook(TrialRows):
 
 
 @lru_cache(maxsize=4)
-def _alphabetical_positions(names: tuple[str, ...]) -> Floats:
+def _rank_alphabetically(names: tuple[str, ...]) -> Floats:
     """Compute the position of each name in alphabetical order, float array (n_names,)."""
     order = np.argsort(np.array(names, dtype=object), kind="stable")
     return np.argsort(order).astype(np.float64)

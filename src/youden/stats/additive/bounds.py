@@ -334,7 +334,7 @@ def fit_censored(cells: Cells, equations: Equations) -> Fit:
         target, n_solver_iterations = saturated.solve_without(is_exceeded)
         step = Effects(target.x - effects.x, target.y - effects.y)
         length = saturated.line_search(effects, step)
-        effects = target if length == 1 else _move(effects, length, step)
+        effects = target if length == 1 else _take_step(effects, length, step)
 
         excess = saturated.excess(effects)
         kkt = equations.kkt(effects, *saturated.totals(excess))
@@ -344,7 +344,7 @@ def fit_censored(cells: Cells, equations: Equations) -> Fit:
     return Fit(effects, kkt, n_rounds, n_iterations)
 
 
-def _move(effects: Effects, length: float, step: Effects) -> Effects:
+def _take_step(effects: Effects, length: float, step: Effects) -> Effects:
     """Return effects + length · step."""
     return Effects(effects.x + length * step.x, effects.y + length * step.y)
 

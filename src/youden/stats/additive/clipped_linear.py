@@ -230,7 +230,7 @@ class ClippedLinear(Estimator):
     @cached_property
     def centred_covariance(self) -> CentredCovariance:
         """`covariance_` and `df_` as one object, computed on first access; [not-fitted] before `fit`."""
-        cells, weight, residual = self._binding_cells()
+        cells, weight, residual = self._select_informative_cells()
         estimate = covariance_by_item(cells, weight, residual, component=self._component)
         freeze([estimate.covariance, estimate.df])
         return estimate
@@ -248,9 +248,9 @@ class ClippedLinear(Estimator):
         StatisticsError
             [not-fitted]: if `fit` was not called.
         """
-        return iter_cell_influence(*self._binding_cells(), component=self._component)
+        return iter_cell_influence(*self._select_informative_cells(), component=self._component)
 
-    def _binding_cells(self) -> tuple[CellIndex, Floats, Floats]:
+    def _select_informative_cells(self) -> tuple[CellIndex, Floats, Floats]:
         """Return the cells that carry information, their weights and their residuals, float array (n_cells,) each.
 
         With the constraint "censored", these are the cells other than scores of ±1 that their predictions exceed.

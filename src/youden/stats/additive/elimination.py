@@ -321,11 +321,13 @@ def _divide_by(diagonal: Floats) -> Callable[[Floats], Floats]:
 
 
 def reaches_all_rows(equations: Equations, *, n_hops: int = 3) -> bool:
-    """Return whether all observed rows can be reached from one of them over a few cells: from row to column to row.
+    """Return whether short paths of observed cells connect all rows that have scores.
 
-    The check is fast, but False does not prove that rows are disconnected: a longer path may connect them.
+    A step of a path leads from a row, through a column in which it has a score, to another row with a score in this
+    column. False does not prove that rows are disconnected: a longer path may connect them.
 
-    n_hops : maximum length of a path, counted in rows
+    equations : normal equations, whose weight matrix A is 0 for unobserved cells
+    n_hops : maximum number of steps from the row with which the search starts
     """
     weights = equations.A  # (n_rows, n_columns), 0 for unobserved cells
     is_observed: Bools = equations.n > 0

@@ -137,12 +137,14 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
     low, high = _wilson_bounds(np.clip(mean, 0, 1), variance, n_scores, df_of_mean, level)
     estimates = (mean, np.sqrt(variance), low, high, difficulty)
     centred_covariance = CentredCovariance(covariance, df)
-    differences, is_constant = _compare(mean, centred_covariance, observed, level)
+    differences, is_constant = _compare_models(mean, centred_covariance, observed, level)
     comparison = (centred_covariance, differences, is_constant, model)
     return ScoreMeans(*estimates, influence, share, score - fitted, *comparison)
 
 
-def _compare(mean: Floats, covariance: CentredCovariance, observed: Bools, level: float) -> tuple[Differences, Bools]:
+def _compare_models(
+    mean: Floats, covariance: CentredCovariance, observed: Bools, level: float
+) -> tuple[Differences, Bools]:
     """Compare all pairs of models, and find those without observed variance, see `estimate_score_means`."""
     differences = pairwise_differences(mean, covariance, level=level)
     value, df = differences.value, differences.df

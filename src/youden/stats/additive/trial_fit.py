@@ -262,23 +262,26 @@ def _iter_influence(
 def _compute_leverages(chunk: PairChunk, agent_weight: Any, group_weight: Floats, inverse: Floats) -> Floats:
     """Compute the leverage h of each trial, float array (n_trials,).
 
-    Leverage is how much the fitted value of a trial moves with the answer of the same trial.
+    Leverage is the change of the fitted value of a trial per unit change of its answer. An effect group is the set of
+    trials with one item effect or block effect.
 
+    chunk : trials with their agents, weights and effect groups
     agent_weight : array (n_agents, n_groups), total weight of each agent's trials in each effect group
-    group_weight : float array (n_groups,)
-    inverse : float array (n_agents, n_agents), pseudo-inverse P of the normal matrix
+    group_weight : float array (n_groups,), total weight of each effect group
+    inverse : float array (n_agents, n_agents), pseudo-inverse P of the matrix of the normal equations for the agent
+        effects
     """
     first, second, group = chunk.first, chunk.second, chunk.effect_groups
 
-    # zᵀPz = xᵀPx − 2xᵀPx̄ + x̄ᵀPx̄ for z = x − x̄, with x the indicator of both agents and x̄ its mean in the group
-    mean_indicator = agent_weight / group_weight
-    cross = inverse @ mean_indicator
-    mean_square = (mean_indicator * cross).sum(axis=0)
+    # h = w·(1/m + zᵀPz) with z = x − x̄: m is the weight of the group, x (n_agents,) is 1 for the two agents of the
+    # trial, and x̄ is the mean of x in the group; zᵀPz = xᵀPx − 2xᵀPx̄ + x̄ᵀPx̄
+    group_mean = agent_weight / group_weight  # x̄: (n_agents, n_groups)
+    inverse_mean = inverse @ group_mean  # Px̄: (n_agents, n_groups)
+    mean_square = (group_mean * inverse_mean).sum(axis=0)  # x̄ᵀPx̄: (n_groups,)
+    cross = inverse_mean[first, group] + inverse_mean[second, group]  # xᵀPx̄: (n_trials,)
     diagonal = np.diag(inverse)
-    own_square = diagonal[first] + diagonal[second] + 2 * inverse[first, second]
-    quadratic = own_square - 2 * (cross[first, group] + cross[second, group]) + mean_square[group]
-
-    # h = w·(1/m_group + zᵀPz)
+    trial_square = diagonal[first] + diagonal[second] + 2 * inverse[first, second]  # xᵀPx: (n_trials,)
+    quadratic = trial_square - 2 * cross + mean_square[group]
     return np.asarray(chunk.weight * (1 / group_weight[group] + quadratic))
 
 

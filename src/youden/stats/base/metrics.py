@@ -143,7 +143,7 @@ def spearman(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metr
     ----------
     Bonett & Wright (2000), Psychometrika 65, 23–28.
     """
-    _check_rankings(ability, reference, level=level)
+    _check_correlation_inputs(ability, reference, level=level)
     rho = rank_correlation(ability, reference)
     variance = (1 + rho**2 / 2) / max(len(ability) - 3, 1)
     return _add_fisher_interval(rho, variance, n=len(ability), level=level, method="Fisher z, Bonett-Wright")
@@ -181,7 +181,7 @@ def kendall(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metri
     """
     from scipy.stats import kendalltau
 
-    _check_rankings(ability, reference, level=level)
+    _check_correlation_inputs(ability, reference, level=level)
     tau = float(kendalltau(ability, reference, variant="b").statistic)
     variance = 0.437 / max(len(ability) - 4, 1)
     return _add_fisher_interval(tau, variance, n=len(ability), level=level, method="Fisher z, Fieller")
@@ -260,14 +260,14 @@ def normal_quantile(level: float) -> float:
     return float(ndtri((1 + level) / 2))
 
 
-def _check_rankings(ability: Floats, reference: Floats, *, level: float) -> None:
-    """Check that two rankings can be correlated.
+def _check_correlation_inputs(ability: Floats, reference: Floats, *, level: float) -> None:
+    """Check that a rank correlation of two arrays exists, and that `level` is a confidence level.
 
     Raises StatisticsError [level], [metric-shape], [metric-missing] or [metric-constant] otherwise.
 
     ability, reference : float arrays (n_agents,)
     """
-    normal_quantile(level)
+    check_level(level)
     if ability.shape != reference.shape or ability.ndim != 1:
         raise shape_error(ability, reference)
     n_missing = int((np.isnan(ability) | np.isnan(reference)).sum())

@@ -125,13 +125,13 @@ class SampledCurl:
         """
         points = np.asarray(x, dtype=np.float64)
         n_pairs = len(self.gaps)
-        share_by_pair = [(self.gaps <= point + _rounding(point)).mean(axis=1) for point in points]
+        share_by_pair = [(self.gaps <= point + _rounding_tolerance(point)).mean(axis=1) for point in points]
         shares = np.array(share_by_pair).reshape(-1, n_pairs)
         std_error = shares.std(axis=1, ddof=1) / math.sqrt(n_pairs)
         return Estimates(shares.mean(axis=1), std_error)
 
 
-def _rounding(x: float) -> float:
+def _rounding_tolerance(x: float) -> float:
     """Return the largest distance from x at which a value counts as equal to x."""
     return 1e-12 * max(1.0, abs(x))
 
@@ -156,10 +156,10 @@ class _ExactCurl(NamedTuple):
     value: Floats
 
     def quantiles(self, q: tuple[float, ...]) -> Estimates:
-        return _exact(curl_quantiles(self.value, q))
+        return _without_std_errors(curl_quantiles(self.value, q))
 
     def ecdf(self, x: Floats) -> Estimates:
-        return _exact(curl_ecdf(self.value, x))
+        return _without_std_errors(curl_ecdf(self.value, x))
 
 
 class _LinkMeasurement(NamedTuple):
@@ -320,7 +320,7 @@ def _observed_cells(scores: Scores | Floats) -> tuple[CellIndex, Floats]:
     return index, value[index.agent, index.item]
 
 
-def _additive_residuals(index: CellIndex, value: Floats) -> Floats:
+def _compute_additive_residuals(index: CellIndex, value: Floats) -> Floats:
     """Compute the residuals of the additive least-squares fit: float array (n_cells,)."""
     fit = solve_additive(
         index.agent, index.item, value, n_agents=index.n_agents, n_items=index.n_items, constraint="none"
@@ -348,7 +348,7 @@ def _summarize_link(measurement: _LinkMeasurement, index: CellIndex) -> LinkFact
     median_scaled = p95_scaled = r2 = None
     if sd > 0:
         median_scaled, p95_scaled = median / sd, p95 / sd
-        r2 = r_squared(measurement.value, _additive_residuals(index, measurement.value))
+        r2 = r_squared(measurement.value, _compute_additive_residuals(index, measurement.value))
     return LinkFacts(
         median=median,
         p95=p95,
@@ -368,6 +368,6 @@ def _standard_deviation(value: Floats) -> float:
     return float(value.std()) if float(np.ptp(value)) > _EQUAL else 0.0
 
 
-def _exact(value: Floats) -> Estimates:
+def _without_std_errors(value: Floats) -> Estimates:
     """Return values, float array (n,), as estimates without a standard error."""
     return Estimates(value, np.zeros(len(value)))

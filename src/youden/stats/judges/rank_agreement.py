@@ -98,7 +98,7 @@ def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_d
 
     Returns a float array (n_draws, n_agents).
     """
-    basis, sampling_variance = _make_deviation_basis(shift, x)
+    basis, sampling_variance = _make_nonlinear_basis(shift, x)
     observed = basis.T @ shift.effect_b
     slope = x @ shift.effect_b
     prior_variance = _draw_prior_variances(observed, sampling_variance, float(slope), rng=rng, n_draws=n_draws)
@@ -142,35 +142,41 @@ def _draw_prior_variances(
     return prior_variance
 
 
-def _make_deviation_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]:
-    """Make an orthonormal basis of the deviations of effects from a line in x, with their sampling variances.
+def _make_nonlinear_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]:
+    """Make a basis of the part of the effects under judge B that no linear function of x explains.
 
-    x : float array (n_agents,), centred and of length 1
+    The basis is orthonormal. Its last vector is the quadratic function of x, which is 0 for 3 agents. The other vectors
+    are chosen so that the sampling errors of the effects in their directions are uncorrelated.
 
-    The last vector is the quadratic term, 0 for 3 agents; the sampling errors of the others are uncorrelated. Returns
-    float array (n_agents, n_vectors) and (n_vectors,).
+    x : float array (n_agents,), effects under judge A, centred and of length 1
+
+    Returns the basis vectors as columns, float array (n_agents, n_vectors), and the sampling variance of the effects in the
+    direction of each, float array (n_vectors,).
     """
-    # the line (constant and x), and the part of x² that is orthogonal to it
-    K = len(x)
-    line = np.column_stack([np.full(K, K**-0.5), x])
-    quadratic = np.zeros(K)
-    if K > 3:
-        quadratic = _normalise(x**2 - line @ (line.T @ x**2))
-    fixed = np.column_stack([line, quadratic]) if quadratic.any() else line
+    # functions of x: linear, (n_agents, 2), and the part of x² that is orthogonal to them, (n_agents,)
+    n_agents = len(x)
+    linear = np.column_stack([np.full(n_agents, n_agents**-0.5), x])
+    quadratic = np.zeros(n_agents)
+    if n_agents > 3:
+        quadratic = _normalise(x**2 - linear @ (linear.T @ x**2))
+    functions = linear
+    if quadratic.any():
+        functions = np.column_stack([linear, quadratic])
 
-    # orthogonal complement of both, rotated so that its sampling covariance is diagonal
-    left, _, _ = np.linalg.svd(fixed, full_matrices=True)
-    complement = left[:, fixed.shape[1] :]
-    sampling_variance, rotation = np.linalg.eigh(complement.T @ shift.covariance @ complement)
+    # orthogonal complement of these functions, whose eigenvectors make the sampling errors uncorrelated
+    left, _, _ = np.linalg.svd(functions, full_matrices=True)
+    complement = left[:, functions.shape[1] :]
+    complement_variance, rotation = np.linalg.eigh(complement.T @ shift.covariance @ complement)
     basis = np.column_stack([complement @ rotation, quadratic])
 
+    # variances are made positive in spite of rounding
     quadratic_variance = float(quadratic @ shift.covariance @ quadratic)
-    sampling_variance = np.append(sampling_variance, quadratic_variance).clip(0) + 1e-12
-    return basis, sampling_variance
+    variance = np.append(complement_variance, quadratic_variance).clip(0) + 1e-12
+    return basis, variance
 
 
 def _log_density(value: Floats, variance: Floats) -> Floats:
-    """Compute the log density of a normal distribution with mean 0 at `value`, up to a constant."""
+    """Compute the log density of normal distributions with mean 0, without the constant −½ log 2π."""
     return np.asarray(-0.5 * (np.log(variance) + value**2 / variance))
 
 

@@ -355,9 +355,9 @@ class IndependentTotals:
         ----------
         Efron (2010), Large-Scale Inference, ch. 1 (empirical Bayes). Kish (1965), Survey Sampling (design effect).
         """
-        return self._fit(items_vary=items_vary).to_rates()
+        return self._fit_rates(items_vary=items_vary).to_rates()
 
-    def _fit(self, *, items_vary: bool) -> _RateFit:
+    def _fit_rates(self, *, items_vary: bool) -> _RateFit:
         """Fit the distribution of rates, with a design effect if answers to an agent's text on one item correlate."""
         fit = _RateFit(self, design_effect=1.0)
         if not items_vary or self.training_total <= 0:
@@ -407,7 +407,7 @@ class IndependentTotals:
         n_agents, n_anchors = len(self.n), len(anchors.n)
         if not anchors.training_n:
             return AgentRates.unknown(n_agents)
-        linked = anchors._fit(items_vary=items_vary).link(self.n[agents], self.total[agents])
+        linked = anchors._fit_rates(items_vary=items_vary).link(self.n[agents], self.total[agents])
 
         def combine(of_anchors: Floats, of_linked: Floats) -> Floats:
             """Put values of the anchors and of the linked agents into one array (n_agents,), 0 for other agents."""

@@ -96,16 +96,17 @@ class ConservativeDifference(NamedTuple):
 
     @property
     def df(self) -> float:
-        """Degrees of freedom of the total variance.
+        """Degrees of freedom of the total variance, by the formula of Welch and Satterthwaite.
 
-        (v + r)²/(v²/(n_items − 1) + r²/ν) by Welch and Satterthwaite, with v the variance over items, and r that of the
-        false-positive rates with ν degrees of freedom; but at least 10, or n_items − 1 if this is smaller.
+        The formula is (v + r)²/(v²/(n_items − 1) + r²/ν). v is the variance over items; r is the variance due to the
+        false-positive rates, which has ν degrees of freedom. The result is at least the smaller of 10 and n_items − 1.
         """
         item_df = self.n_items - 1
         if self.rate_variance == 0:
             return item_df
         denominator = self.variance**2 / item_df + self.rate_variance**2 / self.rate_df
-        return max(self.total_variance**2 / denominator, min(MIN_DF, item_df))
+        welch_df = self.total_variance**2 / denominator
+        return max(welch_df, min(MIN_DF, item_df))
 
     def after(self, n_items: int, *, item_factor: float, trial_factor: float) -> ConservativeDifference:
         """Forecast the difference after more calls, with the same value and smaller variances.
