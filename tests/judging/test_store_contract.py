@@ -100,6 +100,10 @@ def test_the_first_answer_is_kept_unless_it_was_requested_again(place: str) -> N
         second.add("a", answer("NO"), again=True)
         second.flush()
         assert first.answers(["a"]) == {"a": answer("NO")}
+        second.add("a", Failure("transient", 500, "broke"), again=True)
+        second.flush()
+        assert first.get_outcomes(["a"]) == {"a": answer("NO")}
+        assert first.failures(["a"]) == {}
 
 
 def test_concurrent_writers_of_the_same_keys_store_one_answer_each(place: str) -> None:

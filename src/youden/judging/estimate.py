@@ -177,7 +177,7 @@ def estimate(
     store: str | Path | None = None,
     keys: KeySource = iter_keys,
 ) -> Cost:
-    """Estimate cells, calls, tokens, USD and minutes of judging a plan.
+    """Estimate calls, tokens, USD and minutes of judging a plan, and count its cells (agent and item).
 
     Tokens are counted by tiktoken's encoding of the model, or as characters / 4 if it is not on the disk or the plan
     has no pool.

@@ -334,7 +334,7 @@ ChunkFilter = Callable[[ItemChunk], Bools]
 
 
 def fit_scale(trials: TrialsByItem, anchors: Abilities, *, rows: ChunkFilter | None = None) -> AnchorScale:
-    """Fit the effects of anchors and items to the anchors' answers in complete blocks.
+    """Compute the effects of anchors from their abilities, and fit those of items to the anchors' answers in complete blocks.
 
     `anchors` are the abilities of the anchors, the agents of the first plan. `rows` is a function of a chunk that
     returns a bool array, True for the trials that are used; all are by default.

@@ -49,7 +49,8 @@ def reuse_saved_answers(
     -------
     callable
         Function that returns the verdicts of a plan; `judge_plan` itself if the store has all answers of the folder. The
-        answers of a jury are reused only if the store has none of them, and the plan is that of the folder.
+        answers of a single judge are reused by request hash, for any plan. Those of a jury are reused only for the plan
+        of the folder, and only if the store has none of them.
     """
     saved = _read_reusable_verdicts(folder, judge)
     if saved is None:

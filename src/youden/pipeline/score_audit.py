@@ -192,7 +192,8 @@ def audit(
     table : path, sequence of paths or DataFrame
         Scores of models on items: a table in long or wide form, or results of lm-eval, HELM, MTEB or SWE-bench.
     columns : mapping of str to str, optional
-        Column by role: "model", "item", "score" or "ignore". Default: inferred.
+        Role → column, the roles being "model", "item", "score" and "ignore". Several columns are separated by commas;
+        columns that together identify an item by "+". Default: inferred.
     score_range : tuple of (float, float), optional
         Lowest and highest possible score. Default: inferred.
 
@@ -207,7 +208,8 @@ def audit(
         [scores-columns], [scores-value], [scores-percent], [scores-scale], [scores-bounds], [scores-id], [scores-size]:
         if the table cannot be used; the message names the option that resolves an ambiguity.
     ConfigError
-        [scores-role]: if `columns` has another role.
+        [scores-role]: if `columns` has another role; [scores-range]: if `score_range` is not two finite numbers in
+        ascending order.
 
     Notes
     -----

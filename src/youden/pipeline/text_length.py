@@ -146,7 +146,7 @@ def read_answer_lengths(
     pool : pool at the time of the run
     rows : function that yields the trials of the run with their answers, in chunks of columns
 
-    Returns four arrays (n_answers,): answer, length of the first and of the second text, and whether the trial is paired.
+    Returns four arrays (n_answers,): answer, characters of the first and of the second text, and whether the trial is paired.
     Returns None if the texts of the pool have changed since the run.
     """
     texts = folder.read_judged_pool()

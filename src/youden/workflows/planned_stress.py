@@ -85,7 +85,8 @@ def compute_abilities(
     dict of str to float array (n_agents,)
         Abilities by method; NaN for an agent that no partner scored. Method "plain" weights all partners equally. In
         "robust", agents that are connected by flagged pairs or by `clones` do not score each other, and count as one
-        partner. In "family-balanced", the same holds for agents of one family; it is left out unless there are two.
+        partner. In "family-balanced", the same holds for agents of one family; it is left out unless there are at least
+        two families.
     """
     plan = verdicts.plan
     is_used = (plan.trial_type == PAIRED) & verdicts.answered

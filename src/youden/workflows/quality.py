@@ -242,6 +242,8 @@ def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates
 def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: QualityEstimates) -> list[QualityRow]:
     """Make the rows of quality.csv, the agent of the highest quality first and agents without an estimate last.
 
+    Qualities and intervals of the rows have the scale of the labels.
+
     agent_ids : ids of the agents in the order of the ranking
     answers : labelled responses, with the scale of the labels
     fit : estimated qualities of the same agents in [0, 1], in the same order

@@ -137,7 +137,8 @@ class _Responses:
     def from_table(cls, roles: Roles, table: TableColumns) -> _Responses:
         """Read the agents, ids, prompts, repeats and texts of all rows.
 
-        A row is unanswered if it has no id, or if all its texts are null.
+        All rows are kept. `answered` contains the positions of the rows with an id and at least one text; a row has several
+        texts if each agent has a column of its own.
         """
         columns = roles.columns
         text_columns = [*roles.agent_columns]

@@ -136,7 +136,8 @@ def find_key_uses(backend: str, model: str | None, variable: str | None, urls: I
 
     A variable is sent to the host of each address. A host that only the library of the backend knows is written
     `BACKEND/PROVIDER`, such as litellm/groq, with the provider from the model's name. A judge without a variable sends
-    none, except that litellm finds the key of a provider by itself and sends it to the judge's addresses.
+    none, with one exception: if litellm is given addresses, it finds the variables of the provider by itself (for groq,
+    GROQ_API_KEY and GROQ_API_TOKEN) and sends them there. It does not do so for openai and local servers such as ollama.
 
     Parameters
     ----------

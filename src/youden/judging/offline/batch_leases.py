@@ -113,7 +113,7 @@ class BatchLeases:
         usd : largest possible cost of the batch in USD; NaN if unknown
         keys : request hashes, in the order of the file's lines
 
-        Raises: JudgeError [lease-lost], before anything is recorded.
+        Raises: JudgeError [lease-lost] if the leases that this process already holds may have expired; nothing is recorded then.
         """
         self.check()
         job = self._acquire_job(Job(self._address, self._model, usd, tuple(keys)))

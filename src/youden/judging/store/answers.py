@@ -277,7 +277,8 @@ class Store:
     def add(self, key: str, outcome: Completion | Failure, *, again: bool = False, waits: bool = True) -> None:
         """Add an answer or a failure, to be written by the next `flush`.
 
-        A stored answer is kept, unless `again` is true; an answer replaces a stored failure.
+        A stored answer is kept, unless the outcome is an answer and `again` is true. A failure never replaces an answer; an
+        answer replaces a stored failure.
 
         Parameters
         ----------
@@ -286,7 +287,7 @@ class Store:
         outcome : Completion or Failure
             Outcome of the request.
         again : bool, default False
-            Whether the request was repeated, so that the outcome replaces the stored one.
+            Whether the request was repeated: an answer then replaces the stored answer.
         waits : bool, default True
             Whether this call may flush, and so wait for the disk. If False, the caller has to call `flush`
             from another thread.

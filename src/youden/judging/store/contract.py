@@ -117,7 +117,7 @@ class PendingWrites:
     payments: dict[tuple[str, str], Payment] = field(default_factory=dict)
     """(account, key) → payment."""
     again: set[str] = field(default_factory=set)
-    """Keys of repeated requests, whose outcome replaces the stored one."""
+    """Keys of repeated requests, whose answers replace the stored ones."""
     settled: dict[str, Row | None] = field(default_factory=dict)
     """Primary key of a row of `batches` whose results are written → its replacement, or None to delete it."""
 

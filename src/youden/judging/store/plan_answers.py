@@ -151,20 +151,20 @@ class Costs:
         self._set(rows[0], payment)
 
     def from_ledger(self, key: np.ndarray, paid: Mapping[str, Payment]) -> Costs:
-        """Return the costs that were booked in an account, by this invocation and earlier ones.
+        """Return the costs that the store has booked for one payer, by this invocation and earlier ones.
 
         Parameters
         ----------
         key : bytes array S64, shape (n_trials,)
             Request hash of each trial.
         paid : mapping of str to Payment
-            Payments of the account by request hash.
+            Payments of this payer by request hash: USD, seconds and tokens.
 
         Returns
         -------
         Costs
             The booked costs. The cost of a request is in its first trial; it is 0 for a request without a payment.
-            `is_new` is the same as in this object.
+            `is_new` (whether this invocation received the answer) is the same array as in this object.
         """
         booked = Costs(len(key))
         booked.is_new = self.is_new

@@ -172,13 +172,12 @@ class SqlBackend:
         insert = "INSERT INTO @answers (key, completion, created) VALUES (?, ?, NOW) ON CONFLICT DO NOTHING"
         session.insert_many(insert, sorted(batch.answers.items()))
 
-        # an answer replaces a failure; a failure replaces an answer only if the request was repeated
+        # an answer replaces a failure; a failure never replaces an answer
         session.execute("DELETE FROM @failures WHERE key IN (SELECT value FROM EACH)", _to_json(batch.answers))
         failures = sorted(batch.failures.values())
         if failures:
-            keys_sent_once = _to_json(batch.failures.keys() - batch.again)
             query = "SELECT key FROM @answers WHERE key IN (SELECT value FROM EACH)"
-            answered_keys = {key for (key,) in session.fetch_all(query, keys_sent_once)}
+            answered_keys = {key for (key,) in session.fetch_all(query, _to_json(batch.failures))}
             session.insert_many(_UPSERT_FAILURE, [row for row in failures if row[0] not in answered_keys])
 
         outcome_keys = _to_json([*batch.answers, *batch.failures])

@@ -99,7 +99,7 @@ def estimate_costs(
     Returns
     -------
     costs : tuple of DesignCost
-        One per design and judge.
+        Calls, tokens and USD, one per design and judge.
     notes : tuple of str
         Designs whose cost could not be estimated, such as unknown ones, with the reasons, and assumptions of the
         estimates.

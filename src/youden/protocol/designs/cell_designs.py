@@ -135,7 +135,7 @@ class CellDesign(TrialDesign, ABC):
         return self._repair_or_check(eligible, key, threshold < fraction)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Choose cells, and draw comparisons of each with other agents on its item (its partners), at most `n_paired`.
+        """Choose cells, and compare each with other agents on its item (its partners), in at most `n_paired` trials in all.
 
         If there is no budget, or if the options set a sampling fraction, `choose` chooses the cells. Otherwise, as many
         cells are chosen as fit the budget.

@@ -160,8 +160,8 @@ def rank_agents(
     Returns
     -------
     tuple of RankedAgent
-        The same agents, in the same order, with the probability of being the best, the rank by length of the responses,
-        and the bar of the interval in percent of the axis; each is None if unknown.
+        The same agents, in the same order, with the probability of being the best, the rank by mean length of the
+        responses (1 for the longest), and the bar of the interval in percent of the axis; each is None if unknown.
     """
     length_ranks = {} if pool is None else _rank_by_length(pool)
     p_best = choice.p_best if choice else {}

@@ -344,7 +344,7 @@ class TrialReading:
         return count_kinds(self._kind)
 
     def sample_surprising(self, rng: np.random.Generator, max_trials: int) -> Positions:
-        """Sample at most `max_trials` rows, int64 array (n_rows,): the most surprising kinds first, at random within a kind."""
+        """Sample at most `max_trials` rows, int64 array (n_rows,): the first kinds of `KINDS` first, at random within a kind."""
         return sample_surprising(self._kind, rng, max_trials)
 
     def lines(self, rows: Sequence[int]) -> list[TrialLine]:

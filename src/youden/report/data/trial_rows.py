@@ -304,7 +304,7 @@ class TrialBook(TrialRows):
         return count_kinds(self.kind)
 
     def sample_surprising(self, rng: np.random.Generator, max_trials: int) -> Positions:
-        """Sample at most `max_trials` rows, int64 array (n_rows,): the most surprising kinds first, at random within a kind."""
+        """Sample at most `max_trials` rows, int64 array (n_rows,): the first kinds of `KINDS` first, at random within a kind."""
         return sample_surprising(self.kind, rng, max_trials)
 
     def lines(self, rows: Sequence[int] | Positions) -> list[TrialLine]:

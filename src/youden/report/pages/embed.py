@@ -206,8 +206,9 @@ def collect_trial_data(
     Returns
     -------
     dict of str to object, or None
-        Columns, trials, texts and names; without trials, texts and names if `has_sample` is False. None for an imported
-        run.
+        `agents` and `items` (ids by position), `lines` (trials), `columns` (names of the fields of a line), `texts`, `raw`
+        (answers of the judge), `first` and `second` (positions in `texts` of both texts of a trial) and `prompt` (of the
+        judge). If `has_sample` is False, only `first`, `second` and `prompt` have values. None for an imported run.
     """
     if trials is None:
         return None

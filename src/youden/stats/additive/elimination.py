@@ -145,7 +145,7 @@ class Equations:
         return Effects(g_x, g_y)
 
     def kkt(self, effects: Effects, r: Floats, c: Floats) -> float:
-        """Compute the largest absolute residual of the equations and of the gauge.
+        """Compute the largest absolute residual of the normal equations and of the gauge (effects of items that sum to 0).
 
         Parameters
         ----------

@@ -464,7 +464,9 @@ def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> fl
     Returns
     -------
     float
-        Variance of an agent's rate minus the mean rate, if each agent has its expected number of yes answers.
+        Posterior variance of an agent's rate minus the mean rate, mean over agents, if each agent has `n_trials * rate`
+        yes answers. It is smaller than the binomial variance, because rates are shrunk to their mean
+        (`IndependentTotals.estimate_rates`).
 
     Examples
     --------

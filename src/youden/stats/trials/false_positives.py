@@ -59,7 +59,9 @@ class YesCounts:
         self.n, self.n_yes = np.zeros((2, n_agents, n_agents), dtype=np.int64)
 
     def add(self, first: Ids, second: Ids, yes: Bools) -> None:
-        """Add a chunk of answered independent trials, in place.
+        """Count answered independent trials (responses to different items) and their yes answers by unordered pair of agents.
+
+        The counts are changed in place.
 
         Parameters
         ----------
