@@ -303,7 +303,7 @@ async def test_a_batch_unknown_to_the_provider_is_an_error_and_is_not_resent(any
         assert len(server.batches) == 1
         assert [job.batch for job in list_jobs(any_store.backend)] == ["batch_0"]
         for job in list_jobs(any_store.backend):
-            any_store.backend.forget_batch(job.id)
+            any_store.backend.delete_batch(job.id)
         assert (await ask(server, any_store)).answered.all()
 
 

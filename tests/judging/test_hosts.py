@@ -178,7 +178,7 @@ def test_a_forged_amount_in_a_store_does_not_raise_the_cap(tmp_path: Path, expir
     place = tmp_path / "v.db"
     with open_store(place) as store:
         member = Member("elsewhere 1 0", False, -(10**18), 0, 0, expires)
-        store.backend.members("r", lambda _now, _rows: [member])
+        store.backend.replace_members("r", lambda _now, _rows: [member])
     for joined in (coordinate_run, join_as_worker):
         with joined(place, run="r") as team:
             budget = SharedBudget(10.0, team)

@@ -356,7 +356,7 @@ def test_a_run_is_in_progress_as_long_as_its_process_sends_heartbeats(
         now, _ = opened.backend.read_members("r")
         for expires, state in ((now + LEASE_SECONDS, "in progress"), (now - 1, "unfinished")):
             member = Member("elsewhere 1 x", True, 0, 0, 0, expires)
-            opened.backend.members(get_run_name(run.folder, run.plan), partial(list_member, member))
+            opened.backend.replace_members(get_run_name(run.folder, run.plan), partial(list_member, member))
             assert get_state(run.folder) == state
 
     # the process of this machine that has ended
@@ -366,7 +366,7 @@ def test_a_run_is_in_progress_as_long_as_its_process_sends_heartbeats(
     machine = new_holder_name().split(" ")[0]
     with open_store(store) as opened:
         member = Member(f"{machine} {int(gone.stdout)} x", True, 0, 0, 0, now + LEASE_SECONDS)
-        opened.backend.members(get_run_name(run.folder, run.plan), lambda _now, _rows: [member])
+        opened.backend.replace_members(get_run_name(run.folder, run.plan), lambda _now, _rows: [member])
     assert get_state(run.folder) == "unfinished"
 
 

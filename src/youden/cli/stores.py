@@ -160,7 +160,7 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
                     slug="batch-none",
                 )
             for job in forgotten:
-                opened.backend.forget_batch(job.id)
+                opened.backend.delete_batch(job.id)
             jobs = [job for job in jobs if job not in forgotten]
 
     notes = []

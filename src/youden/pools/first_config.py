@@ -336,24 +336,55 @@ def write_first_config(
     if imported is not None:
         write_imported_pool(content, pool_path)
 
-    max_cost = f"max_cost: {_suggest_cap(online_cost.usd):.2f}"
-    has_self_trials = needs_self_trials(content)
-    settings = _SELF_PLAN_SETTINGS if has_self_trials else _PLAN_SETTINGS
-    text = _TEMPLATE.format(
-        schema=SCHEMA,
-        file=format_command([str(file)]),
-        pool_summary=_describe_pool(content),
-        pool=_format_entry("pool", _pool_entry(pool_path, file)),
-        judge=_format_entry("judge", _judge_entry(judge_name, file)),
-        alternative_judge=f"# {_format_entry('judge', _judge_entry(alternative.name, file))}",
+    text = _format_config(
+        file,
+        content,
+        cost,
+        online_cost,
+        entries={
+            "pool": _format_entry("pool", _pool_entry(pool_path, file)),
+            "judge": _format_entry("judge", _judge_entry(judge_name, file)),
+            "alternative_judge": f"# {_format_entry('judge', _judge_entry(alternative.name, file))}",
+        },
         key=online_judge.key_variable,
-        cost=_describe_cost(online_cost),
-        max_cost=max_cost if chosen.makes_calls else f"# {max_cost}",
-        purpose="measures the self-consistency of the agents" if has_self_trials else "ranks the agents",
-        plan_settings=settings.format(calls=cost.calls),
+        makes_calls=chosen.makes_calls,
     )
     _write_config(file, text)
     return FirstConfig(file, content, cost, pool_path, imported, source)
+
+
+def _format_config(
+    file: Path,
+    pool: Pool,
+    cost: DesignCost,
+    online_cost: DesignCost,
+    *,
+    entries: Mapping[str, str],
+    key: str | None,
+    makes_calls: bool,
+) -> str:
+    """Format a commented config for a pool.
+
+    cost : estimated cost of the plan with the judge of the config
+    online_cost : estimated cost of the plan with a judge that makes calls
+    entries : lines of the file for the pool, the judge and an alternative judge
+    key : environment variable with the API key of the judge that makes calls
+    makes_calls : whether the judge of the config makes calls; otherwise the cost cap is only a comment
+    """
+    max_cost = f"max_cost: {_suggest_cap(online_cost.usd):.2f}"
+    has_self_trials = needs_self_trials(pool)
+    settings = _SELF_PLAN_SETTINGS if has_self_trials else _PLAN_SETTINGS
+    return _TEMPLATE.format(
+        schema=SCHEMA,
+        file=format_command([str(file)]),
+        pool_summary=_describe_pool(pool),
+        **entries,
+        key=key,
+        cost=_describe_cost(online_cost),
+        max_cost=max_cost if makes_calls else f"# {max_cost}",
+        purpose="measures the self-consistency of the agents" if has_self_trials else "ranks the agents",
+        plan_settings=settings.format(calls=cost.calls),
+    )
 
 
 def _write_config(file: Path, text: str) -> None:

@@ -295,14 +295,11 @@ def make_plan(
         request, pool, split, budget=budget, is_free=is_free, adds_probes=is_per_agent
     )
 
-    # paired trials: those of the design, and a few of each held-out cell if the design plans none
     drawer = make_design(n_paired=independent_trials.n_paired, **(options or {}))
-    eligible = pool.present if make_design.plans_holdout else split.train
-    drawn = _draw_design(drawer, pool, eligible, seed=seed)
+    drawn, holdout_trials = _draw_paired_trials(drawer, pool, split, plans_holdout=make_design.plans_holdout, seed=seed)
     paired = drawn.trials
     n_holdout_trials: int | None = None
-    if split.n_holdout and not make_design.plans_holdout:
-        holdout_trials = _draw_holdout_trials(split, pool)
+    if holdout_trials is not None:
         paired = Trials.concat([paired, holdout_trials])
         n_holdout_trials = len(holdout_trials)
 
@@ -452,6 +449,22 @@ def _check_pool_size(pool: Pool) -> None:
             "`repeat`).",
             slug="pool-small",
         )
+
+
+def _draw_paired_trials(
+    design: Design, pool: Pool, split: Split, *, plans_holdout: bool, seed: int
+) -> tuple[DesignResult, Trials | None]:
+    """Draw the paired trials of the design, and a few of each held-out cell if the design plans none of them.
+
+    plans_holdout : whether the design also compares held-out cells
+
+    Returns the result of the design; and the additional trials, None if no cell is held out or the design plans them.
+    """
+    eligible = pool.present if plans_holdout else split.train
+    drawn = _draw_design(design, pool, eligible, seed=seed)
+    if plans_holdout or not split.n_holdout:
+        return drawn, None
+    return drawn, _draw_holdout_trials(split, pool)
 
 
 def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> DesignResult:

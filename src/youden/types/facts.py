@@ -499,7 +499,9 @@ class RunFacts:
     holdout: HoldoutFacts | None
     """Prediction error on held-out cells; None if none could be predicted."""
     links: dict[ScoreKind, dict[str, LinkFacts]]
-    """Score kind → link → curl; empty for a score kind without a complete rectangle."""
+    """Score kind → link → curl, the deviation from additive scores; empty for a score kind without two agents that both have
+    scores on two items.
+    """
     links_missing: dict[ScoreKind, str]
     """Score kind → reason why it has no curl."""
     warnings: tuple[Finding, ...]

@@ -130,7 +130,7 @@ class BatchLeases:
 
     def delete_record(self, job: Job) -> None:
         """Delete the record of a batch that was not started."""
-        self._store.backend.forget_batch(job.id)
+        self._store.backend.delete_batch(job.id)
 
     def replace_record(self, job: Job, remainder: Job | None) -> None:
         """Delete the record of a batch whose results are stored, and add that of the remaining requests, if any.
@@ -190,7 +190,7 @@ class BatchLeases:
 
         Raises: JudgeError [lease-lost] if another process has deleted the record.
         """
-        if not self._store.backend.note_batch(job.id, file=job.file, batch=job.batch):
+        if not self._store.backend.set_batch_ids(job.id, file=job.file, batch=job.batch):
             raise lease_lost_error(self._store.name)
         return job
 

@@ -259,7 +259,7 @@ class StorageBackend(Protocol):
             By request hash.
         """
 
-    def take(self, keys: Sequence[str], owner: str, *, seconds: float, gone: Collection[str]) -> set[str]:
+    def acquire_leases(self, keys: Sequence[str], owner: str, *, seconds: float, gone: Collection[str]) -> set[str]:
         """Acquire leases on keys.
 
         Parameters
@@ -304,7 +304,7 @@ class StorageBackend(Protocol):
             Keys to release; None for all. Keys that the holder has no lease on are ignored.
         """
 
-    def members(self, run: str, change: Change) -> Sequence[Member]:
+    def replace_members(self, run: str, change: Change) -> Sequence[Member]:
         """Replace the members of a run; only one such change runs at a time.
 
         Parameters
@@ -372,7 +372,7 @@ class StorageBackend(Protocol):
             Number of rows inserted.
         """
 
-    def note_batch(self, number: str, *, file: str | None, batch: str | None) -> bool:
+    def set_batch_ids(self, number: str, *, file: str | None, batch: str | None) -> bool:
         """Set the provider's ids in a row of `batches`.
 
         Parameters
@@ -389,7 +389,7 @@ class StorageBackend(Protocol):
             Whether the row still exists.
         """
 
-    def forget_batch(self, number: str) -> None:
+    def delete_batch(self, number: str) -> None:
         """Delete a row of `batches`.
 
         Parameters

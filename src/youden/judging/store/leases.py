@@ -83,7 +83,7 @@ class Leases:
         now = self._now()
         if now - self._last_check >= LIVENESS_CHECK_SECONDS:
             self._find_dead_holders(now)
-        return self._backend.take(keys, self._holder, seconds=LEASE_SECONDS, gone=self._dead_holders)
+        return self._backend.acquire_leases(keys, self._holder, seconds=LEASE_SECONDS, gone=self._dead_holders)
 
     def renew(self) -> None:
         """Renew all leases, if a quarter of their duration has passed since the last renewal."""

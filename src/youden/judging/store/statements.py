@@ -193,8 +193,8 @@ class SqlBackend:
         rows = self._rows("SELECT key, usd, tokens_in, tokens_out, seconds FROM @costs WHERE payer = ?", account)
         return {key: Payment(math.nan if usd is None else usd, *usage) for key, usd, *usage in rows}
 
-    def take(self, keys: Sequence[str], owner: str, *, seconds: float, gone: Collection[str]) -> set[str]:
-        """Take a lease on requests for an owner, and return the hashes of those that no other owner holds."""
+    def acquire_leases(self, keys: Sequence[str], owner: str, *, seconds: float, gone: Collection[str]) -> set[str]:
+        """Acquire leases on requests for an owner, and return the hashes of the requests that no other owner has leased."""
         values = owner, seconds, _to_json(sorted(set(keys))), _to_json(gone)
         rows = self._run_in_session("lease", lambda session: session.fetch_all(_ACQUIRE_LEASES, *values))
         return {key for (key,) in rows}
@@ -219,15 +219,17 @@ class SqlBackend:
         """Read the current time and the workers of a run."""
         return self._run_in_session("read", lambda session: _select_members(session, run))
 
-    def members(self, run: str, change: Change) -> Sequence[Member]:
-        """Read the workers of a run, let `change` replace them, and store and return the new ones.
+    def replace_members(self, run: str, change: Change) -> Sequence[Member]:
+        """Replace the workers of a run by the result of `change`, and return the new ones.
 
         `change` gets the time of the database and the workers, none for a new run. It may be called again if the
         connection is lost.
         """
-        return self._run_in_session("transaction", lambda session: self._replace_members(session, run, change))
+        return self._run_in_session(
+            "transaction", lambda session: self._replace_members_in_session(session, run, change)
+        )
 
-    def _replace_members(self, session: Session, run: str, change: Change) -> Sequence[Member]:
+    def _replace_members_in_session(self, session: Session, run: str, change: Change) -> Sequence[Member]:
         """Replace the workers of a run by the result of `change`, and return the new ones."""
         self._lock_name(session, run)
         members = change(*_select_members(session, run))
@@ -257,11 +259,11 @@ class SqlBackend:
         new = list(rows)
         return self._run_in_session("transaction", lambda session: session.insert_many(_insert_statement(table), new))
 
-    def note_batch(self, number: str, *, file: str | None, batch: str | None) -> bool:
-        """Record the file and the batch of an upload; return False if it has no record."""
+    def set_batch_ids(self, number: str, *, file: str | None, batch: str | None) -> bool:
+        """Set the provider's ids of a file and its batch in their record; return False if there is no record."""
         return self._run("UPDATE @batches SET file = ?, batch = ? WHERE id = ?", file, batch, number) > 0
 
-    def forget_batch(self, number: str) -> None:
+    def delete_batch(self, number: str) -> None:
         """Delete the record of a batch."""
         self._run("DELETE FROM @batches WHERE id = ?", number)
 

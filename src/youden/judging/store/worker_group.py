@@ -173,7 +173,7 @@ class WorkerGroup:
                 return self._update_rows(now, rows, remainder, leaves=leaves)
 
             # the row of this member is the last one
-            *other_rows, self_row = self._store.backend.members(self._run, update_rows)
+            *other_rows, self_row = self._store.backend.replace_members(self._run, update_rows)
             if self._was_removed(previous_rows):
                 spent_by_ended = sum(row.spent for row in previous_rows if not row.name)
                 self._presumed_spent += min(self._granted, spent_by_ended)
