@@ -342,6 +342,8 @@ class PairedAnswers(NamedTuple):
     def from_trials(cls, trials: TrialsByItem, totals: PairTotals | None = None) -> PairedAnswers:
         """Sum the answers to the paired trials of a run by pair of agents, with and without follow-up trials.
 
+        A paired trial shows responses of two agents to the same item.
+
         Parameters
         ----------
         trials : TrialsByItem
@@ -352,8 +354,8 @@ class PairedAnswers(NamedTuple):
         Returns
         -------
         PairedAnswers
-            The answers in chunks, and their sums by pair. Those with follow-up trials are None if there are no such
-            trials.
+            The answers in chunks, and their sums by pair of agents. If the run has no follow-up trials, the sums with
+            follow-up trials are None.
         """
         n_agents = trials.plan.n_agents
         iter_chunks = partial(iter_answers, trials.iter_rates)

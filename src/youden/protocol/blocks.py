@@ -155,20 +155,21 @@ def _restrict_plan(plan: Plan, n_agents: int, n_items: int, trials: Trials) -> P
     )
 
 
-def _select_verdicts(plan: Plan, result: Verdicts, rows: Bools | slice) -> Verdicts:
-    """Return the verdicts of some trials.
+def _select_verdicts(plan: Plan, verdicts: Verdicts, trials: Bools | slice) -> Verdicts:
+    """Return the verdicts of selected trials, with all their columns.
 
-    plan : plan with these trials only
-    rows : bool array (n_trials,) or slice, the trials in `result`
+    plan : plan with the selected trials only
+    verdicts : verdicts of all trials
+    trials : bool array (n_trials,) or slice, selects the trials in `verdicts`
     """
     selected: dict[str, Any] = {}
     for name in PER_TRIAL:
-        column = getattr(result, name)
+        column = getattr(verdicts, name)
         if column is not None:
-            selected[name] = column[rows]
-    if result.votes is not None:
-        selected["votes"] = result.votes[:, rows]
-    return replace(result, plan=plan, **selected)
+            selected[name] = column[trials]
+    if verdicts.votes is not None:
+        selected["votes"] = verdicts.votes[:, trials]
+    return replace(verdicts, plan=plan, **selected)
 
 
 def plan_without_follow_ups(plan: Plan) -> Plan:

@@ -446,20 +446,27 @@ def _compute_measures(
     ]
 
 
-def _measure_intervals(estimate: Estimate, dense: Floats) -> tuple[float, float]:
-    """Measure the intervals of a plan's abilities against the abilities by all answers.
+def _measure_intervals(estimate: Estimate, dense_ability: Floats) -> tuple[float, float]:
+    """Compute the coverage and the mean half-width of the confidence intervals of a plan's abilities.
 
-    dense : float array (n_agents,), abilities by all answers
+    An interval covers an agent if it contains the agent's dense ability: its ability by the answers to all trials. The
+    mean ability of all agents is arbitrary, so it is subtracted from the intervals and from the dense abilities first.
 
-    Returns the fraction of the intervals that contain the dense ability, both measured from their means, and the mean
-    half-width. Both are NaN if no agent has an interval.
+    estimate : abilities by the trials of the plan, with their intervals
+    dense_ability : float array (n_agents,)
+
+    Returns the fraction of the intervals that cover their agent, and the mean half-width of the intervals. Both are NaN
+    if no agent has an interval.
     """
     mean = np.nanmean(estimate.ability)
-    centred_dense = dense - np.nanmean(dense)
+    centred_low = estimate.low - mean
+    centred_high = estimate.high - mean
+    centred_dense = dense_ability - np.nanmean(dense_ability)
+
     has_interval = ~(np.isnan(estimate.low) | np.isnan(centred_dense))
     if not has_interval.any():
         return np.nan, np.nan
-    is_covered = (estimate.low - mean <= centred_dense) & (centred_dense <= estimate.high - mean)
+    is_covered = (centred_low <= centred_dense) & (centred_dense <= centred_high)
     coverage = float(is_covered[has_interval].mean())
     half_width = float((estimate.high - estimate.low)[has_interval].mean() / 2)
     return coverage, half_width

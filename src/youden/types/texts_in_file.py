@@ -160,17 +160,23 @@ class TextsInFile:
             The texts, of the shape of `start`; None where there is no text.
         """
         array: NDArray[np.object_] = np.full(start.size, None, dtype=object)
+
+        # positions in the flattened arrays, in the order of the texts in the file; missing texts (−1) sort first
         n_missing = np.count_nonzero(start < 0)
-        file_order = np.argsort(start, axis=None, kind="stable")[n_missing:]
+        positions = np.argsort(start, axis=None, kind="stable")
+        file_order = positions[n_missing:]
         if not len(file_order):
             return array.reshape(start.shape)
         first_bytes = start.ravel()[file_order]
         end_bytes = (start + n_bytes).ravel()[file_order]
 
-        # a new chunk begins where texts are not adjacent, and about every CHUNK_BYTES
+        # text i + 1 begins a new chunk if it is not adjacent to text i, or if it begins in another block of CHUNK_BYTES
         is_gap = first_bytes[1:] - end_bytes[:-1] != len(SEPARATOR)
-        is_next_chunk = first_bytes[1:] // CHUNK_BYTES != first_bytes[:-1] // CHUNK_BYTES
-        chunk_starts = np.flatnonzero(is_gap | is_next_chunk) + 1
+        block = first_bytes // CHUNK_BYTES
+        is_next_block = block[1:] != block[:-1]
+        chunk_starts = np.flatnonzero(is_gap | is_next_block) + 1
+
+        # chunk k has the texts from edge k up to, but without, edge k + 1
         chunk_edges = [0, *chunk_starts.tolist(), len(file_order)]
 
         texts: list[str] = []

@@ -459,7 +459,7 @@ class LiveRun:
         for row, key in iter_keys(self._questions, self._plan):
             self._rows_by_key.setdefault(key, []).append(row)
         n_trials = len(self._plan)
-        self._answer, self._hard = np.full(n_trials, np.nan), np.full(n_trials, np.nan)
+        self._answer, self._hard_answer = np.full(n_trials, np.nan), np.full(n_trials, np.nan)
         self._missing = np.full(n_trials, _CODES["pending"], dtype=np.int8)
         self._usd = np.zeros(n_trials)
         self._state: LiveState | None = None
@@ -498,12 +498,12 @@ class LiveRun:
             return
         reading = self._questions.read(outcome)
         self._answer[rows] = reading.answer
-        self._hard[rows] = reading.hard_answer
+        self._hard_answer[rows] = reading.hard_answer
         self._missing[rows] = _CODES[reading.missing_reason]
         self._usd[rows[0]] = call_cost(self._judge, outcome.tokens_in, outcome.tokens_out)
 
     def _compute_state(self) -> LiveState:
-        """Count the answers so far, sum their cost, and rank the agents by them."""
+        """Count the answers so far, sum their cost, and rank the agents by these answers."""
         is_done = self._missing != _CODES["pending"]
         is_answered = self._missing == 0
         ranking, reason = self._rank()
@@ -511,7 +511,7 @@ class LiveRun:
             n_trials=len(self._plan),
             n_answered=int(is_answered.sum()),
             n_missing=int((is_done & ~is_answered).sum()),
-            n_yes=int((self._hard == 1).sum()),
+            n_yes=int((self._hard_answer == 1).sum()),
             usd=None if np.isnan(self._usd).any() else float(self._usd.sum()),
             ranking=ranking,
             why_no_ranking=reason,
@@ -524,7 +524,7 @@ class LiveRun:
         verdicts = Verdicts(
             self._plan,
             self._answer.copy(),
-            self._hard.copy(),
+            self._hard_answer.copy(),
             self._missing.copy(),
             judge={"name": self._judge.name},
         )

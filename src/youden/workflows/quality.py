@@ -224,10 +224,12 @@ def _average_by_answer(
 
 
 def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates:
-    """Estimate the quality (expected label, scaled to [0, 1]) of each agent from labelled responses and its ability.
+    """Estimate the quality of each agent from its ability and from the labels of its responses.
+
+    The quality of an agent is the expected label of its responses, scaled to [0, 1].
 
     folder : folder of a fitted run
-    answers : labelled responses, whose agents are positions in the ranking of the run
+    answers : labels of responses; `answers.agent` holds the row of each agent in the ranking of the run
 
     Returns the estimates with the agents in the order of the ranking.
     """

@@ -120,6 +120,8 @@ def write_scores(path: Path, scores: Scores) -> None:
     order = cells.by_agent
     item_positions = cells.item[order].tolist()
     number_texts = _format_numbers(values[order])
+
+    # the cells of agent k are start:end in this order, with end = Σ_{i ≤ k} n_i, and start the end of agent k − 1
     n_cells_per_agent = np.bincount(cells.agent, minlength=cells.n_agents)
     ends = np.cumsum(n_cells_per_agent).tolist()
 
@@ -133,10 +135,14 @@ def write_scores(path: Path, scores: Scores) -> None:
             start = end
 
             # numbers are never quoted, and joining them takes a fifth of the csv module's time
-            buffer = io.StringIO(newline="")
-            csv.writer(buffer).writerow([agent, None])
-            quoted_agent = buffer.getvalue().removesuffix("\r\n")  # ends with a comma
-            file.write(quoted_agent + ",".join(fields) + "\r\n")
+            file.write(f"{_quote_field(agent)},{','.join(fields)}\r\n")
+
+
+def _quote_field(text: str) -> str:
+    """Quote a text as the first of several fields of a CSV row, if necessary."""
+    buffer = io.StringIO(newline="")
+    csv.writer(buffer).writerow([text, None])  # a second field, because a row of one empty field is written as ""
+    return buffer.getvalue().removesuffix(",\r\n")
 
 
 def read_scores(path: Path, *, kind: ScoreKind, role: ScoreRole) -> Scores:

@@ -15,10 +15,15 @@ TEXT_KEYS = ("text", "generated_text")
 
 
 def extract_responses(value: Json) -> list[Json]:
-    """Return the responses in a value: a text, a list of texts, a list of objects with texts, or a conversation.
+    """Return the responses that a JSON value from a file of responses contains.
 
-    A conversation is a list of messages, and its response is the content of the last one. A value of any other form is
-    returned as the only response.
+    - A text is one response, and a list of texts or of lists has the responses of all its elements.
+    - A message (an object with `role` and `content`) has the responses in its content.
+    - A conversation (a list of messages) has the responses of its last message.
+    - A list of the parts of a message (objects with `type`) is one response: the texts of the parts, joined by line
+      breaks.
+    - A list of samples (objects with a text) has one response per sample.
+    - A value of any other form is returned unchanged as the only response.
 
     >>> extract_responses("a"), extract_responses(["a"]), extract_responses([["a", "b"]]), extract_responses([])
     (['a'], ['a'], ['a', 'b'], [])

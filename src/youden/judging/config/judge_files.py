@@ -82,19 +82,21 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
 
 
 def with_question(judge: JudgeConfig, question: Question) -> JudgeConfig:
-    """Return a judge with the prompt for a question, unless its config names another one than the default.
+    """Return a judge whose prompt asks a question.
+
+    The prompt is replaced only if the judge has the default prompt; a prompt that its config names is kept.
 
     Parameters
     ----------
     judge : JudgeConfig
-        The judge; for a jury or a replay, its judges get the prompt.
+        The judge. The function is applied to each judge of a jury, and to the judge whose answers are replayed.
     question : {"information", "preference"}
         What the judge is asked about two responses: whether they have the same source, or which is better.
 
     Returns
     -------
     JudgeConfig
-        A copy with the prompt, or the judge itself if its prompt fits already.
+        A copy with the other prompt, or the judge itself if its prompt asks the question already.
 
     Raises
     ------

@@ -305,7 +305,14 @@ class _AnswerImport:
             self._served[judge].count([(completion, True)])
 
     def _add_failures(self, failures: dict[str, Failure]) -> None:
-        """Add failures, but hold rejections back until the first answer: until then the engine may be at fault."""
+        """Add failures to those to be stored; keep rejections apart until the first answer is imported.
+
+        A rejection of every request may be due to a wrong setting of the engine, and not to the requests.
+
+        failures : request hash → failure
+
+        Raises: JudgeError [import-rejected] if `MAX_INITIAL_REJECTIONS` requests are rejected before any is answered.
+        """
         stored = self._store.failures(list(failures)) if failures else {}
         rejected_before = {key for key, failure in stored.items() if failure.kind == "rejected"}
         new_failures = {key: failure for key, failure in failures.items() if key not in rejected_before}

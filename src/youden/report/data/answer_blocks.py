@@ -126,14 +126,15 @@ def encode_trials(columns: Mapping[str, NDArray[Any]], plan: Plan) -> Positions:
     Parameters
     ----------
     columns : mapping of str to array (n_trials,)
-        Columns of trials and answers, named as in verdicts.parquet.
+        Columns `item`, `other_item`, `first`, `second`, `hard_answer` and `missing_reason` of verdicts.parquet, and
+        `first_repeat` and `second_repeat` if agents have several responses to an item.
     plan : Plan
         Plan of the run; only its numbers of agents and items are used.
 
     Returns
     -------
     int64 array (n_trials,)
-        −1 for a trial without an answer.
+        Code of each trial; −1 for a trial without an answer.
 
     Notes
     -----
