@@ -37,8 +37,8 @@ def find_resource_folders(kind: Kind, *, start: Path | None = None, local: bool 
     Returns
     -------
     list of Path
-        Those that exist of the local folder, the folder in the checkout from which the package runs, and the folder in
-        the package.
+        The local folder, the folder of the source checkout (if the package runs from one), and the folder that is
+        installed with the package. Folders that do not exist are left out.
     """
     folders = []
     if local:

@@ -247,7 +247,13 @@ def init_command(
 
 
 def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
-    """Return the JSON output of `init`: how the pool was read, the estimated cost, and the next command."""
+    """Return the JSON output of `init`.
+
+    - `config`, `pool`: paths of the config and of the pool; `agents`, `items`, `missing`: size of the pool
+    - of an imported pool: `taken` (columns used), `assumed`, `left_out` (rows, by reason), `question`, `unused` (columns)
+    - of a changed pool: `came` (what was added or changed, and `gone`: what was removed)
+    - `judge`, `calls`, `usd`: the estimated cost; `next`: the command to run next
+    """
     pool, cost = first_config.pool, first_config.cost
     result: dict[str, Json] = {"config": str(first_config.file), "pool": first_config.pool_path.as_posix()}
     result |= {"agents": pool.n_agents, "items": pool.n_items, "missing": pool.n_missing}

@@ -615,23 +615,26 @@ class TrialsByItem:
         return np.dtype(fields)
 
     def _append_to_partitions(self, kind: str, columns: Mapping[str, NDArray[Any]], mask: Bools) -> None:
-        """Append some trials to the partitions of their items.
+        """Append selected trials to the partitions of their items.
+
+        Partition p holds the trials of the items from p·n up to (p + 1)·n − 1, with n items per partition.
 
         kind : "paired", "follow-up", "independent" or "self"
         columns : columns of a chunk of rows
         mask : bool array (n_rows,), rows to append
         """
         # sort the rows by partition; rows of one partition keep their order
-        rows = np.flatnonzero(mask)
-        partition = columns["item"][rows] // self._items_per_partition
-        order = np.argsort(partition, kind="stable")
-        rows, partition = rows[order], partition[order]
+        unsorted_rows = np.flatnonzero(mask)
+        unsorted_partition = columns["item"][unsorted_rows] // self._items_per_partition
+        order = np.argsort(unsorted_partition, kind="stable")
+        rows, partition = unsorted_rows[order], unsorted_partition[order]
 
         records = np.empty(len(rows), dtype=self._trial_dtype(kind))
         for name in records.dtype.names or ():
             records[name] = self._make_field(columns, name)[rows]
 
-        # a new partition begins where the number changes; −1 makes the first row and the end of the rows edges, too
+        # edges: 0, each row whose partition differs from that of the row before, and the number of rows. Partitions are
+        # numbered from 0, so the −1 before the first and after the last row always differs.
         edges = np.flatnonzero(np.diff(partition, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(edges):
             first_item = int(partition[start]) * self._items_per_partition

@@ -564,8 +564,9 @@ class _IndependentTrials:
     def draw(self, paired: Trials, *, in_rounds: bool) -> Trials:
         """Draw the independent trials of a plan.
 
-        If they are matched, each paired trial gets one. Otherwise they are the probes, whose texts are unusually similar,
-        and pooled trials.
+        - By the rule "matched", one trial is drawn for each paired trial.
+        - By the rule "pooled", the result has all probes, which are trials with unusually similar texts, followed by
+          trials drawn at random.
 
         paired : paired trials of the plan
         in_rounds : whether the plan gets more trials in later rounds

@@ -75,17 +75,20 @@ def format_validation_error(
 
 
 def _find_deepest(locations: Sequence[tuple[int | str, ...]]) -> int:
-    """Return the position of the error to report: the first one, or the deepest one about the same value.
+    """Return the position of the error to report.
 
-    pydantic reports one error for each type that a value may have; the deepest one is the most specific.
+    It is the first error, unless that is about a value that may have one of several types. For such a value, pydantic
+    reports one error or more per type, with the name of the type in its location; the error with the longest location
+    is the most specific, and is reported.
 
-    locations : path of the value of each error, as keys and list positions
+    locations : location of each error: keys, list positions and names of types
     """
     first = locations[0]
     for depth, part in enumerate(first):
-        if _TYPE.fullmatch(str(part)):
-            path = first[:depth]  # path to the value, without the names of types
-            same_value = [position for position, location in enumerate(locations) if location[:depth] == path]
+        is_type_name = _TYPE.fullmatch(str(part))
+        if is_type_name:
+            value_path = first[:depth]
+            same_value = [position for position, location in enumerate(locations) if location[:depth] == value_path]
             return max(same_value, key=lambda position: len(locations[position]))
     return 0
 

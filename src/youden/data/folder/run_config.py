@@ -226,7 +226,7 @@ class RunConfig(RunKeys, BaseModel):
             raise ValueError(f"{', '.join(duplicates)} is set in options and outside them; set it only once")
 
     def _check_trials_from(self) -> None:
-        """Raise ValueError if keys that plan trials are set in addition to `trials_from`."""
+        """Raise ValueError if `trials_from` is combined with a key of `_DESIGN_KEYS`, or if `calls` is not a number."""
         fields = type(self).model_fields
         conflicts = [name for name in _DESIGN_KEYS if getattr(self, name) != fields[name].default]
         if conflicts:
@@ -234,8 +234,8 @@ class RunConfig(RunKeys, BaseModel):
                 f"trials_from uses another run's trials and cannot be combined with {', '.join(conflicts)}; remove one of "
                 "them"
             )
-        has_number_of_calls = not isinstance(self.calls, str)
-        if not has_number_of_calls:
+        is_rule = isinstance(self.calls, str)  # such as "auto"
+        if is_rule:
             raise ValueError(f"trials_from requires a number of calls: got {self.calls}")
 
     @property

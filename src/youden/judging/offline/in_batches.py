@@ -231,16 +231,22 @@ class BatchRunner:
         return await self._start_batch(self._leases.record_file_id(job, file), may_exist=False)
 
     async def _start_batch(self, job: Job, *, may_exist: bool) -> Job | None:
-        """Start the batch of an uploaded file, and return its record; None if this failed, which ends the run.
+        """Start the batch of an uploaded file.
 
-        may_exist : whether an earlier process may have started the batch
+        If this fails, the run ends, and the record of the file is kept only if the batch may have been started despite the
+        error, so that its requests may be billed.
+
         job : record of the uploaded file
+        may_exist : whether an earlier process may have started the batch already
+
+        Returns the record with the id of the batch, or None if the run ends.
         """
         self._leases.check()
         try:
             batch = await self._provider.start(job.file or "", maybe_started=may_exist)
         except CallError as error:
-            self._end_unsent(job, error, may_exist=not error.unbilled)
+            may_be_billed = not error.unbilled
+            self._end_unsent(job, error, may_exist=may_be_billed)
             return None
         self._report(f"batch {batch}: {format_count(len(job.keys), 'request')} sent")
         return self._leases.record_batch_id(job, batch)

@@ -350,17 +350,25 @@ def _format_agent(error: ValidationError, data: Any) -> str:
 
 
 def _load_model(name: str, content: _AgentsYaml, path: Path, model_map: Mapping[str, str]) -> JudgeConfig:
-    """Load the config of a model, or of the model that replaces it; raise ConfigError [model-map] if it is not usable.
+    """Load the config of a model, or of the model that replaces it.
 
+    A model has the same config keys as a judge. It is defined under `models:` in the agents' file; a name that is not
+    defined there is the name or path of a judge config.
+
+    name : name of the model
     content : contents of the agents' file at `path`
-    model_map : name of a model → name of its replacement
+    model_map : name of a model → name of its replacement, from the option --model-map; the key "*" replaces all others
+
+    Raises: ConfigError [model-map] if the config is invalid or its backend makes no calls.
     """
     replacement_of_all = model_map.get(_ALL_MODELS, name)
     target = model_map.get(name, replacement_of_all)
-    definition = content.models.get(target, target)
-    judge_keys = definition if isinstance(definition, str) else {"name": target, **definition}
+    definition = content.models.get(target)
+    if definition is None:
+        definition = target
+    model_keys = definition if isinstance(definition, str) else {"name": target, **definition}
     try:
-        config = load_judge_config(judge_keys, file=path)
+        config = load_judge_config(model_keys, file=path)
         if not config.makes_calls:
             raise ConfigError(f"'{config.backend}' makes no calls, so it cannot write a text.", slug="model-map")
     except YoudenError as error:

@@ -296,7 +296,9 @@ def draw_sparsity_figures(study: SparsityStudy) -> tuple[Figure, ...]:
 
 @without_validation
 def draw_baseline_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
-    """Draw the prediction error of each model on held-out cells, lowest error first, with the central 95 % of the seeds.
+    """Draw the prediction error (RMSE) of each model on held-out cells, lowest error first.
+
+    Each model has a point at its mean error over the seeds, and a line from the 2.5 to the 97.5 % quantile of its errors.
 
     Returns a tuple of one figure.
     """

@@ -274,7 +274,7 @@ LABELS = "labels.json"
 
 
 def read_current_labels(folder: RunFolder) -> tuple[Validation | None, Finding | None]:
-    """Read the comparison of the present ranking with labels from the file labels.json of a run.
+    """Read how well the current ranking of a run agrees with labels, from the run's file labels.json.
 
     Returns
     -------

@@ -117,10 +117,10 @@ class Equations:
         return np.asarray((self.A @ diags_array(w) @ self.A.T).toarray())
 
     def gradient(self, effects: Effects, r: Floats, c: Floats) -> Effects:
-        """Compute half the gradient of the penalised sum of squared residuals.
+        """Compute half the gradient of the Lagrangian of the penalised sum of squared residuals.
 
-        The multiplier of the gauge, the constraint that the effects of the items sum to 0, is the one that makes the
-        gradient smallest.
+        The Lagrangian includes the constraint that the effects of the observed items sum to 0. Its Lagrange multiplier
+        is chosen so that the norm of the gradient is smallest.
 
         Parameters
         ----------
@@ -135,14 +135,20 @@ class Equations:
             Half the gradient by row effects and by column effects.
         """
         x, y = effects
-        g_x = (self.n + self.ridge) * x - self.A @ y - r
-        g_y = (self.m + self.ridge) * y - x @ self.A + c
+
+        # A: weights of the cells; n and m: their sums by row and by column; with the residuals s − x + y,
+        # half the gradient is (n + ridge)·x − A·y − r by x, and (m + ridge)·y − Aᵀ·x + c by y
+        row_gradient = (self.n + self.ridge) * x - self.A @ y - r
+        column_gradient = (self.m + self.ridge) * y - x @ self.A + c
+
+        # the multiplier of least norm removes the mean gradient of the observed items
         if self.swapped:
-            item_gradient, gauge = g_x, self.row_gauge
+            item_gradient, is_observed = row_gradient, self.row_gauge
         else:
-            item_gradient, gauge = g_y, self.column_gauge
-        item_gradient -= (gauge @ item_gradient) / gauge.sum() * gauge  # in place: part of the result
-        return Effects(g_x, g_y)
+            item_gradient, is_observed = column_gradient, self.column_gauge
+        multiplier = (is_observed @ item_gradient) / is_observed.sum()
+        item_gradient -= multiplier * is_observed  # changes row_gradient or column_gradient
+        return Effects(row_gradient, column_gradient)
 
     def kkt(self, effects: Effects, r: Floats, c: Floats) -> float:
         """Compute the largest absolute residual of the normal equations and of the gauge (effects of items that sum to 0).

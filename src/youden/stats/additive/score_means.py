@@ -175,18 +175,33 @@ def _fit(score: Floats) -> ClippedLinear:
 
 
 def _wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, level: float) -> tuple[Floats, Floats]:
-    """Compute Wilson's interval of the effective size n*, see `estimate_score_means`; float arrays (n_agents,)."""
+    """Compute the bounds of Wilson's interval for mean scores, as for proportions of an effective number of scores.
+
+    mean, variance : float array (n_agents,), mean scores and their variances
+    n : int array (n_agents,), number of scores of each agent
+    df : float array (n_agents,), degrees of freedom of the variances
+    level : confidence level
+
+    Returns the lower and the upper bounds, float arrays (n_agents,); NaN if the variance is NaN.
+    """
     z = float(ndtri((1 + level) / 2))
     t = stdtrit(np.maximum(df, 1), (1 + level) / 2)
-    product = mean * (1 - mean)
-    is_inside = (product > ROUNDING) & (variance > 0)
-    size = np.divide(product, variance, out=n.astype(np.float64), where=is_inside)
-    size = np.where(is_inside, np.maximum(np.minimum(n, size), size * (z / t) ** 2), size)
 
-    centre = (mean + z**2 / (2 * size)) / (1 + z**2 / size)
-    half_width = z / (1 + z**2 / size) * np.sqrt(product / size + z**2 / (4 * size**2))
-    unknown = np.where(np.isnan(variance), np.nan, 0.0)
-    return np.maximum(centre - half_width, 0) + unknown, np.minimum(centre + half_width, 1) + unknown
+    # effective number of scores n* = max(min(n, q), q·(z/t)²), q = θ(1 − θ)/variance; n* = n if θ is 0 or 1
+    bernoulli_variance = mean * (1 - mean)
+    has_variance = (bernoulli_variance > ROUNDING) & (variance > 0)
+    q = np.divide(bernoulli_variance, variance, out=n.astype(np.float64), where=has_variance)
+    size = np.where(has_variance, np.maximum(np.minimum(n, q), q * (z / t) ** 2), q)
+
+    # Wilson (1927): (θ + z²/2n* ± z·√(θ(1 − θ)/n* + z²/4n*²)) / (1 + z²/n*)
+    denominator = 1 + z**2 / size
+    centre = (mean + z**2 / (2 * size)) / denominator
+    half_width = z / denominator * np.sqrt(bernoulli_variance / size + z**2 / (4 * size**2))
+    low = np.maximum(centre - half_width, 0)
+    high = np.minimum(centre + half_width, 1)
+
+    is_unknown = np.isnan(variance)
+    return np.where(is_unknown, np.nan, low), np.where(is_unknown, np.nan, high)
 
 
 class Removal(NamedTuple):

@@ -417,13 +417,18 @@ def _resample_medians(
     n_draws: int,
     n_rectangles: int,
 ) -> Floats:
-    """Compute the median curl on each link in samples of agents and items with replacement, float array (n_valid, n_links).
+    """Compute the median curl under each link function in bootstrap samples of agents and items.
 
-    values : float array (n_links, n_agents, n_items), scores on each link
+    A rectangle consists of two agents i, k and two items j, m, and is complete if all four cells have a score. Its curl
+    is |s_ij − s_kj − s_im + s_km|, with the scores s transformed by the link function.
+
+    values : float array (n_links, n_agents, n_items), scores transformed by each link function
     observed : bool array (n_agents, n_items), cells with a score
-    coincident : whether to "drop" rectangles in which an agent or item was drawn twice, or to "keep" them
-    n_draws : number of samples; those without a complete rectangle are left out of the result
+    coincident : whether to "drop" or "keep" rectangles whose two agents or two items are the same, drawn twice
+    n_draws : number of bootstrap samples
     n_rectangles : number of random rectangles per sample
+
+    Returns float array (n_valid, n_links), one row per sample that has a complete rectangle.
     """
     n_links = len(values)
     medians: Floats = np.full((n_draws, n_links), np.nan)
