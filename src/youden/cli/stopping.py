@@ -80,7 +80,10 @@ def raise_on_signals(format_message: Callable[[int], str]) -> Iterator[None]:
 
 
 def _exit_on_second_signal(receiver: socket.socket, format_message: Callable[[int], str]) -> None:
-    """Read signal numbers from a socket until it is closed; end the process at the second stop signal.
+    """Read signal numbers from a socket until it is closed, and end the process at the second stop signal.
+
+    Stop signals are SIGINT and `STOP_SIGNALS`; other signals are ignored. The first one only sets `shutdown_started`. After
+    the second one, the other threads have `WRITE_SECONDS` to store received answers before the process ends.
 
     receiver : socket to which Python writes the number of each signal as one byte
     format_message : function of the signal number that returns the message to print
@@ -89,12 +92,15 @@ def _exit_on_second_signal(receiver: socket.socket, format_message: Callable[[in
     with receiver:
         while received := receiver.recv(1):
             number = received[0]
-            if number in (signal.SIGINT, *STOP_SIGNALS):
-                n_signals += 1
+            if number not in (signal.SIGINT, *STOP_SIGNALS):
+                continue
+
+            n_signals += 1
             if n_signals == 1:
                 shutdown_started.set()
-            elif n_signals > 1:
-                time.sleep(WRITE_SECONDS)
-                stderr = sys.__stderr__.fileno() if sys.__stderr__ else 2
-                os.write(stderr, f"{format_message(number)}\n".encode())
-                os._exit(128 + number)
+                continue
+
+            time.sleep(WRITE_SECONDS)
+            stderr = sys.__stderr__.fileno() if sys.__stderr__ else 2
+            os.write(stderr, f"{format_message(number)}\n".encode())
+            os._exit(128 + number)

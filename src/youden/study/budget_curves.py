@@ -22,7 +22,7 @@ from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.metrics import spearman
 from youden.streams import standalone_stream
 from youden.study.grid import open_grid
-from youden.study.replaying import RecordedAnswers, paired_mean_first, replay
+from youden.study.replaying import RecordedAnswers, estimate_row_abilities, replay
 from youden.types import PAIRED, Plan, Pool, Progress, Verdicts
 from youden.types.pool import Floats, Positions, or_none
 from youden.types.results import ScoreKind
@@ -495,7 +495,7 @@ def estimate_abilities(result: Verdicts, *, target: ScoreKind) -> Estimate:
         fit = ClippedLinear().fit(result.rates().training_scores(kind="row"))
         return Estimate(fit.ability_, fit.low_, fit.high_)
     no_bound = np.full(result.plan.n_agents, np.nan)
-    return Estimate(paired_mean_first(result), no_bound, no_bound)
+    return Estimate(estimate_row_abilities(result), no_bound, no_bound)
 
 
 def _fit_dense_ability(scores: Floats) -> Floats:

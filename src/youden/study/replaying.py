@@ -228,11 +228,12 @@ def replay(plan: Plan, recorded: RecordedAnswers) -> Verdicts:
     return Verdicts(plan, answer, hard_answer, missing_reason, judge={"name": "replay"})
 
 
-def paired_mean_first(result: Verdicts) -> Floats:
-    """Compute each agent's mean answer to the paired trials that show it first, minus the false-positive rate.
+def estimate_row_abilities(result: Verdicts) -> Floats:
+    """Estimate abilities from the trials that show an agent first.
 
-    These are abilities on row scores. The false-positive rate is the mean answer to all independent trials, or 0 if
-    there are none. Missing answers are left out.
+    The ability of an agent is its mean answer to the paired trials that show it first, minus the false-positive rate.
+    The false-positive rate is the mean answer to all independent trials, or 0 if there are none. Trials without an
+    answer are left out.
 
     Parameters
     ----------
@@ -242,7 +243,7 @@ def paired_mean_first(result: Verdicts) -> Floats:
     Returns
     -------
     float array (n_agents,)
-        NaN for an agent without such a trial.
+        Abilities; NaN for an agent without an answered paired trial that shows it first.
     """
     plan = result.plan
     is_paired = (plan.trial_type == PAIRED) & result.answered

@@ -45,7 +45,10 @@ def folder_lock(folder: Path) -> Iterator[None]:
 
 
 def _try_lock(file: IO[bytes]) -> bool:
-    """Lock a file until it is closed; return False if another process has locked it."""
+    """Lock a file until it is closed; return False if another process has locked it.
+
+    If locking fails for another reason, the result is True: some file systems do not support locks.
+    """
     try:
         if sys.platform == "win32":
             import msvcrt
@@ -56,5 +59,6 @@ def _try_lock(file: IO[bytes]) -> bool:
 
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        return error.errno not in (EACCES, EAGAIN)
+        is_locked_by_another = error.errno in (EACCES, EAGAIN)
+        return not is_locked_by_another
     return True

@@ -67,35 +67,23 @@ def read_hf_dataset(
 
 
 def _read_from_hub(name: str, columns: Mapping[str, str], options: Mapping[str, str]) -> ImportedPool:
-    """Import the data set OWNER/NAME from the Hub; `source` in the meta of each agent states its name and commit.
+    """Import the data set OWNER/NAME from the Hub.
 
-    columns : column by role, as the user named them
+    columns : role, such as "agent" or "response" → name of the column that has it, if the user set it
     options : `subset`, `split` and `revision` of the data set, if the user set them
+
+    Returns the pool; `source` in the meta of each agent is OWNER/NAME@COMMIT.
+
+    Raises: ImportFormatError [import-hub] if the data set cannot be loaded, or as `read_table` if it has no responses.
     """
-    datasets, hub = _import_hub_libraries()
     with scratch_directory(Path(gettempdir()), name="youden-hub") as directory:
         saved = Path(directory, *name.split("/"))
-        try:
-            commit = hub.HfApi().dataset_info(name, revision=options.get("revision")).sha
-            dataset = datasets.load_dataset(
-                name,
-                options.get("subset"),
-                split=options.get("split"),
-                revision=commit,
-                cache_dir=Path(directory, "cache"),
-            )
-            dataset.save_to_disk(saved)
-        except (hub.errors.HfHubHTTPError, hub.errors.HFValidationError, OSError, ValueError) as error:
-            message = " ".join(str(error).split())[:300]
-            raise ImportFormatError(
-                f"{name}: the dataset cannot be loaded from the Hub: {message}. Check the "
-                "name, --split, --revision and --subset, and HF_TOKEN if the dataset is private.",
-                slug="import-hub",
-            ) from error
+        commit = _save_dataset(name, saved, cache=Path(directory, "cache"), options=options)
         try:
             imported = read_table([saved], columns=columns)
         except ImportFormatError as error:
-            raise ImportFormatError(str(error).replace(str(saved), name), slug=error.slug) from error
+            message = str(error).replace(str(saved), name)  # the user knows the name, not the temporary folder
+            raise ImportFormatError(message, slug=error.slug) from error
 
     agents = []
     for agent in imported.pool.agents:
@@ -105,6 +93,29 @@ def _read_from_hub(name: str, columns: Mapping[str, str], options: Mapping[str, 
     notes = [f"{name} was read at commit {commit}"]
     notes += [note.replace(str(saved), name) for note in imported.notes]
     return replace(imported, pool=pool, notes=tuple(notes))
+
+
+def _save_dataset(name: str, folder: Path, *, cache: Path, options: Mapping[str, str]) -> str:
+    """Save a data set of the Hub to a folder, and return its commit; raise ImportFormatError [import-hub] on failure."""
+    datasets, hub = _import_hub_libraries()
+    try:
+        commit: str = hub.HfApi().dataset_info(name, revision=options.get("revision")).sha
+        dataset = datasets.load_dataset(
+            name,
+            options.get("subset"),
+            split=options.get("split"),
+            revision=commit,
+            cache_dir=cache,
+        )
+        dataset.save_to_disk(folder)
+    except (hub.errors.HfHubHTTPError, hub.errors.HFValidationError, OSError, ValueError) as error:
+        message = " ".join(str(error).split())[:300]
+        raise ImportFormatError(
+            f"{name}: the dataset cannot be loaded from the Hub: {message}. Check the "
+            "name, --split, --revision and --subset, and HF_TOKEN if the dataset is private.",
+            slug="import-hub",
+        ) from error
+    return commit
 
 
 def _import_hub_libraries() -> tuple[Any, Any]:

@@ -164,7 +164,7 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
     check_constraint(constraint, choices=_CONSTRAINTS)
     if constraint != "none":
         check_range(cells)
-    linking_cells = _select_linking_cells(cells, ridge=ridge)
+    linking_cells = _select_heavy_cells(cells, ridge=ridge)
     equations = make_normal_equations(cells, ridge=ridge)
     fit = _fit(constraint, cells, equations)
 
@@ -221,11 +221,13 @@ def _label_components(cells: Cells, equations: Equations, *, is_complete: bool) 
     return component, int(component.max()) + 1
 
 
-def _select_linking_cells(cells: Cells, *, ridge: float) -> Cells:
-    """Select the cells whose weight is not negligible compared with the ridge penalty.
+def _select_heavy_cells(cells: Cells, *, ridge: float) -> Cells:
+    """Select the heavy cells, whose weight is not negligible compared with the ridge penalty.
 
-    Only these cells make agents comparable. Returns `cells` itself if all of them are selected. Raises StatisticsError
-    [weights-scale] if an agent or item has no such cell, or the sum of the weights may overflow.
+    Only heavy cells make agents comparable. Returns `cells` itself if all of them are heavy.
+
+    Raises: StatisticsError [weights-scale] if an agent or item has cells but no heavy ones, or if the sum of the weights
+        may overflow.
     """
     if cells.weight is None:
         return cells
@@ -240,16 +242,19 @@ def _select_linking_cells(cells: Cells, *, ridge: float) -> Cells:
         return cells
 
     for ids, size, noun in ((cells.agent, cells.n_agents, "agent"), (cells.item, cells.n_items, "item")):
-        is_observed = np.bincount(ids, minlength=size) > 0
-        is_linked = np.bincount(ids[is_heavy], minlength=size) > 0
-        is_outweighed = is_observed & ~is_linked
-        if is_outweighed.any():
-            position = int(np.argmax(is_outweighed))
-            raise StatisticsError(
-                f"The ridge outweighs all cells of {noun} {position}: got ridge = {ridge:g} for a largest weight of "
-                f"{cells.weight[ids == position].max():.3g}. Pass numbers of trials as weights, or set a ridge far below them.",
-                slug="weights-scale",
-            )
+        n_cells = np.bincount(ids, minlength=size)
+        n_heavy = np.bincount(ids[is_heavy], minlength=size)
+        has_only_light_cells = (n_cells > 0) & (n_heavy == 0)
+        if not has_only_light_cells.any():
+            continue
+
+        position = int(np.argmax(has_only_light_cells))  # the first one
+        max_weight = cells.weight[ids == position].max()
+        raise StatisticsError(
+            f"The ridge outweighs all cells of {noun} {position}: got ridge = {ridge:g} for a largest weight of "
+            f"{max_weight:.3g}. Pass numbers of trials as weights, or set a ridge far below them.",
+            slug="weights-scale",
+        )
     return cells.where(is_heavy)
 
 

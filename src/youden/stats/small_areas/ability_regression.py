@@ -313,16 +313,16 @@ class RegressionPosterior:
         Returns
         -------
         density : float array (n_agents, n_grid)
-            Joint probabilities of each logit and of not being an outlier.
+            Joint probability that the agent is no outlier and has the logit quality of the grid point.
         p_outlier : float array (n_agents,)
-            Probabilities of being an outlier.
+            Probability that the agent is an outlier.
 
         Notes
         -----
-        Each grid point counts with its weight divided by the likelihood of the agent's own labels, which removes these
-        exactly.
+        The predictions leave the agent's own labels out: the posterior weight of each regression is proportional to the
+        product of the likelihoods of all agents' labels, and is divided by the likelihood of the agent's own labels.
         """
-        # weight of each SD and mean of an agent's logit quality, flattened, and weight of being an outlier
+        # weights, by SD, mean of the logit quality and agent, if it is no outlier; flattened (n_sds · n_grid · n_agents)
         on_line_table = self.grids[0].regression.on_line
         n_agents = on_line_table.shape[2]
         flat_weight, outlier_weight = np.zeros(on_line_table.size), np.zeros(n_agents)
@@ -331,7 +331,7 @@ class RegressionPosterior:
                 if grid.weight[t].sum() >= _NEGLIGIBLE_WEIGHT:
                     _add_predictions(grid, t, tau, flat_weight, outlier_weight)
 
-        # a normal distribution of the logit around each mean, with each SD
+        # density_kh = Σ_s Σ_g weight_sgk·N(h; mean g, SD s), for agent k and logit h; only SDs s with a weight
         weight = flat_weight.reshape(on_line_table.shape)
         is_used = weight.any(axis=(1, 2))
         kernels = _normal_kernels(self.grids[0].regression.step)

@@ -548,14 +548,18 @@ class _RateFit:
 
         n, answer_sum : float arrays (n_agents,), number and sum of the answers to each agent's trials
         dispersion : variance of an answer divided by its mean
+
+        Returns arrays (n_kappa, n_agents), one row for each κ.
         """
-        n_yes = answer_sum / dispersion  # a Poisson variable with the mean n·rate/dispersion
+        # the scaled sum of the answers is modelled as a Poisson variable with mean n·rate/dispersion
+        n_yes = answer_sum / dispersion
         expected_n_yes = np.maximum(n * self._mean / dispersion, 1e-300)
         log_regular, log_outlier = _log_likelihoods(n_yes, expected_n_yes)
         log_likelihood = np.logaddexp(log_regular, log_outlier)
         p_outlier = np.exp(log_outlier - log_likelihood)
 
-        # gamma posterior of a regular rate; for κ = 0, which comes first, all rates are equal to the mean
+        # regular rates: the prior is gamma with shape 1/κ² and mean m, so the posterior is gamma with shape 1/κ² + y and
+        # inverse scale 1/(κ²·m) + n/dispersion. The first κ is 0: all rates are equal to m, and variances are 0.
         mean = np.full((len(_KAPPA), len(n)), self._mean)
         variance, kurtosis_term = np.zeros_like(mean), np.zeros_like(mean)
         prior_shape = 1 / _KAPPA[1:, None] ** 2
@@ -570,11 +574,12 @@ class _RateFit:
         outlier_mean = (_OUTLIER_SHAPE + n_yes) / outlier_inverse_scale
         outlier_variance = outlier_mean / outlier_inverse_scale
 
-        # mixture of both, with the mean squares around their common mean
-        mixed_mean = (1 - p_outlier) * mean + p_outlier * outlier_mean
+        # moments of the mixture: M = Σ_c p_c·M_c and V = Σ_c p_c·(V_c + (M_c − M)²), over c = regular, outlier
+        p_regular = 1 - p_outlier
+        mixed_mean = p_regular * mean + p_outlier * outlier_mean
         regular_square = variance + (mean - mixed_mean) ** 2
         outlier_square = outlier_variance + (outlier_mean - mixed_mean) ** 2
-        mixed_variance = (1 - p_outlier) * regular_square + p_outlier * outlier_square
+        mixed_variance = p_regular * regular_square + p_outlier * outlier_square
         return _Posterior(mixed_mean, mixed_variance, kurtosis_term, log_likelihood)
 
     def _kappa_weights(self, prior: Floats) -> Floats:
