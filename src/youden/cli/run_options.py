@@ -205,7 +205,7 @@ def load_config(path: Path, overrides: Overrides) -> RunConfig:
 
     if overrides.get("robust") and "trusted" in overrides:
         raise click.UsageError("Got both --robust and --trusted. Set only one of them.")
-    changes = {key: _to_json(key, value) for key, value in overrides.items()}
+    changes = {key: _make_config_value(key, value) for key, value in overrides.items()}
     if "trusted" in overrides:
         changes["robust"] = False
     elif overrides.get("robust"):
@@ -229,8 +229,11 @@ def load_config(path: Path, overrides: Overrides) -> RunConfig:
     return config
 
 
-def _to_json(key: str, value: object) -> Json:
-    """Convert the value of an option to the value of its config key; for `families`, read the file that it names."""
+def _make_config_value(key: str, value: object) -> Json:
+    """Make the value of a config key from the value of its option.
+
+    The option `families` has the path of a file as its value, and the key has the contents of that file.
+    """
     if key == "families":
         from youden.data.label_tables import read_families
 

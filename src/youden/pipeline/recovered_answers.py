@@ -25,7 +25,7 @@ from youden.types.pool import Bools, Ids, Positions
 
 _CHUNK = 10_000
 """Number of request hashes that are looked up at once."""
-_BY_TRIAL = ("answer", "hard_answer", "missing_reason", "request_hash", "tokens_in", "tokens_out", "usd", "seconds")
+_PER_TRIAL = ("answer", "hard_answer", "missing_reason", "request_hash", "tokens_in", "tokens_out", "usd", "seconds")
 
 
 def reuse_saved_answers(
@@ -143,34 +143,36 @@ def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
 
 
 def _combine_answers(plan: Plan, saved: Verdicts, rows: Positions, new: Verdicts | None, *, store: str) -> Verdicts:
-    """Combine saved and new answers into verdicts on `plan`.
+    """Combine saved and new answers into verdicts on `plan`, with a warning that the texts of the saved ones are lost.
 
     rows : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 if the answer is the next row of `new`
     new : new answers; None if all answers are saved
-    store : name of the store, for the finding
+    store : name of the store that does not hold the saved answers, for the warning
+
+    The judge and the warnings of the result are those of `new`, or of `saved` if there are no new answers.
     """
     is_saved: Bools = rows >= 0
     columns: dict[str, Any] = {}
-    for name in _BY_TRIAL:
+    for name in _PER_TRIAL:
         column = getattr(saved, name)[np.maximum(rows, 0)]  # a new answer replaces row 0 below
         if new is not None:
             column[~is_saved] = getattr(new, name)
         columns[name] = column
 
-    latest = saved if new is None else new
-    models = tuple(dict.fromkeys((*saved.models, *latest.models)))
-    if saved.response_model is not None or latest.response_model is not None:
+    metadata_source = saved if new is None else new
+    models = tuple(dict.fromkeys((*saved.models, *metadata_source.models)))
+    if saved.response_model is not None or metadata_source.response_model is not None:
         columns["response_model"] = _combine_models(models, saved, rows, new)
-    judge = dict(latest.judge)
-    judge["response_models"] = [*sorted({*_get_served_models(saved), *_get_served_models(latest)})]
+    judge = dict(metadata_source.judge)
+    judge["response_models"] = [*sorted({*_get_served_models(saved), *_get_served_models(metadata_source)})]
 
     n_saved = int(is_saved.sum())
     message = (
         f"{n_saved:,} answers were taken from the run's own verdicts.parquet, because the store {store} does not hold them. "
         "They are not requested again, but their raw texts are lost."
     )
-    warnings = (Finding("kept", message, facts={"n": n_saved}), *latest.warnings)
-    return replace(latest, plan=plan, judge=judge, models=models, warnings=warnings, **columns)
+    warnings = (Finding("kept", message, facts={"n": n_saved}), *metadata_source.warnings)
+    return replace(metadata_source, plan=plan, judge=judge, models=models, warnings=warnings, **columns)
 
 
 def _combine_models(models: tuple[str, ...], saved: Verdicts, rows: Positions, new: Verdicts | None) -> Ids:

@@ -430,18 +430,21 @@ class UVFactorisation(MatrixCompletion):
         return np.asarray(agent_factors @ item_factors.T)
 
     def _regress(self, value: Floats, weight: Floats, factors: Floats) -> Floats:
-        """Regress each row of a matrix on the same factors, by ridge regression.
+        """Regress each row of a matrix of scores on the same factors, by ridge regression.
 
-        value, weight : float array (n_rows, n_columns), 0 for unobserved cells
+        value : float array (n_rows, n_columns), scores, 0 for unobserved cells
+        weight : float array (n_rows, n_columns), 1 for observed and 0 for unobserved cells
         factors : float array (n_columns, rank), one row for each column of the matrix
 
         Returns the coefficients, float array (n_rows, rank).
         """
-        # coefficients u_i = (Σ_j w_ij·v_j·v_jᵀ + ridge·I)⁻¹ Σ_j s_ij·v_j, for row i
-        outer = factors[:, :, None] * factors[:, None, :]
-        gram = np.einsum("ij,jab->iab", weight, outer) + self.ridge * np.eye(self.rank)
-        right = (value @ factors)[:, :, None]
-        return np.asarray(np.linalg.solve(gram, right)[:, :, 0])
+        # normal equations of row i: (Σ_j w_ij·v_j·v_jᵀ + ridge·I)·u_i = Σ_j s_ij·v_j, with the factors v_j of column j
+        factor_products = factors[:, :, None] * factors[:, None, :]  # v_j·v_jᵀ: (n_columns, rank, rank)
+        gram = np.einsum("ij,jab->iab", weight, factor_products)  # (n_rows, rank, rank)
+        ridge_gram = gram + self.ridge * np.eye(self.rank)
+        weighted_sum = value @ factors  # (n_rows, rank)
+        coefficients = np.linalg.solve(ridge_gram, weighted_sum[:, :, None])  # (n_rows, rank, 1)
+        return np.asarray(coefficients[:, :, 0])
 
 
 def paper_uv() -> UVFactorisation:

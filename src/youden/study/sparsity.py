@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -185,7 +186,7 @@ def study_sparsity(
             fold = folds[seed]
             if regime is None:
                 all_cells = fold.split.train & ~np.isnan(fold.train)
-                scores, costs = _score_cells(fold, all_cells)
+                scores, costs = _mask_scores(fold, all_cells)
             else:
                 scores, costs = _score_regime(recorded, fold, regime, kind=kind, seed=seed)
             model = ClippedLinear(constraint="clip")
@@ -208,20 +209,38 @@ def study_sparsity(
         )
 
 
+class _Costs(NamedTuple):
+    """Measures of the cost of observing the scores of some training cells.
+
+    A cell is the score of one agent on one item.
+
+    Attributes
+    ----------
+    share_of_all, share_of_train : float
+        Scored cells, as a share of all cells and of the training cells.
+    calls : float
+        Number of calls.
+    calls_unordered : float
+        Number of calls if one call serves both cells of a pair.
+    """
+
+    share_of_all: float
+    share_of_train: float
+    calls: float
+    calls_unordered: float
+
+
 def _score_regime(
     recorded: RecordedAnswers, fold: Fold, regime: Regime, *, kind: ScoreKind, seed: int
-) -> tuple[Scores | Floats, list[float]]:
-    """Return the training scores that a regime (a design and its options) observes, and four measures of its cost.
-
-    The measures are: the share of all cells that are scored, the share of the training cells that are scored, the number
-    of calls, and the number of calls if one call serves both cells of a pair.
+) -> tuple[Scores | Floats, _Costs]:
+    """Return the training scores that a regime (a design and its options) observes, and their cost.
 
     fold : holdout that all regimes share
     kind : kind of the scores, "symmetric" or "row"
     """
     design = DESIGNS.load(regime.design)(n_paired=None, **regime.options)
     if isinstance(design, CellDesign):
-        return _score_cells(fold, design.choose(fold.split.train, stream("trials", seed)))
+        return _mask_scores(fold, design.choose(fold.split.train, stream("trials", seed)))
     plan = make_plan(
         recorded.pool,
         design=regime.design,
@@ -237,15 +256,14 @@ def _score_regime(
     share_of_all = n_scored / coverage.present
     share_of_train = n_scored / coverage.train
     training_calls = float(coverage.calls - coverage.holdout)  # held-out calls do not serve training
-    return scores, [share_of_all, share_of_train, training_calls, training_calls]
+    return scores, _Costs(share_of_all, share_of_train, training_calls, training_calls)
 
 
-def _score_cells(fold: Fold, chosen: Bools) -> tuple[Scores | Floats, list[float]]:
-    """Return the scores of some training cells, and four measures of their cost.
+def _mask_scores(fold: Fold, chosen: Bools) -> tuple[Floats, _Costs]:
+    """Return the training scores with NaN for cells that are not chosen, and the cost of observing the chosen cells.
 
-    A cell is the score of one agent on one item. Each cell is compared with every other agent on its item. The measures
-    are: the share of all cells, the share of the training cells, the number of calls, and the number of calls if one call
-    serves both cells of a pair.
+    To observe the score of an agent on an item, its response is compared with those of all other agents to the item. By
+    the holdout rule "strict", these do not include agents whose cell on the item is held out.
 
     chosen : bool array (n_agents, n_items), the training cells to score
     """
@@ -263,7 +281,7 @@ def _score_cells(fold: Fold, chosen: Bools) -> tuple[Scores | Floats, list[float
     share_of_all = n_chosen / (n_train + split.n_holdout)
     share_of_train = n_chosen / n_train
     scores = np.where(chosen, fold.train, np.nan)
-    return scores, [share_of_all, share_of_train, calls, calls_unordered]
+    return scores, _Costs(share_of_all, share_of_train, calls, calls_unordered)
 
 
 def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:

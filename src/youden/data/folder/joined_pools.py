@@ -145,8 +145,7 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
     kind : whether agents or items are added
 
     Raises: PoolError [join-none] if nothing is new; [join-conflict] if a prompt or a response that both pools have
-        differs; [join-gaps] if a new agent lacks a response to an item to which all agents respond, or if an agent lacks
-        a response to a new item although no response was missing before.
+        differs; [join-gaps] if an agent lacks a response to an item of `_find_required_items`.
     """
     existing_ids = {member.id for member in getattr(pool, kind)}
     new_members = [member for member in getattr(new_pool, kind) if member.id not in existing_ids]
@@ -158,11 +157,9 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
 
     _check_prompts(pool, new_pool)
     _check_responses(pool, new_pool)
-    if kind == "agents":
-        is_required = [bool(has_response.all()) for has_response in pool.present.T]
-    else:
-        is_required = [pool.n_missing == 0] * len(new_members)
-    for agent, texts in zip(agents, texts_by_repeat[0], strict=True):
+    is_required = _find_required_items(pool, len(items), kind=kind)
+    first_texts = texts_by_repeat[0]  # a cell without a first response is missing, see `Pool.present`
+    for agent, texts in zip(agents, first_texts, strict=True):
         missing_items = []
         for item, text, required in zip(items, texts, is_required, strict=True):
             if required and text is None:
@@ -172,6 +169,21 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
     if kind == "agents":
         return pool.with_agents(new_members, texts_by_repeat)
     return pool.with_items(new_members, texts_by_repeat)
+
+
+def _find_required_items(pool: Pool, n_items: int, *, kind: Literal["agents", "items"]) -> list[bool]:
+    """Return, for each item, whether every agent that is given responses must have a response to it.
+
+    If agents are added, these are the items to which all agents of `pool` respond. If items are added, these are all new
+    items if no response is missing from `pool`, and none otherwise.
+
+    n_items : number of items of `pool` if agents are added, or of new items
+    kind : whether agents or items are added
+    """
+    if kind == "agents":
+        return [bool(has_response.all()) for has_response in pool.present.T]
+    is_complete = pool.n_missing == 0
+    return [is_complete] * n_items
 
 
 def join_repeats(pool: Pool, new_pool: Pool) -> Pool:

@@ -294,13 +294,13 @@ class PoolFile(StrictFile):
 
     @classmethod
     def from_summary(cls, pool: PoolSummary) -> Self:
-        """Convert a summary to the content of the file."""
-        lengths: list[float | None] = [None] * len(pool.agents)
+        """Convert the summary of a pool to the contents of pool.json."""
+        mean_words: list[float | None] = [None] * len(pool.agents)
         if pool.mean_length is not None:
-            lengths = [or_none(length) for length in pool.mean_length.tolist()]
+            mean_words = [or_none(n_words) for n_words in pool.mean_length.tolist()]
         agents = []
-        for agent, length in zip(pool.agents, lengths, strict=True):
-            agents.append(_AgentEntry(id=agent.id, group=agent.group, mean_words=length, meta=dict(agent.meta)))
+        for agent, n_words in zip(pool.agents, mean_words, strict=True):
+            agents.append(_AgentEntry(id=agent.id, group=agent.group, mean_words=n_words, meta=dict(agent.meta)))
         return cls(
             version=VERSION,
             name=pool.name,

@@ -328,13 +328,13 @@ def _encode_bits(cells: Bools) -> str:
 
 
 def _decode_bits(path: Path, packed: str, shape: tuple[int, int]) -> Bools:
-    """Decode a boolean array that `_encode_bits` encoded.
+    """Decode the cells of a split, a boolean array that `_encode_bits` encoded.
 
-    path : file of the array, for errors
-    shape : shape of the array
+    path : file of the split, for errors
     packed : base64 text of the bits, row by row
+    shape : number of agents and number of items
 
-    Raises: RunFolderError [run-file-damaged] if the array has another size.
+    Raises: RunFolderError [run-file-damaged] if `packed` is not base64, or if it has fewer bits than the array has cells.
     """
     n_rows, n_columns = shape
     try:

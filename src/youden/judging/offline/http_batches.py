@@ -358,7 +358,10 @@ class AnthropicBatches(_HttpBatches):
 
 
 def _to_openai_line(line: bytes) -> bytes:
-    """Convert a result line of Anthropic to OpenAI's format; other lines are returned unchanged."""
+    """Convert a result line of Anthropic's batches to OpenAI's format.
+
+    A line that is not JSON with a `type` in its `result` is returned unchanged.
+    """
     try:
         parsed = parse_json(line).value
         result = parsed["result"]
@@ -370,14 +373,24 @@ def _to_openai_line(line: bytes) -> bytes:
     if kind == "succeeded":
         response = {"status_code": 200, "body": from_anthropic(result.get("message"))}
     else:
-        reported_error = object_or_empty(result.get("error"))
-        details = object_or_empty(reported_error.get("error")) or reported_error
-        code = details.get("type") or f"batch_{kind}"
-        error = {"code": code, "message": details.get("message") or f"The request {kind}."}
-        status = find_status(code)
+        error = _to_openai_error(kind, object_or_empty(result.get("error")))
+        status = find_status(error["code"])
         if status is not None:
             response = {"status_code": status, "body": {"error": error}}
     return orjson.dumps({"custom_id": parsed.get("custom_id"), "response": response, "error": error})
+
+
+def _to_openai_error(kind: str, reported: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert the error of a result without an answer to OpenAI's format, an object with `code` and `message`.
+
+    kind : type of the result, "errored", "canceled" or "expired"
+    reported : `error` of the result: {"type": "error", "error": DETAILS}, or DETAILS alone, or empty, with DETAILS an
+        object with `type` and `message`
+    """
+    details = object_or_empty(reported.get("error")) or reported
+    code = details.get("type") or f"batch_{kind}"
+    message = details.get("message") or f"The request {kind}."
+    return {"code": code, "message": message}
 
 
 def _parse_counts(reply: Mapping[str, Any]) -> dict[str, int]:

@@ -136,10 +136,12 @@ def _find_gaps(pool: Pool) -> Iterator[Finding]:
 
 
 def _find_blank(pool: Pool) -> Iterator[Finding]:
-    """Report agents with at least `MIN_BLANK_SHARE` of blank responses."""
+    """Report agents with at least `MIN_BLANK_SHARE` of blank responses, and at least one."""
     n_blank = np.zeros(pool.n_agents, dtype=np.int64)
     for row, texts in enumerate(pool.all_texts):
-        n_blank[row % pool.n_agents] += sum(text is not None and not text.strip() for text in texts)
+        agent = row % pool.n_agents  # a row per agent for the first responses, then a row per agent for the second, …
+        n_blank[agent] += sum(text is not None and not text.strip() for text in texts)
+
     n_responses = np.maximum(1, pool.n_repeats.sum(axis=1))
     min_blank = np.maximum(1, MIN_BLANK_SHARE * n_responses)
     is_reported = n_blank >= min_blank

@@ -273,8 +273,9 @@ class Differences(ReadOnly):
     def unique_best(self) -> int | None:
         """Position of the agent that is significantly better than every other; None if there is none.
 
-        All its intervals must exclude 0 together, so that the probability of a wrong agent is at most 1 − level
-        whatever the abilities are. It is that large if two agents share the highest ability, and smaller if more do.
+        The intervals of its differences from all other agents must exclude 0. The probability that the agent found has
+        not the highest ability is at most 1 − level. This bound is reached if exactly two agents share the highest
+        ability; if more agents share it, the probability is smaller.
         """
         n_agents = len(self.significantly_better)
         n_worse = self.significantly_better.sum(axis=1)
