@@ -259,7 +259,7 @@ def _score_regime(
     return scores, _Costs(share_of_all, share_of_train, training_calls, training_calls)
 
 
-def _mask_scores(fold: Fold, chosen: Bools) -> tuple[Floats, _Costs]:
+def _mask_scores(fold: Fold, chosen: Bools) -> tuple[Scores | Floats, _Costs]:
     """Return the training scores with NaN for cells that are not chosen, and the cost of observing the chosen cells.
 
     To observe the score of an agent on an item, its response is compared with those of all other agents to the item. By

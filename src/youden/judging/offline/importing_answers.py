@@ -305,7 +305,7 @@ class _AnswerImport:
             self._served[judge].count([(completion, True)])
 
     def _add_failures(self, failures: dict[str, Failure]) -> None:
-        """Add failures to those to be stored; keep rejections apart until the first answer is imported.
+        """Add failures to those to be stored, but rejections only after the first answer is imported.
 
         A rejection of every request may be due to a wrong setting of the engine, and not to the requests.
 
