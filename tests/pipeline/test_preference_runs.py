@@ -99,6 +99,11 @@ def test_an_always_first_judge_gets_no_recommendation(youden: Youden, server: Wi
     )
     assert result["fit"]["preference"]["position_effect"] == pytest.approx(1)
     assert [warning["slug"] for warning in result["fit"]["warnings"]] == ["position-bias"]
+    again = youden("run", "r.yaml", "--out", "runs/again").well()
+    assert (
+        "next: use another judge or prompt: its answers follow the position of the responses" in again.err + again.out
+    )
+    assert "might not separate them" not in again.err + again.out
 
 
 def test_a_judge_that_prefers_longer_responses_is_reported(youden: Youden, server: WireServer, tmp_path: Path) -> None:

@@ -445,6 +445,8 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
         return f"with more `calls:` in {folder.file('config.yaml')} the same command resumes the search"
     pair = [choice.agents[-1], choice.candidates[0]]
     names = " and ".join(pair)
+    if facts.preference is not None and facts.preference.follows_position:
+        return "use another judge or prompt: its answers follow the position of the responses"
     n_blocks, n_items = _forecast_blocks_to_separate(folder, plan, pair)
     if n_blocks is None:
         if n_items is None or n_items > _MAX_ITEM_FACTOR * plan.n_items:
