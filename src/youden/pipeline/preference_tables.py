@@ -42,6 +42,7 @@ from youden.text.sentences import format_count
 from youden.types import Finding
 from youden.types.facts import POSITION_REMEDY, ChoiceFacts, PartialFacts, PreferenceFacts, RunFacts
 from youden.types.pool import Ids, Positions, or_none
+from youden.types.recommendation import Recommendation
 
 MAX_POSITION_EFFECT = 0.2
 """A run warns if the position effect is significant and at least this large."""
@@ -105,17 +106,9 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
     partial = PartialFacts(n_done=calls.n_done, n_calls=calls.n_calls) if calls.n_pending else None
     warnings = [] if partial is None else [partial.to_finding()]
     warnings += [*metadata.warnings, *_find_biases(preference), *([Finding("fit", message)] if message else [])]
-    recommendation = recommend_from_abilities(choice, signal, abilities, warnings=warnings)
-    is_short = (n_items_of_agent > 0) & (n_items_of_agent < MIN_ITEMS)
-    if is_short.any():
-        agent = int(is_short.argmax())
-        compared = f"{plan.agent_ids[agent]} was compared on {format_count(n_items_of_agent[agent], 'item')} only"
-        recommendation = no_recommendation(
-            f"{compared}; an interval needs {MIN_ITEMS}", "Add comparisons on more items."
-        )
-    elif preference.position_problem:
-        recommendation = no_recommendation(preference.position_problem, POSITION_REMEDY)
-    if recommendation.form == "none" and preference.has_position_bias:
+    recommendation = _find_obstacle(preference, plan.agent_ids, n_items_of_agent)
+    recommendation = recommendation or recommend_from_abilities(choice, signal, abilities, warnings=warnings)
+    if recommendation.form == "none" and preference.has_position_bias and not preference.follows_position:
         recommendation = replace(recommendation, text=f"{recommendation.text} {preference.position_text}")
     facts = RunFacts(
         version=FACTS_VERSION,
@@ -174,6 +167,26 @@ def _without_unreliable_intervals(abilities: Abilities, n_items: Positions) -> A
     covariance = np.where(is_short[:, None] | is_short, np.nan, abilities.covariance.covariance)
     df = np.where(is_short, np.nan, abilities.covariance.df)
     return abilities._replace(covariance=CentredCovariance(covariance, df))
+
+
+def _find_obstacle(
+    preference: PreferenceFacts, agent_ids: tuple[str, ...], n_items: Positions
+) -> Recommendation | None:
+    """Return the recommendation of no agent if agents were compared on too few items, or if the position may decide.
+
+    n_items : int array (n_agents,), number of items of each agent
+    """
+    is_short = (n_items > 0) & (n_items < MIN_ITEMS)
+    if is_short.any():
+        agent = int(is_short.argmax())
+        compared = f"{agent_ids[agent]} was compared on {format_count(n_items[agent], 'item')} only"
+        return no_recommendation(f"{compared}; an interval needs {MIN_ITEMS}", "Add comparisons on more items.")
+    if preference.position_problem:
+        return no_recommendation(preference.position_problem, POSITION_REMEDY)
+    if preference.follows_position:
+        reason = "the answers follow the position of the responses, whichever agents are compared"
+        return no_recommendation(reason, "Use another judge or prompt.")
+    return None
 
 
 def _bound(choice: ChoiceFacts | None) -> ChoiceFacts | None:

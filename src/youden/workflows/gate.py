@@ -374,8 +374,8 @@ def _evaluate_difference(
 def _check_signal(row: GateResult, facts: RunFacts) -> GateResult:
     """Return the result, as undecided if the answers do not show that the judge discriminates.
 
-    A run that asks for preferences is also undecided if the orders do not determine the position bias. Its judge may prefer no response to any other. Two agents count as equal only if some
-    abilities of the run differ significantly.
+    So is the result of preferences whose position bias is unknown. A judge that is asked for preferences may prefer no
+    response to any other. Two agents count as equal only if some abilities of the run differ significantly.
     """
     signal = facts.signal
     if facts.preference is not None and row.low is not None and row.high is not None:
