@@ -274,7 +274,11 @@ def test_intervals_and_bounds_are_possible_values(youden: Youden, tmp_path: Path
     write(tmp_path / "f.csv", f"model_a,model_b,winner,item\n{rows}")
     youden("import", "battles", "f.csv", "--out", "run").well()
     folder = RunFolder(tmp_path / "run")
-    assert all(-1 <= row.low <= row.ability <= row.high <= 1 for row in folder.read_ranking())
+    for row in folder.read_ranking():
+        assert row.low is not None
+        assert row.ability is not None
+        assert row.high is not None
+        assert -1 <= row.low <= row.ability <= row.high <= 1
     facts = folder.read_facts()
     assert facts.choice is not None
     assert facts.choice.regret_bound <= 1
