@@ -195,6 +195,7 @@ def pair_answers(rates: Rates, *, has_own_rates: bool | None = None) -> ChunkSou
     row_bounds = np.searchsorted(item, [*first_items, rates.n_items]).tolist()
 
     def iter_chunks() -> Iterator[PairChunk]:
+        """Yield the answers on consecutive items, which are numbered from 0 in each chunk."""
         for first_item, row_start, row_stop in zip(first_items, row_bounds[:-1], row_bounds[1:], strict=True):
             chunk = slice(row_start, row_stop)
             yield PairChunk(

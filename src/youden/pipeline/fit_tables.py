@@ -88,12 +88,13 @@ MAX_NAMED_DEPENDENT = 3
 def fit_judged(
     folder: RunFolder, pool: PoolSummary, judged: JudgedFiles, terms: FitTerms, *, rates: bool = False
 ) -> FitResult:
-    """Fit a judged run, and write all its tables.
+    """Fit a judged run, and write all its tables; earlier files of a fit are replaced together.
 
-    `judged` holds the plan without trials and the table of the verdicts; `terms` the target of the intervals and the
-    rules of the alternative rankings. rates.parquet is written only for runs of fewer than `MAX_TRIALS_WITH_RATES`
-    trials, or if `rates` is True, and variance_components.json only for finished runs with few trials. Earlier files of
-    a fit are replaced together.
+    Two files are not always written. rates.parquet is written for runs of fewer than `MAX_TRIALS_WITH_RATES` trials, and
+    if `rates` is True. variance_components.json is written for finished runs with few trials.
+
+    judged : plan without trials, and table of the verdicts
+    terms : target of the intervals, and rules of the alternative rankings
 
     Raises RunFolderError if a file is damaged, [disk-full] if the disk is full; StatisticsError if the scores cannot be
     fitted, or the main ranking cannot be made.
@@ -106,6 +107,7 @@ def fit_judged(
     parts = open_verdict_chunks(verdicts, plan)
 
     def read_rows() -> Iterator[Mapping[str, NDArray[Any]]]:
+        """Return the trials in chunks of columns, read again at each call."""
         return (part.unread_copy() for part in parts)
 
     # for the target "items-and-judges", each answer is the mean of the judges' votes
@@ -395,12 +397,12 @@ def measure_partner_dependence(totals: PairTotals, agent_ids: tuple[str, ...]) -
 
     # agents whose ranks by the two halves differ most
     largest_change_first = np.argsort(-np.nan_to_num(halves.rank_change), kind="stable")
-    agents = tuple(
-        (agent_ids[agent], float(halves.rank_change[agent]))
-        for agent in largest_change_first[:MAX_NAMED_DEPENDENT]
-        if halves.rank_change[agent] > 0
-    )
-    return PartnerFacts(halves.rho, halves.n_splits, agents)
+    agents = []
+    for agent in largest_change_first[:MAX_NAMED_DEPENDENT]:
+        change = float(halves.rank_change[agent])
+        if change > 0:
+            agents.append((agent_ids[agent], change))
+    return PartnerFacts(halves.rho, halves.n_splits, tuple(agents))
 
 
 def sign_fit(facts: RunFacts, source: Mapping[str, Json]) -> Signature:

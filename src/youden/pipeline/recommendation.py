@@ -81,9 +81,12 @@ def measure_judge_from_differences(chunks: Iterable[RateChunk], *, n_items: int)
 
 
 def assess_signal(rates: JudgeRates | None, abilities: Abilities | JudgeSpread) -> JudgeSignalFacts:
-    """Test whether the judge separates agents, and return the result as the facts of `fit.json`.
+    """Test whether the answers of a judge can rank agents, and return the result as the facts of `fit.json`.
 
-    rates : rates of the judge; None if it was asked for preferences, which have no rates
+    Two conditions are tested: Youden's J = TPR − FPR is above 0, and the abilities are not all equal.
+
+    rates : TPR, FPR and J of the judge; None if it was asked for preferences, which have no rates
+    abilities : abilities with their covariance
     """
     p_value = equal_abilities_p(abilities.ability, abilities.covariance)
     if rates is None:

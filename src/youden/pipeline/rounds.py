@@ -254,7 +254,11 @@ def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-lik
 
 
 def _describe_stop(plan: Plan, stop_reason: str, detail: str, *, n_analyses: int) -> str:
-    """Describe why a plan gets no more rounds, for its notes; the arguments are those of `NextRound`."""
+    """Describe why a plan gets no more rounds, as a note of the plan.
+
+    stop_reason, detail : reason and its details, as in `NextRound`
+    n_analyses : number of interim analyses so far
+    """
     reason = STOP_MESSAGES[stop_reason]
     if stop_reason == "budget":
         reason += _format_shortfall(plan)

@@ -51,7 +51,7 @@ class OrderComparison:
     """
 
     def __init__(self, better_a: Bools, better_b: Bools, agent_ids: Sequence[str]) -> None:
-        """Compare two orders.
+        """Compare the significant differences between agents in two runs.
 
         Parameters
         ----------
@@ -155,7 +155,17 @@ class JudgeAgreement:
     """
 
     def __init__(self, runs: AlignedRuns, fits: Sequence[ClippedLinear], a: int, b: int) -> None:
-        """Compare judges number `a` and `b`. `fits` has the additive fit of each run to the shared scores."""
+        """Compare two judges.
+
+        Parameters
+        ----------
+        runs : AlignedRuns
+            Answers of all judges on shared agents and items.
+        fits : sequence of ClippedLinear
+            Additive fit of each run to the shared scores.
+        a, b : int
+            Positions of the two judges in `runs`.
+        """
         is_answered = ~(np.isnan(runs.hard[a]) | np.isnan(runs.hard[b]))
         hard = runs.hard[[a, b]][:, is_answered]
         soft = runs.soft[[a, b]][:, is_answered]
@@ -396,9 +406,9 @@ def _describe_common_recommendation(names: Sequence[str], recommendations: Seque
 
 
 def measure_curl_on_link(scores: Floats, link: str) -> Curl:
-    """Measure how far scores are from additive on the scale of a link function, and how far the predictions of a fit are.
+    """Measure the curl of scores, and of the predictions of an additive fit, on the scale of a link function.
 
-    The deviation from additivity is the curl |Δ|: the interaction contrast of two agents on two items.
+    Curl is the deviation from additivity: |s_ij − s_ik − s_lj + s_lk| for agents i, l and items j, k.
 
     Parameters
     ----------

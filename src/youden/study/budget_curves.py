@@ -429,17 +429,7 @@ def _compute_measures(
     estimate = estimate_abilities(verdicts, target=target)
     n_paired = int((plan.trial_type == PAIRED).sum())
 
-    # coverage of centred abilities
-    mean = np.nanmean(estimate.ability)
-    centred_dense = dense - np.nanmean(dense)
-    has_interval = ~(np.isnan(estimate.low) | np.isnan(centred_dense))
-    is_covered = (estimate.low - mean <= centred_dense) & (centred_dense <= estimate.high - mean)
-    coverage = np.nan
-    half_width = np.nan
-    if has_interval.any():
-        coverage = float(is_covered[has_interval].mean())
-        half_width = float((estimate.high - estimate.low)[has_interval].mean() / 2)
-
+    coverage, half_width = _measure_intervals(estimate, dense)
     rho = rank_correlation(estimate.ability, dense)
     selected = np.nanargmax(estimate.ability)
     regret = float(np.nanmax(dense) - dense[selected])
@@ -454,6 +444,25 @@ def _compute_measures(
         regret,
         *(top_recall(estimate.ability, dense, top) for top in tops),
     ]
+
+
+def _measure_intervals(estimate: Estimate, dense: Floats) -> tuple[float, float]:
+    """Measure the intervals of a plan's abilities against the abilities by all answers.
+
+    dense : float array (n_agents,), abilities by all answers
+
+    Returns the fraction of the intervals that contain the dense ability, both measured from their means, and the mean
+    half-width. Both are NaN if no agent has an interval.
+    """
+    mean = np.nanmean(estimate.ability)
+    centred_dense = dense - np.nanmean(dense)
+    has_interval = ~(np.isnan(estimate.low) | np.isnan(centred_dense))
+    if not has_interval.any():
+        return np.nan, np.nan
+    is_covered = (estimate.low - mean <= centred_dense) & (centred_dense <= estimate.high - mean)
+    coverage = float(is_covered[has_interval].mean())
+    half_width = float((estimate.high - estimate.low)[has_interval].mean() / 2)
+    return coverage, half_width
 
 
 def estimate_abilities(result: Verdicts, *, target: ScoreKind) -> Estimate:

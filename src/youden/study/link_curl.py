@@ -123,18 +123,18 @@ class LinksStudy:
         coincident: Coincident = "drop",
         seed: int = 0,
     ) -> None:
-        """Study scores.
+        """Measure how additive scores are on the scale of each link function.
 
         Parameters
         ----------
         scores : Scores
-            The scores.
+            Scores of cells; a cell is one agent on one item.
         partners : float in [0, 1], default 1
-            Share of its partners that the median cell was compared with.
+            Median over cells of the share of all other agents (partners) that the agent was compared with on the item.
         n_draws : int, default 0
             Number of bootstrap resamples of agents and items.
         coincident : {"drop", "keep"}, default "drop"
-            Drop or keep rectangles with an agent or item that was resampled twice.
+            Drop or keep rectangles (two agents, two items) that contain an agent or item twice after resampling.
         seed : int, default 0
             Seed of the bootstrap.
 
@@ -156,19 +156,7 @@ class LinksStudy:
         self.n_compared = int(is_observed.any(axis=0).sum())
         self.n_cells = int(is_observed.sum())
 
-        self.summary = [*_compare_links(links), describe_additivity(links)[0]]
-        if partners < MIN_PARTNER_SHARE:
-            self.summary = [
-                f"The median cell was compared with {partners:.0%} of its partners only: curl and R² of such scores mostly "
-                "depend on which partners were drawn. Nothing follows for a link or for additivity; run this study on a dense "
-                "run, or on one of a cell design."
-            ]
-        identity = links["identity"]
-        if identity.n_sampled is not None:
-            self.summary.append(
-                f"Curl is that of a sample of {identity.n_sampled:,} of {identity.n_rectangles:,} rectangles; the standard error "
-                f"of the identity link's median is {identity.median_error:.4f}, of its P95 {identity.p95_error:.4f}."
-            )
+        self.summary = _summarize_links(links, partners)
         if n_draws:
             try:
                 self.differences = median_differences(
@@ -176,6 +164,27 @@ class LinksStudy:
                 )
             except StatisticsError as error:
                 self.summary.append(f"No bootstrap: {error.message}")
+
+
+def _summarize_links(links: dict[str, LinkFacts], partners: float) -> list[str]:
+    """Describe in sentences the most additive link function, the additivity of the scores, and sampled rectangles.
+
+    partners : share of its partners that the median cell was compared with; if it is small, nothing is concluded
+    """
+    summary = [*_compare_links(links), describe_additivity(links)[0]]
+    if partners < MIN_PARTNER_SHARE:
+        summary = [
+            f"The median cell was compared with {partners:.0%} of its partners only: curl and R² of such scores mostly "
+            "depend on which partners were drawn. Nothing follows for a link or for additivity; run this study on a dense "
+            "run, or on one of a cell design."
+        ]
+    identity = links["identity"]
+    if identity.n_sampled is not None:
+        summary.append(
+            f"Curl is that of a sample of {identity.n_sampled:,} of {identity.n_rectangles:,} rectangles; the standard error "
+            f"of the identity link's median is {identity.median_error:.4f}, of its P95 {identity.p95_error:.4f}."
+        )
+    return summary
 
 
 def _compare_links(links: dict[str, LinkFacts]) -> Iterator[str]:

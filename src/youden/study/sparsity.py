@@ -243,8 +243,9 @@ def _score_regime(
 def _score_cells(fold: Fold, chosen: Bools) -> tuple[Scores | Floats, list[float]]:
     """Return the scores of some training cells, and four measures of their cost.
 
-    Each cell is compared with every other agent on its item. The measures are: the share of all cells, the share of the
-    training cells, the number of calls, and the number of calls if one call serves both cells of a pair.
+    A cell is the score of one agent on one item. Each cell is compared with every other agent on its item. The measures
+    are: the share of all cells, the share of the training cells, the number of calls, and the number of calls if one call
+    serves both cells of a pair.
 
     chosen : bool array (n_agents, n_items), the training cells to score
     """
@@ -252,7 +253,8 @@ def _score_cells(fold: Fold, chosen: Bools) -> tuple[Scores | Floats, list[float
     partners = split.train if split.rule == "strict" else split.train | split.holdout
     ordered_pairs = count_comparisons(chosen, partners, n_partners=None, pairs="ordered")
     unordered_pairs = count_comparisons(chosen, partners, n_partners=None, pairs="unordered")
-    # one independent trial per paired trial
+
+    # calls of both trial types: one independent trial per paired trial
     calls = 2.0 * ordered_pairs
     calls_unordered = 2.0 * unordered_pairs
 

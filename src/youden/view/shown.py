@@ -93,8 +93,9 @@ class TrialsOnDisk:
             rows = range(len(self))[::-1] if descending else range(len(self))
             return Page(len(self), tuple(self.line(row) for row in rows[start:stop]))
 
-        # Entries in the order of the sorted rows: entry e holds the rows ends[e] − n[e] … ends[e].
-        block, value, n = self._count(chosen, by)
+        # An entry is the set of matching rows of one block that have one sort value. Entries are put in the order of the
+        # sorted rows: entry e has the sorted rows from ends[e] − n[e] to ends[e] − 1.
+        block, value, n = self._count_all_blocks(chosen, by)
         order = np.lexsort((block, -value if descending else value))
         block, n = block[order], n[order]
         ends = np.cumsum(n)
@@ -129,7 +130,7 @@ class TrialsOnDisk:
             hashes.append(block.read_request_hashes(np.array([row - block.start]))[0])
         return hashes
 
-    def _count(self, chosen: TrialFilter, by: Column) -> _SortCounts:
+    def _count_all_blocks(self, chosen: TrialFilter, by: Column) -> _SortCounts:
         """Count the rows of all blocks, or return the counts of the previous call for the same filter and column."""
         if self._counts is None or self._counts[0] != (chosen, by):
             blocks = [self._count_block(number, chosen, by) for number in range(len(self._blocks))]

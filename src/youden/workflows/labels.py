@@ -160,9 +160,9 @@ def _compare_label(
 ) -> LabelFacts:
     """Compare one column of a table of labels with the ranking.
 
-    `ability_differences` refers to the same agents, in the same order.
-
+    column : position of the column
     rows : rows of the ranking that have an ability
+    ability_differences : differences between the abilities of the agents in `rows`
     level : confidence level
     """
     mean_labels = _compute_mean_labels(table, column)

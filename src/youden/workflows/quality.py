@@ -131,6 +131,7 @@ def read_answers(
 
 
 def _to_paths(labels: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
+    """Convert one path or several to a list of paths."""
     return [Path(labels)] if isinstance(labels, str | PathLike) else [Path(path) for path in labels]
 
 
@@ -391,6 +392,7 @@ def quality_table(facts: QualityFacts) -> Table:
 
 
 def _format_row(row: QualityRow) -> list[str]:
+    """Format the quality of one agent as a row of the table."""
     return [
         "–" if row.rank is None else str(row.rank),
         row.agent,
@@ -449,6 +451,7 @@ def with_quality(gate_answers: GateAnswers, folder: RunFolder, answers: Labelled
     scale_width = answers.scale[1] - answers.scale[0]
 
     def compute_difference(agent: str, baseline: str, level: float) -> QualityDifference:
+        """Compute the difference of two agents in quality, agent minus baseline, on the scale of the labels."""
         a, b = agent_ids.index(agent), agent_ids.index(baseline)
         value, low, high = quality_difference(fit, a, b, level=level)
         n_both = int(n_labels[a] + n_labels[b])

@@ -151,7 +151,7 @@ def stress(planned: PlannedStress, options: JudgingOptions | None = None) -> Str
     abilities = compute_abilities(
         base_verdicts, rate=rates.rate, families=planned.families, clones=_get_clones(findings)
     )
-    baseline = _Baseline(abilities, _slug_agent_pairs(findings), false_positives, rates)
+    baseline = _Baseline(abilities, _list_named_agents(findings), false_positives, rates)
 
     results = []
     for attack in planned.attacks:
@@ -230,7 +230,7 @@ def _evaluate_attack(
         if detected_agents:
             detected[finding.slug] = (*detected.get(finding.slug, ()), *detected_agents)
     # other agents that a finding names only under the attack
-    newly_flagged = {agent for _, agent in _slug_agent_pairs(findings) - baseline.flagged}
+    newly_flagged = {agent for _, agent in _list_named_agents(findings) - baseline.flagged}
     newly_flagged -= {*planted.ids, ids[planned.base_agent]}
 
     ranks_after = {}
@@ -253,14 +253,17 @@ def _evaluate_attack(
 
 
 def _check_agents(pool: Pool) -> list[Finding]:
+    """Find agents whose responses are suspicious, by a sample of the texts of a pool."""
     return find_agent_problems(SampledTexts.from_pool(pool), response_lengths(pool))
 
 
-def _slug_agent_pairs(findings: list[Finding]) -> frozenset[tuple[str, str]]:
+def _list_named_agents(findings: list[Finding]) -> frozenset[tuple[str, str]]:
+    """List the agents that findings name, each as a pair (slug of the finding, agent)."""
     return frozenset((finding.slug, agent) for finding in findings for agent in finding.agents)
 
 
 def _get_clones(findings: list[Finding]) -> list[tuple[str, ...]]:
+    """Return the agents of each group of clones, agents with nearly the same responses, that a finding names."""
     return [finding.agents for finding in findings if finding.slug == "clones"]
 
 
@@ -328,8 +331,12 @@ def conclusion(result: Stress) -> tuple[str, ...]:
 
 
 def rank_gain(result: Stress, attack: AttackResult) -> float:
-    """Compute by how many ranks the best planted agent surpasses the base agent in the plain ranking."""
-    return (result.places["plain"] or result.n_agents) - attack.ranks_after["plain"].rank
+    """Compute by how many ranks the best planted agent surpasses the base agent in the plain ranking.
+
+    A base agent without a rank counts as the last one.
+    """
+    base_rank = result.places["plain"] or result.n_agents
+    return base_rank - attack.ranks_after["plain"].rank
 
 
 def is_detected(attack: AttackResult) -> bool:
@@ -382,14 +389,17 @@ def _iter_rows(result: Stress) -> Iterator[tuple[str, ...]]:
 
 
 def _format_rank(ranks: AttackPlace | None) -> str:
+    """Format the rank of the best planted agent; a dash if it has none."""
     return "–" if ranks is None else f"{ranks.rank:g}"
 
 
 def _format_moves(ranks: AttackPlace | None) -> str:
+    """Format how far the ranks of the other agents change: the mean, and the largest change in parentheses."""
     return "–" if ranks is None else f"{ranks.shift:.2f} ({ranks.most})"
 
 
 def _format_findings(attack: AttackResult) -> str:
+    """Format the checks that name planted agents, and the other agents that are flagged only under the attack."""
     parts = []
     for slug, caught in attack.check_findings.items():
         parts.append(slug if len(caught) == len(attack.agents) else f"{slug} ({len(caught)})")

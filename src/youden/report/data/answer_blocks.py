@@ -227,7 +227,9 @@ def compare_repeats(code: Positions) -> Repeats:
 
 
 def _rows_in_chunk(code: Positions, chunk: int, n_chunks: int) -> Positions:
-    """Find the rows of the answered trials in one of several chunks of pairs of texts: pair number modulo `n_chunks`.
+    """Find the rows of the answered trials in one of several chunks of pairs of texts.
+
+    A pair of texts belongs to the chunk whose number is the number of the pair modulo `n_chunks`.
 
     code : int64 array (n_trials,), codes of `encode_trials`
     n_chunks : number of chunks, a power of 2

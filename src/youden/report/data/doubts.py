@@ -96,8 +96,8 @@ class GroupLine:
             return
 
         # abilities of the other agents by all partners, and without the group as partners
-        by_all = _row_means(residual, pairs.compared)[is_outside]
-        without_group = _row_means(residual[:, is_outside], pairs.compared[:, is_outside])[is_outside]
+        by_all = _average_rows(residual, pairs.compared)[is_outside]
+        without_group = _average_rows(residual[:, is_outside], pairs.compared[:, is_outside])[is_outside]
         self.correlation = _spearman(by_all, without_group)
         if self.correlation is not None:
             change = np.abs(rank_with_ties(by_all) - rank_with_ties(without_group))
@@ -172,7 +172,7 @@ def agreeing_fraction(pairs: PairMeans, *, min_agreement: float) -> float | None
     return float((pairs.mean[is_compared] >= min_agreement).mean())
 
 
-def _row_means(value: Floats, used: Bools) -> Floats:
+def _average_rows(value: Floats, used: Bools) -> Floats:
     """Average the values with True in `used` in each row of a matrix; NaN for a row without any."""
     n = used.sum(axis=1)
     total = np.where(used, value, 0.0).sum(axis=1)

@@ -145,15 +145,28 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
 def _compare_models(
     mean: Floats, covariance: CentredCovariance, observed: Bools, level: float
 ) -> tuple[Differences, Bools]:
-    """Compare all pairs of models, and find those without observed variance, see `estimate_score_means`."""
+    """Compare all pairs of models, and find the pairs whose difference is the same on all common items.
+
+    mean : float array (n_agents,), mean scores
+    covariance : covariance of the mean scores
+    observed : bool array (n_agents, n_items), cells with a score
+    level : confidence level
+
+    Returns the differences, and a bool array (n_agents, n_agents) with the pairs of constant difference. The notes of
+    `estimate_score_means` have the formulas.
+    """
     differences = pairwise_differences(mean, covariance, level=level)
     value, df = differences.value, differences.df
     n_common = np.maximum(observed.astype(np.float64) @ observed.T, 1)
     is_constant = np.asarray(differences.std_error * np.sqrt(n_common) < ROUNDING)
+
+    # the standard error of a constant difference is 0, so its half-width is q·(1 + |Δ|)
     q = 1 - ((1 - level) / 2) ** (1 / n_common)
     half_width = np.where(is_constant, q * (1 + np.abs(value)), differences.half_width)
-    std_error = np.where(is_constant, half_width / stdtrit(df, (1 + level) / 2), differences.std_error)
-    return Differences(value, std_error, df, half_width, np.asarray(value > half_width), level), is_constant
+    quantile = stdtrit(df, (1 + level) / 2)
+    std_error = np.where(is_constant, half_width / quantile, differences.std_error)
+    is_better = np.asarray(value > half_width)
+    return Differences(value, std_error, df, half_width, is_better, level), is_constant
 
 
 def _fit(score: Floats) -> ClippedLinear:
@@ -219,6 +232,8 @@ def find_smallest_removal(score: Floats, means: ScoreMeans) -> Removal | None:
     """
     first = int(np.nanargmax(means.mean))
     gap = means.mean[first] - means.mean
+
+    # contribution d_j of each item to the gap (n_agents, n_items), and the gap that remains without the largest ones
     contribution = gap[:, None] * (means.share[first] + means.share) / 2 + means.influence[first] - means.influence
     order = np.argsort(-contribution, axis=1, kind="stable")
     remaining = gap[:, None] - np.cumsum(np.take_along_axis(contribution, order, axis=1), axis=1)
@@ -227,6 +242,8 @@ def find_smallest_removal(score: Floats, means: ScoreMeans) -> Removal | None:
     is_ahead[np.isnan(means.covariance.covariance[first])] = False
     if not is_ahead.any():
         return None
+
+    # model that gets ahead with the fewest removed items
     n_needed = np.where(is_ahead.any(axis=1), is_ahead.argmax(axis=1) + 1, score.shape[1])
     agent = int(n_needed.argmin())
     candidates = order[agent]
@@ -243,7 +260,10 @@ def find_smallest_removal(score: Floats, means: ScoreMeans) -> Removal | None:
     low, high = n // 2, min(2 * n, int((contribution[agent] > 0).sum()))
     while high - low > 1:
         midpoint = (low + high) // 2
-        low, high = (low, midpoint) if changes_first_place(midpoint) else (midpoint, high)
+        if changes_first_place(midpoint):
+            high = midpoint
+        else:
+            low = midpoint
     return Removal(candidates[:high], agent) if changes_first_place(high) else None
 
 

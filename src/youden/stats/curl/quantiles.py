@@ -64,7 +64,7 @@ class _Gaps:
         """Count the gaps of at most `gap` steps; 0 if `gap` is negative."""
         if gap < 0:
             return 0
-        return self._count(self.reach(gap))
+        return self._count_gaps(self.reach(gap))
 
     def reach(self, gap: int) -> Positions:
         """Find the position of the first later entry more than `gap` steps away from each entry, int64 array (n_entries,)."""
@@ -102,7 +102,7 @@ class _Gaps:
                 if not low < gap < high or n_high - n_low <= _MAX_LISTED:
                     continue
                 reach = self.reach(gap)
-                n_within = self._count(reach)
+                n_within = self._count_gaps(reach)
                 if n_within < rank:
                     start, low, n_low = reach, gap, n_within
                 else:
@@ -128,7 +128,7 @@ class _Gaps:
         before, after = np.clip([position - margin, position + margin], 0, len(sample) - 1)
         return int(sample[before]) - 1, int(sample[after])
 
-    def _count(self, reach: Positions) -> int:
+    def _count_gaps(self, reach: Positions) -> int:
         """Count the gaps from each entry to the later entries before `reach`, int64 array (n_entries,)."""
         return int(reach.sum()) - len(reach) * (len(reach) + 1) // 2
 

@@ -358,10 +358,13 @@ def rank_with_ties(ability: Floats) -> Ids:
 
 
 def _ranks_from(is_better: Bools) -> RankRange:
-    """Convert a relation, bool array (n_agents, n_agents), row better than column, to ranges of ranks."""
-    lowest = 1 + is_better.sum(axis=0)
-    highest = len(is_better) - is_better.sum(axis=1)
-    return RankRange(lowest.astype(np.int32), highest.astype(np.int32))
+    """Convert significant differences to the ranges of ranks that they allow.
+
+    is_better : bool array (n_agents, n_agents), whether the agent of the row is better than the agent of the column
+    """
+    best = 1 + is_better.sum(axis=0)
+    worst = len(is_better) - is_better.sum(axis=1)
+    return RankRange(best.astype(np.int32), worst.astype(np.int32))
 
 
 def are_equal(a: Floats, b: Floats) -> Bools:
