@@ -206,3 +206,87 @@ def test_a_star_of_battles_against_one_baseline_is_ranked(shared: Path, youden: 
     baseline = ability.pop("baseline")
     expected = {agent: baseline + 2 * win_rate[agent] - 1 for agent in ability}
     assert ability == pytest.approx(expected, abs=1e-9)
+
+
+def test_fewer_items_than_a_gate_needs_give_no_recommendation_and_no_intervals(youden: Youden, tmp_path: Path) -> None:
+    for n_battles in (3, 4, 5):
+        rows = "a,b,model_a\nb,a,model_b\na,b,tie\nb,a,model_b\na,b,model_a\n".splitlines()[:n_battles]
+        write(tmp_path / "f.csv", "\n".join(["model_a,model_b,winner", *rows]))
+        ended = youden("import", "battles", "f.csv", "--out", f"run{n_battles}").well()
+        assert "No recommendation: " in ended.out
+        assert f"compared on {n_battles} items only; an interval needs 6. Add comparisons on more items." in ended.out
+        folder = RunFolder(tmp_path / f"run{n_battles}")
+        assert all(row.low is None or np.isnan(row.low) for row in folder.read_ranking())
+        preference = folder.read_facts().preference
+        assert preference is not None
+        assert preference.position_low is None
+        assert "too few or too uniform" in preference.position_text
+
+
+def test_one_agent_with_few_items_prevents_a_recommendation(youden: Youden, tmp_path: Path) -> None:
+    write_battles(tmp_path / "battles.csv")
+    with (tmp_path / "battles.csv").open("a", encoding="utf-8") as file:
+        file.write("new,z,model_a,1\nz,new,model_b,2\nz,new,model_b,3\n")
+    ended = youden("import", "battles", "battles.csv", "--out", "run").well()
+    assert "No recommendation: new was compared on 3 items only" in ended.out
+
+
+def test_orders_that_do_not_determine_the_position_bias_give_no_recommendation(youden: Youden, tmp_path: Path) -> None:
+    write(tmp_path / "f.csv", "model_a,model_b,winner\n" + 18 * "b,a,A\n")
+    ended = youden("import", "battles", "f.csv", "--out", "run").well()
+    reason = (
+        "the orders of the battles do not determine the position bias, so that a preference for the first response cannot be "
+        "ruled out"
+    )
+    assert f"No recommendation: {reason}" in ended.out
+    gate = youden("gate", "run", "--agent", "b", "--baseline", "a")
+    assert gate.code == 3, gate.out
+    assert reason in gate.err + gate.out
+
+
+@pytest.mark.parametrize("rows", ["x,y,tie\n", "x,y,\n", "x,y,tie,\n"])
+def test_a_failed_import_leaves_nothing_behind(youden: Youden, tmp_path: Path, rows: str) -> None:
+    write(tmp_path / "few.csv", f"model_a,model_b,winner\n{rows.replace('tie,', 'tie')}")
+    ended = youden("import", "battles", "few.csv", "--out", "run", "--allow-dropped")
+    assert ended.code != 0
+    assert "fewer than 2 agents have battles with a winner on 2 items" in ended.err
+    assert "cluster" not in ended.err.replace("[cluster-agents]", "")
+    write_battles(tmp_path / "battles.csv")
+    youden("import", "battles", "battles.csv", "--out", "run").well()
+
+
+def test_more_than_1_percent_without_a_winner_are_refused(youden: Youden, tmp_path: Path) -> None:
+    write_battles(tmp_path / "battles.csv")
+    table = pd.read_csv(tmp_path / "battles.csv")
+    table.loc[:6, "winner"] = ["", "error", "", "", "", "", "error"]
+    table.to_csv(tmp_path / "battles.csv", index=False)
+    ended = youden("import", "battles", "battles.csv", "--out", "run")
+    assert ended.refuses("import-dropped")
+    assert "7 of 600 battles have no winner; the limit is 1%" in ended.err
+    youden("import", "battles", "battles.csv", "--out", "run", "--allow-dropped").well()
+    table.loc[:0, "winner"] = "model_a"
+    table.to_csv(tmp_path / "battles.csv", index=False)
+    youden("import", "battles", "battles.csv", "--out", "one-percent").well()
+
+
+def test_intervals_and_bounds_are_possible_values(youden: Youden, tmp_path: Path) -> None:
+    rows = "".join(f"a,b,tie,{k}\nb,c,{'model_a' if k % 2 else 'model_b'},{k}\nc,a,tie,{k}\n" for k in range(6))
+    write(tmp_path / "f.csv", f"model_a,model_b,winner,item\n{rows}")
+    youden("import", "battles", "f.csv", "--out", "run").well()
+    folder = RunFolder(tmp_path / "run")
+    for row in folder.read_ranking():
+        assert row.low is not None
+        assert row.ability is not None
+        assert row.high is not None
+        assert -1 <= row.low <= row.ability <= row.high <= 1
+    facts = folder.read_facts()
+    assert facts.choice is not None
+    assert facts.choice.regret_bound <= 1
+
+
+def test_blanks_around_names_make_no_other_agent(tmp_path: Path) -> None:
+    file = write(tmp_path / "b.csv", "model_a,model_b,winner,item\n c,d,c ,1\nc, d,model_a, 1\n")
+    battles = read_battles(file, columns={})
+    assert battles.plan.agent_ids == ("c", "d")
+    assert battles.plan.item_ids == ("1",)
+    assert battles.answer.tolist() == [1, 1]

@@ -93,12 +93,16 @@ def test_an_always_first_judge_gets_no_recommendation(youden: Youden, server: Wi
     ended = youden("run", "r.yaml", "--json")
     result = json.loads(ended.out)
     assert result["recommendation"]["form"] == "none"
-    assert (
-        "Position bias: in 100 comparisons of equal agents, the first response wins 100.0 more than it loses"
-        in (result["recommendation"]["text"])
-    )
+    assert "the answers follow the position of the responses, whichever agents are" in result["recommendation"]["text"]
     assert result["fit"]["preference"]["position_effect"] == pytest.approx(1)
     assert [warning["slug"] for warning in result["fit"]["warnings"]] == ["position-bias"]
+    again = youden("run", "r.yaml", "--out", "runs/again").well()
+    assert (
+        "next: use another judge or prompt, because the answers follow the position of the responses"
+        in again.err + again.out
+    )
+    assert "warning: Position bias: in 100 comparisons of equal agents, the first response wins 100.0 more" in again.err
+    assert "might not separate them" not in again.err + again.out
 
 
 def test_a_judge_that_prefers_longer_responses_is_reported(youden: Youden, server: WireServer, tmp_path: Path) -> None:

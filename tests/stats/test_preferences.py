@@ -119,3 +119,16 @@ def test_wrong_columns_are_refused() -> None:
     answer[0] = np.nan
     with pytest.raises(StatisticsError, match="NaN"):
         fit_preferences(first, second, item, answer, n_agents=3)
+
+
+def test_the_position_effect_has_no_interval_without_an_error_or_enough_items() -> None:
+    first, second, item = np.tile([0, 1], 10), np.tile([1, 0], 10), np.arange(20)
+    answer = np.where(first == 0, 0.75, 0.25)
+    fit = fit_preferences(first, second, item, answer, n_agents=2)
+    assert fit.position_effect.value == pytest.approx(0)
+    assert np.isnan(fit.position_effect.low)
+    rng = np.random.default_rng(1)
+    fit = fit_preferences(first, second, item % 5, rng.random(20), n_agents=2)
+    assert np.isnan(fit.position_effect.high)
+    fit = fit_preferences(first[:7], second[:7], item[:7], np.array([1.0, 0, 0, 1, 1, 0, 0]), n_agents=2)
+    assert -1 <= fit.position_effect.low <= fit.position_effect.high <= 1

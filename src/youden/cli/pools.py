@@ -204,7 +204,8 @@ def _check_format(ctx: click.Context, parameter: click.Parameter, value: str) ->
 @click.option(
     "--allow-dropped",
     is_flag=True,
-    help="Continue if more than 1 % of the responses cannot be used, which is an error by default.",
+    help="Continue if more than 1 % of the responses cannot be used, or of the battles have no winner, which is an error by "
+    "default.",
 )
 @click.option("--split", metavar="NAME", help="Split of a Hub dataset. [default: all]")
 @click.option("--revision", metavar="NAME", help="Branch, tag or commit of a Hub dataset. [default: the newest]")
@@ -242,13 +243,14 @@ def import_command(
                      optionally item, order (ab or ba) and judge; become a run without texts, ranked by preference
 
     Rows that cannot be used are skipped, counted and listed with their locations, and items to which at least one agent did
-    not respond are listed. It is an error if more than 1 % of the responses are lost, unless --allow-dropped is set.
+    not respond are listed. It is an error if more than 1 % of the responses are lost, or of the battles have
+    no winner, unless --allow-dropped is set.
     """
     if format_ == PEER_PREDICTION:
         _import_peer_prediction(paths, out, columns, as_json=as_json)
         return
     if format_ == BATTLES:
-        _import_battles(paths, out, columns, as_json=as_json)
+        _import_battles(paths, out, columns, allow_dropped=allow_dropped, as_json=as_json)
         return
     from youden.pools.pool_import import import_pool
 
@@ -306,14 +308,16 @@ def _import_peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[st
     )
 
 
-def _import_battles(paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, as_json: bool) -> None:
+def _import_battles(
+    paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, allow_dropped: bool, as_json: bool
+) -> None:
     """Import battles (recorded comparisons of two agents with a winner) as a run, and print its ranking."""
     from youden.pipeline.offline import import_battles
     from youden.report.data.summary import Summary
 
     if len(paths) != 1:
         raise click.UsageError(f"{BATTLES} requires exactly one PATH: got {len(paths)}. Join the files first.")
-    folder = import_battles(paths[0], out, columns=columns)
+    folder = import_battles(paths[0], out, columns=columns, allow_dropped=allow_dropped)
     output.print_fitted_run(Summary(folder), as_json=as_json)
 
 

@@ -17,10 +17,11 @@ from typing import Literal
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import RunFolder
-from youden.data.importers.output_folder import check_output_folder, write_imported_pool
+from youden.data.importers.foreign_files import MAX_DROPPED, import_error
+from youden.data.importers.output_folder import RUN_FILES, check_output_folder, write_imported_pool
 from youden.data.importers.peer_prediction import import_agents, import_results
 from youden.engines.ray import RayPlacement, run_on_ray
-from youden.errors import ConfigError
+from youden.errors import ConfigError, StatisticsError
 from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
 from youden.judging.offline.exporting import Format, export_requests
@@ -400,7 +401,7 @@ def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
     return ImportedRun("run", results.rates.n_agents, results.rates.n_items, results.notes)
 
 
-def import_battles(path: Path, out: Path, *, columns: Mapping[str, str]) -> RunFolder:
+def import_battles(path: Path, out: Path, *, columns: Mapping[str, str], allow_dropped: bool = False) -> RunFolder:
     """Import battles, recorded comparisons of two agents with a winner, as a judged run without texts, and fit it.
 
     Parameters
@@ -411,6 +412,8 @@ def import_battles(path: Path, out: Path, *, columns: Mapping[str, str]) -> RunF
         Folder of the new run.
     columns : mapping of str to str
         Column by role, see `read_battles`.
+    allow_dropped : bool, default False
+        Whether to import the battles even if more than 1 % have no winner.
 
     Returns
     -------
@@ -420,13 +423,20 @@ def import_battles(path: Path, out: Path, *, columns: Mapping[str, str]) -> RunF
     Raises
     ------
     ImportFormatError
-        If the file cannot be read, with the reason; [out-not-empty]: if `out` holds something else.
-    StatisticsError
-        [cluster-agents]: if fewer than 2 agents have battles on 2 items.
+        If the file cannot be read, with the reason; [out-not-empty]: if `out` holds something else; [import-dropped]: if more
+        than 1 % of the battles have no winner; [trial-none], [cluster-agents]: if fewer than 2 agents have battles on 2 items.
+        Nothing is written then.
     """
     from youden.data.importers.battles import read_battles  # loads pandas
 
     verdicts = read_battles(path, columns=columns)
+    n_dropped, n_battles = int((~verdicts.answered).sum()), len(verdicts.answer)
+    if n_dropped > MAX_DROPPED * n_battles and not allow_dropped:
+        problem = (
+            f"{n_dropped:,} of {n_battles:,} battles have no winner; the limit is {MAX_DROPPED:.0%}. Add the winners, or run "
+            "`youden import battles … --allow-dropped` to import the others."
+        )
+        raise import_error(path, problem, slug="import-dropped")
     check_output_folder(out, last_file="pool.json")
     plan = verdicts.plan
     agents = tuple(Agent(agent_id) for agent_id in plan.agent_ids)
@@ -434,5 +444,15 @@ def import_battles(path: Path, out: Path, *, columns: Mapping[str, str]) -> RunF
     folder.write_pool(PoolSummary.from_import(agents, plan.item_ids, source=str(path)))
     folder.write_plan(plan)
     folder.write_verdicts(verdicts)
-    fit_run(folder)
+    try:
+        fit_run(folder)
+    except BaseException as error:
+        for file in RUN_FILES:  # so that the import can be repeated
+            folder.file(file).unlink(missing_ok=True)
+        if not isinstance(error, StatisticsError):
+            raise
+        problem = (
+            "fewer than 2 agents have battles with a winner on 2 items. Add battles of these agents on more items."
+        )
+        raise import_error(path, problem, slug=error.slug) from error
     return folder

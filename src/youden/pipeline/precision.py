@@ -421,7 +421,8 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     str
         Approximate number, price and command. For a run with an unfinished extension, the command that finishes it,
         because no other extension can begin before. Empty if more calls would not help: if agents cannot be compared,
-        the judge does not discriminate, or the run has its recommendation.
+        the judge does not discriminate, or the run has its recommendation. If the answers of the judge follow the position of the
+        responses, an instruction to use another judge.
 
     Notes
     -----
@@ -433,13 +434,16 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     if unfinished is not None and len(get_extensions(folder.read_plan_without_trials()).steps) <= unfinished.number:
         return f"finish the extension that was stopped: `{unfinished.format_command(folder.path)}`"
     choice = facts.choice
+    follows_position = facts.preference is not None and facts.preference.follows_position
     if (
-        choice is None
+        follows_position
+        or choice is None
         or not choice.candidates
         or not facts.signal.discriminates
         or facts.recommendation.form == "recommended"
     ):
-        return ""
+        remedy = "use another judge or prompt, because the answers follow the position of the responses"
+        return remedy if follows_position else ""
     run, plan = shlex.quote(str(folder.path)), folder.read_plan()
     if plan.rounds is not None:
         return f"with more `calls:` in {folder.file('config.yaml')} the same command resumes the search"

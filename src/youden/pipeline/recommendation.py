@@ -133,14 +133,14 @@ def recommend(
         regret bound is at most `max_regret`. "candidates": otherwise, with all agents that may be the best.
     """
     if not signal.discriminates:
-        return _no_recommendation(signal.judge_reason, signal.judge_remedy)
+        return no_recommendation(signal.judge_reason, signal.judge_remedy)
     if choice is None:
-        return _no_recommendation("some agents cannot be compared with the leader", "Add comparisons that link them.")
+        return no_recommendation("some agents cannot be compared with the leader", "Add comparisons that link them.")
     if not signal.separates_agents:
         reason = f"the abilities vary by no more than their sampling error (p = {signal.p_equal_abilities or 0:.2g})"
         bound = _format_bound(choice)
         remedy = f"{bound[0].upper()}{bound[1:]}. Add calls or items, or use another judge."
-        return _no_recommendation(reason, remedy)
+        return no_recommendation(reason, remedy)
 
     form: RecommendationForm = "recommended"
     agents = choice.agents
@@ -163,7 +163,7 @@ def recommend(
     return recommendation
 
 
-def _no_recommendation(reason: str, remedy: str) -> Recommendation:
+def no_recommendation(reason: str, remedy: str) -> Recommendation:
     """Recommend no agent, for a reason and with a sentence about what to do."""
     return Recommendation("none", (), f"No recommendation: {reason}. {remedy}", reason)
 
@@ -256,11 +256,11 @@ def recommend_from_abilities(
     if abilities.ranking == SELF_RANKING:
         if signal.tpr == signal.fpr and signal.tpr in (0, 1):
             answer = "yes" if signal.tpr else "no"
-            return _no_recommendation(
+            return no_recommendation(
                 f"the judge answers {answer} to all self-trials, so J is 0 and shows nothing about the agent",
                 "Read a few responses. If they differ between items, use another judge.",
             )
-        return _no_recommendation(
+        return no_recommendation(
             "an agent that is compared only with itself can be stable without being correct",
             "Compare two versions of it by `youden gate RUN --agent NEW --baseline OLD`, or add agents for a ranking.",
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from youden.data.importers import IMPORTERS
+from youden.data.importers.foreign_files import MAX_DROPPED
 from youden.data.importers.output_folder import write_imported_pool
 from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool
 from youden.data.importers.recognised_files import recognise_format
@@ -29,10 +30,6 @@ FORMAT_NOTE = "files in the format `{}`"
 
 MAX_DESCRIPTION_CHARACTERS = 200
 """Maximum length of the description of columns in an error."""
-
-
-MAX_DROPPED = 0.01
-"""Maximum fraction of responses that an import may drop unless the user allows more."""
 
 
 def import_pool(

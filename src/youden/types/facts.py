@@ -418,6 +418,11 @@ class PartialFacts:
         return Finding("partial", self.text, remedy="Run the same command again to finish the run.", facts=asdict(self))
 
 
+FOLLOWS_POSITION = 0.95
+"""Position effect from which the answers of a judge follow the position and show nothing about the agents."""
+POSITION_REMEDY = "Judge every comparison in both orders, or use another judge."
+
+
 @dataclass(frozen=True)
 class PreferenceFacts:
     """Properties of a judge's preferences, for a run that asks which of two responses is better."""
@@ -430,7 +435,7 @@ class PreferenceFacts:
     """Position bias: win rate of the first response minus its loss rate between agents of equal ability; None if the orders do
     not determine it."""
     position_low: float | None
-    """Lower bound of its 95 % interval."""
+    """Lower bound of its 95 % interval; None if its standard error cannot be estimated."""
     position_high: float | None
     """Upper bound of its 95 % interval."""
     length_correlation: float | None = None
@@ -443,10 +448,29 @@ class PreferenceFacts:
         return (self.position_low or 0.0) > 0 or (self.position_high or 0.0) < 0
 
     @property
+    def follows_position(self) -> bool:
+        """Whether nearly all answers name the same position, whichever agents are compared."""
+        return abs(self.position_effect or 0.0) >= FOLLOWS_POSITION
+
+    @property
+    def position_problem(self) -> str:
+        """Reason why preferences may be an effect of the position, which is unknown; empty if the orders determine it."""
+        if self.position_effect is not None:
+            return ""
+        return (
+            "the orders of the battles do not determine the position bias, so that a preference for the first response cannot be "
+            "ruled out"
+        )
+
+    @property
     def position_text(self) -> str:
         """Sentence on the position bias."""
-        if self.position_effect is None or self.position_low is None or self.position_high is None:
+        if self.position_effect is None:
             return "Position bias: unknown, because the orders do not determine it."
+        if self.position_low is None or self.position_high is None:
+            return (
+                "Position bias: unknown, because the answers are too few or too uniform to estimate its standard error."
+            )
         low, effect, high = 100 * self.position_low, 100 * self.position_effect, 100 * self.position_high
         comparative = "more"
         if effect < 0:

@@ -19,6 +19,7 @@ from youden.pipeline.abilities import SELF_RANKING
 from youden.pipeline.preference_abilities import PREFERENCE_MODEL
 from youden.pipeline.recommendation import read_recommendation
 from youden.run_keys import Target
+from youden.stats.base.clusters import MIN_ITEMS
 from youden.stats.trials.noninferiority import (
     ConservativeDifference,
     GateOutcome,
@@ -30,14 +31,13 @@ from youden.stats.trials.noninferiority import (
 )
 from youden.stats.trials.trial_errors import RemainingVariance
 from youden.text.sentences import suggest_name
-from youden.types.facts import ChoiceFacts
+from youden.types.facts import POSITION_REMEDY, ChoiceFacts, RunFacts
 from youden.types.pool import Floats, Json, Positions
-from youden.types.recommendation import JudgeSignalFacts, Recommendation
+from youden.types.recommendation import Recommendation
 from youden.workflows.gate_answers import DifferenceForecast, GateAnswers, QualityDifference, read_answers
 from youden.workflows.quality import LabelledAnswers, with_quality
 
 MARGIN = 0.05
-MIN_ITEMS = 6
 _CONDITIONAL_POWER = 0.9
 """Conditional power of the recommended calls; `benchmarks/gate.py` counts how often they do decide."""
 _ITEM_GRID = np.unique(np.geomspace(MIN_ITEMS, 10**6, 500).astype(np.int64))
@@ -325,7 +325,7 @@ def gate_run(
 
     facts = folder.read_facts()
     if not labels:
-        rows = [_check_signal(row, facts.signal) for row in rows]
+        rows = [_check_signal(row, facts) for row in rows]
     for row in rows:
         if row.low is not None:
             recorded = recorded.with_analysis(row.agent, baseline, answers=answers.digest, target=target)
@@ -371,12 +371,18 @@ def _evaluate_difference(
     )
 
 
-def _check_signal(row: GateResult, signal: JudgeSignalFacts) -> GateResult:
+def _check_signal(row: GateResult, facts: RunFacts) -> GateResult:
     """Return the result, as undecided if the answers do not show that the judge discriminates.
 
-    A judge that is asked for preferences may prefer no response to any other. Two agents count as equal only if some
-    abilities of the run differ significantly.
+    So is the result of preferences whose position bias is unknown. A judge that is asked for preferences may prefer no
+    response to any other. Two agents count as equal only if some abilities of the run differ significantly.
     """
+    signal = facts.signal
+    if facts.preference is not None and row.low is not None and row.high is not None:
+        row = replace(row, low=max(row.low, -1.0), high=min(row.high, 1.0))
+    if facts.preference is not None and facts.preference.position_problem:
+        reason = f"{facts.preference.position_problem}. {POSITION_REMEDY}"
+        return replace(row, outcome="undecided", low=None, high=None, required=None, reason=reason)
     if not signal.discriminates:
         reason = f"{signal.judge_reason}. {signal.judge_remedy}"
         return replace(row, outcome="undecided", low=None, high=None, required=None, reason=reason)

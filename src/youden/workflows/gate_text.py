@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from youden.stats.base.clusters import MIN_ITEMS
 from youden.stats.trials.noninferiority import GateOutcome
 from youden.text.printable import format_command
 from youden.text.sentences import format_count, format_recognition_difference, format_signed_interval
 from youden.text.tables import Table, make_table
 from youden.types.results import ABOUT
-from youden.workflows.gate import MIN_ITEMS, Gate, GateResult
+from youden.workflows.gate import Gate, GateResult
 
 _CONSISTENCY_OUTCOMES: dict[GateOutcome, str] = {
     "better": "more consistent",

@@ -173,11 +173,13 @@ def _read_table(path: Path, columns: Mapping[str, str]) -> pd.DataFrame:
 
 
 def _read_text(values: pd.Series) -> pd.Series[str]:
-    """Convert cells to texts: "" for an empty one, and the first element of a list (the judge of MT-Bench)."""
+    """Convert cells to texts: "" for an empty one, and the first element of a list (the judge of MT-Bench).
+
+    Blanks around a text are removed.
+    """
     firsts = [value[0] if isinstance(value, (list, np.ndarray)) and len(value) else value for value in values]
     cells = pd.Series(firsts, index=values.index, dtype=object)
-    texts = cells.mask(cells.isna(), "").map(str)
-    return texts.mask(texts.str.strip() == "", "")
+    return cells.mask(cells.isna(), "").map(str).str.strip()
 
 
 def _check_filled(path: Path, texts: pd.Series[str], role: str, column: str) -> None:

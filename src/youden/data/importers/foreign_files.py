@@ -32,6 +32,10 @@ _MARKS = (
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
+MAX_DROPPED = 0.01
+"""Fraction of the responses or battles that an import may lose unless the user allows more."""
+
+
 def import_error(location: Path | str, problem: str, *, slug: str) -> ImportFormatError:
     """Return an error whose message starts with the location of the problem.
 

@@ -23,6 +23,8 @@ def check_level(level: float) -> None:
         )
 
 
+MIN_ITEMS = 6
+"""Minimum number of items of an agent for an interval of its differences from other agents."""
 PRIOR_CLUSTERS = 6
 """Weight, in clusters, of the average variance towards which an agent's variance is shrunk."""
 _PRIOR_PRODUCTS = 100

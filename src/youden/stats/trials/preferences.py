@@ -16,9 +16,10 @@ from scipy.special import stdtrit
 
 from youden.errors import StatisticsError
 from youden.extras import format_install
-from youden.stats.base.clusters import CentredCovariance, check_level, covariance_of_chunks
+from youden.stats.base.clusters import MIN_ITEMS, ROUNDING, CentredCovariance, check_level, covariance_of_chunks
 from youden.stats.base.metrics import Metric
 from youden.stats.base.pair_chunks import InfluenceChunk, check_trials
+from youden.stats.trials.noninferiority import zero_event_upper_bound
 from youden.types.pool import Floats, Ids, Positions, ReadOnly
 
 _MIN_EIGENVALUE = 1e-9
@@ -44,7 +45,8 @@ class PreferenceFit(ReadOnly):
         Trials of each agent.
     position_effect : Metric
         Win rate of the first response minus its loss rate if both agents have the same ability; in [−1, 1], 0 without position
-        bias. NaN if the orders do not determine it.
+        bias. NaN if the orders do not determine it. Its bounds are NaN for fewer than 6 items, and if no residual shows its
+        error. If the same position wins all comparisons, the bound is that of a proportion without an event.
     influence_chunks : callable
         Function that yields, for one chunk of items after another, their influence on the abilities.
     """
@@ -159,7 +161,12 @@ def fit_preferences(
         std_error = np.sqrt((influence**2).sum() * n_items / (n_items - 1))
         half_width = float(stdtrit(n_items - 1, (1 + level) / 2) * std_error)
         estimate = float(effect[n_agents])
-        position = Metric(estimate, estimate - half_width, estimate + half_width, level, _POSITION_METHOD)
+        if abs(estimate) > 1 - ROUNDING:
+            half_width = 2 * float(zero_event_upper_bound((1 - level) / 2, np.asarray(float(n_items))))
+        if n_items < MIN_ITEMS or half_width < ROUNDING:
+            half_width = np.nan
+        low, high = np.clip([estimate - half_width, estimate + half_width], -1, 1).tolist()
+        position = Metric(estimate, low, high, level, _POSITION_METHOD)
     ability = np.where(n_trials > 0, effect[:n_agents], np.nan)
     return PreferenceFit(ability, covariance, n_trials, position, influence_chunks)
 
