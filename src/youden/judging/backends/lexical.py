@@ -235,6 +235,26 @@ def _find_text_rows(plan: Plan, *, other_item: Ids, rows: tuple[Index, Index]) -
     return first, second
 
 
+_FEW_ITEMS_REMEDY = "Add items, or use another judge."
+
+
+def _describe_few_items(n_items: int) -> str:
+    """Describe the error that too few items have responses."""
+    return (
+        f"The lexical judge needs at least {MIN_ITEMS} items with responses, because it is fitted on other items than it "
+        f"judges: got {n_items}."
+    )
+
+
+def find_few_items(pool: Pool) -> list[Finding]:
+    """Return a finding if a pool has too few items with responses for this judge, so that a run would fail; else none."""
+    n_items = int(pool.all_present.any(axis=0).sum())
+    if n_items >= MIN_ITEMS:
+        return []
+    effect = "The run of this config would end with an error."
+    return [Finding("lexical-few-items", _describe_few_items(n_items), effect, _FEW_ITEMS_REMEDY, "failed")]
+
+
 def _draw_folds(items: Index, rng: np.random.Generator, *, n_items: int) -> Index:
     """Divide items into random folds of about equal size.
 
@@ -244,11 +264,7 @@ def _draw_folds(items: Index, rng: np.random.Generator, *, n_items: int) -> Inde
     Raises JudgeError [lexical-few-items] if there are too few items.
     """
     if len(items) < MIN_ITEMS:
-        raise JudgeError(
-            f"The lexical judge needs at least {MIN_ITEMS} items with responses, because it is fitted on other items than it "
-            f"judges: got {len(items)}. Add items, or use another judge.",
-            slug="lexical-few-items",
-        )
+        raise JudgeError(f"{_describe_few_items(len(items))} {_FEW_ITEMS_REMEDY}", slug="lexical-few-items")
     fold = np.full(n_items, -1)
     fold[items] = rng.permutation(len(items)) % N_FOLDS
     return fold
