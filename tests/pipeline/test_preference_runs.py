@@ -68,6 +68,7 @@ def test_a_run_ranks_by_preference_and_never_speaks_of_rates(
     assert facts.preference.tie_fraction == pytest.approx(0.4)
     assert facts.signal.question == "preference"
     assert facts.signal.j is None
+    assert facts.recommendation.decided_by == "preference"
 
     page = folder.file("report.html").read_text(encoding="utf-8")
     markdown = youden("report", "runs/r", "--format", "md").out
@@ -137,6 +138,7 @@ def test_a_second_run_sends_no_request(youden: Youden, server: WireServer, tmp_p
         (("export", "runs/r", "out", "--format", "hf"), "run-preference"),
         (("calibrate", "r.yaml"), "question-calibrate"),
         (("quality", "runs/r", "--labels", "labels.csv"), "run-preference"),
+        (("label", "runs/r", "--next", "5", "--out", "out.csv"), "run-preference"),
         (("fit", "runs/r", "--trusted", "a0,a1"), "question-option"),
         (("fit", "runs/r", "--target", "these-items"), "question-option"),
     ],

@@ -167,7 +167,7 @@ class Lexical:
             warnings=(
                 Finding("lexical", _BASELINE),
                 *_warn_without_prompts(pool),
-                *_find_copying(pool, texts, rows=(agent_of, item_of)),
+                *_find_copying(pool, texts, rows=(agent_of, item_of), is_self_plan=plan.is_self_plan),
             ),
         )
 
@@ -449,12 +449,16 @@ def _warn_without_prompts(pool: Pool) -> list[Finding]:
     ]
 
 
-def _find_copying(pool: Pool, texts: SegmentedTexts, *, rows: tuple[Index, Index]) -> list[Finding]:
+def _find_copying(pool: Pool, texts: SegmentedTexts, *, rows: tuple[Index, Index], is_self_plan: bool) -> list[Finding]:
     """Return a finding for each agent whose median response is copied from its prompt to at least `COPYING_SHARE`.
 
     texts : words of all responses, followed by those of the prompts of all items
     rows : agent and item of each response, int arrays (n_responses,), sorted by item
+    is_self_plan : whether each trial compares responses of one agent, so that there is no ranking
     """
+    effect = "ranks the agent higher than its responses deserve"
+    if is_self_plan:
+        effect = "overstates the self-consistency of the agent"
     agent_rows, item_columns = rows
     n_responses = len(item_columns)
     shares = np.full(pool.all_texts.shape, np.nan)
@@ -475,7 +479,7 @@ def _find_copying(pool: Pool, texts: SegmentedTexts, *, rows: tuple[Index, Index
         message = (
             f"Agent '{agent_id}' copies its prompts: in its median response, {copying.share:.0%} of the "
             f"runs of {N_GRAM} words occur in the item's prompt (reported from {COPYING_SHARE:.0%}). Copied text shares words "
-            "with all responses that keep to the prompt, so this judge ranks the agent higher than its responses deserve."
+            f"with all responses that keep to the prompt, so this judge {effect}."
         )
         findings.append(Finding("copying", message, agents=(agent_id,), facts={"share": copying.share}))
     return findings

@@ -215,8 +215,9 @@ def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: 
     if any(agent.low is not None for agent in drawn):
         chart += base.mark_rule(strokeWidth=2.5).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
 
+    average_text = f"{round(average, 3) + 0.0:.3f}"  # + 0.0 turns −0.0 into 0.0
     note = (
-        f"Dot: ability minus the average ability, which is {average:.3f}; line: its {level:.0%} interval. The lines of two "
+        f"Dot: ability minus the average ability, which is {average_text}; line: its {level:.0%} interval. The lines of two "
         "significantly different agents may overlap, because the standard error of their difference decides."
     )
     if len(ranked) > len(drawn):
