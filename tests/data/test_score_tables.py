@@ -224,6 +224,12 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
         "--column model=NAME",
         {"model": "who"},
     ),
+    "a typing error in a column": (
+        "model,item,score\na,x,1\nb,x,0\n",
+        "scores-columns",
+        "there is no column 'modle'. Did you mean 'model'? There are: model, item, score. Set --column model=NAME.",
+        {"model": "modle"},
+    ),
     "a text among scores": ("model,x,y\na,.9,.5\nb,good,.7\nc,.1,.2\n", "scores-value", "leave the cell empty", {}),
     "some percent signs": ("model,x,y\na,90%,.5\nb,.8,.7\n", "scores-percent", "in the same way", {}),
     "two scales": ("model,x,y\na,.9,50\nb,.8,75\n", "scores-scale", "--range LOW,HIGH", {}),

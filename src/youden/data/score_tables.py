@@ -35,7 +35,7 @@ from youden.data.score_columns import CONVERSIONS, ScoreColumn, is_percentage, m
 from youden.errors import ConfigError
 from youden.text.printable import find_name_fault
 from youden.text.replacements import Replacements
-from youden.text.sentences import format_count
+from youden.text.sentences import format_count, suggest_name
 from youden.types.pool import Floats, Positions, ReadOnly
 
 if TYPE_CHECKING:
@@ -210,7 +210,8 @@ class _TableReader:
         names = [part.strip() for part in parts if part.strip()]
         for name in names:
             if name not in self.values:
-                problem = f"there is no column {name!r}: got {_format_names(self.values)}. Set --column {role}=NAME."
+                suggestion = suggest_name(name, list(self.values))
+                problem = f"there is no column {name!r}. {suggestion} Set --column {role}=NAME."
                 raise import_error(self.source, problem, slug="scores-columns")
         return names
 
