@@ -65,7 +65,7 @@ def test_column_paths_address_unknown_layouts(tmp_path: Path) -> None:
     assert cells(imported) == {("a", "1"): "yes", ("b", "1"): "never"}
     assert imported.pool.items[0].prompt == "x"
     with pytest.raises(
-        ImportFormatError, match=r"there is no column 'says\[\].text': the columns are .*key, meta, said"
+        ImportFormatError, match=r"there is no column 'says\[\].text'\. .*There are: key, meta, said"
     ) as caught:
         load("table", tmp_path / "x.jsonl", item="key", text="says[].text")
     assert caught.value.slug == "import-columns"

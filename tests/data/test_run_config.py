@@ -147,6 +147,12 @@ def test_a_faulty_config_is_refused_with_key_value_and_allowed_values(tmp_path: 
     refused(write(tmp_path / "run.yaml", text), *parts)
 
 
+def test_the_error_for_an_unknown_key_advises_no_other_value(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="Did you mean 'question'") as refused:
+        load_run_config(write(tmp_path / "run.yaml", "pool: p\nqestion: preference\n"))
+    assert "Set another value" not in refused.value.message
+
+
 @pytest.mark.parametrize(
     ("written", "value"), [("4000", 4000), ("5 %", "5%"), ("0.5%", "0.5%"), ("450 / agent", "450/agent"), ("'60'", 60)]
 )

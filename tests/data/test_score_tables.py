@@ -224,6 +224,12 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
         "--column model=NAME",
         {"model": "who"},
     ),
+    "a typing error in a column": (
+        "model,item,score\na,x,1\nb,x,0\n",
+        "scores-columns",
+        "there is no column 'modle'. Did you mean 'model'? There are: model, item, score. Set --column model=NAME.",
+        {"model": "modle"},
+    ),
     "a text among scores": ("model,x,y\na,.9,.5\nb,good,.7\nc,.1,.2\n", "scores-value", "leave the cell empty", {}),
     "some percent signs": ("model,x,y\na,90%,.5\nb,.8,.7\n", "scores-percent", "in the same way", {}),
     "two scales": ("model,x,y\na,.9,50\nb,.8,75\n", "scores-scale", "--range LOW,HIGH", {}),
@@ -266,6 +272,18 @@ REFUSED: dict[str, tuple[str, str, str, dict[str, str]]] = {
         {},
     ),
     "one model": ("model,x,y\na,.9,.5\n", "scores-size", "--column", {}),
+    "the scores of one model": (
+        "item,score\nx,.9\ny,.8\n",
+        "scores-columns",
+        "it has the scores of one model: got one column of scores, 'score', and no column of models. Pass one file per model",
+        {},
+    ),
+    "long names of columns": (
+        "Name,ARC challenge,HellaSwag 10-shot,TruthfulQA mc2,Winogrande 5-shot\na,.9,.5,.1,.2\nb,.8,.75,.3,.4\n",
+        "scores-columns",
+        "'TruthfulQA mc2', 'Winogrande 5-shot'. Set",
+        {},
+    ),
     "one column of items": ("model,x\na,.9\nb,.8\n", "scores-columns", "--column", {}),
 }
 """Content of a CSV file, slug of the error, part of its remedy, and columns that the user set."""
@@ -451,7 +469,7 @@ def test_metrics_of_lm_eval_are_chosen_by_name(tmp_path: Path) -> None:
             "gsm8k": {"exact_match,strict-match": 0.3 + shift, "exact_match,flexible-extract": 0.4 + shift},
         }
         write_json(tmp_path, f"{model}/results_1.json", {"results": results, "model_name": model})
-    with pytest.raises(ImportFormatError, match=r"acc_norm, exact_match/strict-match.* Set --column score=NAME"):
+    with pytest.raises(ImportFormatError, match=r"'acc_norm', 'exact_match/strict-match'.* Set --column score=NAME"):
         read_scores(tmp_path)
     table = read_scores(tmp_path, columns={"score": "acc_norm, exact_match/strict-match"})
     assert cells_of(table) == {("a", "x"): 0.6, ("a", "gsm8k"): 0.3, ("b", "x"): 0.7, ("b", "gsm8k"): 0.4}

@@ -68,6 +68,7 @@ def test_a_run_ranks_by_preference_and_never_speaks_of_rates(
     assert facts.preference.tie_fraction == pytest.approx(0.4)
     assert facts.signal.question == "preference"
     assert facts.signal.j is None
+    assert facts.recommendation.decided_by == "preference"
 
     page = folder.file("report.html").read_text(encoding="utf-8")
     markdown = youden("report", "runs/r", "--format", "md").out
@@ -141,6 +142,7 @@ def test_a_second_run_sends_no_request(youden: Youden, server: WireServer, tmp_p
         (("export", "runs/r", "out", "--format", "hf"), "run-preference"),
         (("calibrate", "r.yaml"), "question-calibrate"),
         (("quality", "runs/r", "--labels", "labels.csv"), "run-preference"),
+        (("label", "runs/r", "--next", "5", "--out", "out.csv"), "run-preference"),
         (("fit", "runs/r", "--trusted", "a0,a1"), "question-option"),
         (("fit", "runs/r", "--target", "these-items"), "question-option"),
     ],
@@ -169,12 +171,19 @@ def test_percentages_refer_to_the_dense_design_without_independent_trials() -> N
 
 
 @pytest.mark.parametrize(
-    "keys",
-    [{"independent": "matched"}, {"half_width": 0.1}, {"robust": True}, {"design": "row"}, {"target": "these-items"}],
+    ("keys", "reason"),
+    [
+        ({"independent": "matched"}, "got independent; remove independent."),
+        ({"half_width": 0.1}, "got half_width; remove half_width."),
+        ({"robust": True, "self_trials": 9}, "got robust, self_trials; remove robust, self_trials."),
+        ({"design": "row"}, "question: preference requires one of the designs cyclic, dense, adaptive: got row."),
+        ({"target": "these-items"}, "question: preference requires the target items-like-these: got these-items."),
+    ],
 )
-def test_keys_that_do_not_exist_for_preferences_are_refused(keys: dict[str, object]) -> None:
-    with pytest.raises(ConfigError, match="question: preference has the designs cyclic, dense and adaptive"):
+def test_only_the_keys_that_do_not_exist_for_preferences_are_named(keys: dict[str, object], reason: str) -> None:
+    with pytest.raises(ConfigError, match=f"{re.escape(reason)} \\[run-config\\]$") as refused:
         run_config_from_keys({"name": "r", "pool": "p", "question": "preference", **keys}, origin="test")
+    assert "cyclic" not in refused.value.message or "design" in keys
 
 
 def test_a_judge_that_cannot_answer_the_question_is_refused() -> None:

@@ -178,6 +178,7 @@ def test_init_check_run_and_report_work_for_one_and_two_agents(
     assert said["ranking"][0]["agent"] == "a0"
     assert 0 < said["ranking"][0]["low"] < said["ranking"][0]["ability"] < said["ranking"][0]["high"]
     assert said["fit"]["recommendation"]["form"] == "none"
+    assert said["fit"]["recommendation"]["decided_by"] == "self_consistency"
     assert "youden gate" in said["fit"]["recommendation"]["text"]
     assert youden("run", "versions.yaml", "--json").well().said["ranking"] == said["ranking"]
 
@@ -186,11 +187,26 @@ def test_init_check_run_and_report_work_for_one_and_two_agents(
     assert "not that it is correct" in page
     assert "<dt>Answers to self-trials</dt>" in page
     assert "How good is the judge?" not in page
+    assert "number of answered paired trials of the agent" in page
     assert "a difference of two mean answers of the judge (0: no, 1: yes)" in page
     assert "average agent" not in page.partition("How made")[0].partition("<main")[2]
     markdown = youden("report", "runs/versions", "--format", "md").well().out
     assert "Self-consistency J is a difference of two mean answers" in markdown
     assert "those of other agents answer the same item" not in markdown
+
+
+def test_a_warning_about_copied_prompts_refers_to_self_consistency() -> None:
+    pool = pool_of(1)
+    prompts = [" ".join(f"word{item}of{number}" for number in range(60)) for item in range(pool.n_items)]
+    items = [replace(item, prompt=prompt) for item, prompt in zip(pool.items, prompts, strict=True)]
+    copies = [
+        np.array([[" ".join(prompt.split()[start : start + 40]) for prompt in prompts]], dtype=object)
+        for start in (0, 20)
+    ]
+    copying = Pool.from_repeats(pool.agents, items, copies, "copying")
+    verdicts = youden.judge(make_plan(copying), judge="lexical")
+    (finding,) = (warning for warning in verdicts.warnings if warning.slug == "copying")
+    assert "this judge overstates the self-consistency of the agent" in finding.message
 
 
 def test_another_target_is_refused_before_the_judge_is_paid(youden: Youden, tmp_path: Path) -> None:

@@ -446,6 +446,18 @@ def test_findings_are_shown_even_if_the_config_cannot_be_planned(youden: Youden,
     assert "note: The cost of this run is unknown: " in ended.err
 
 
+def test_too_few_items_for_the_lexical_judge_are_reported_by_init_and_check(youden: Youden, tmp_path: Path) -> None:
+    rows = [f"a{agent},q{item},word{agent} word{item} word" for agent in range(3) for item in range(4)]
+    (tmp_path / "own.csv").write_text("\n".join(["agent,item,text", *rows]) + "\n", encoding="utf-8")
+    begun = youden("init", "own.csv", "--judge", "lexical")
+    assert begun.code == 0
+    assert "warning: The lexical judge needs at least 8 items with responses" in begun.err
+    checked = youden("check", "own.yaml")
+    assert "got 4. [lexical-few-items]" in checked.out
+    assert "To do: Add items, or use another judge." in checked.out
+    assert "No problems found" not in checked.out
+
+
 ENGLISH = (
     "The river rose by two metres during the night, and the bridge was opened again in the morning only. Number {}."
 )

@@ -64,6 +64,9 @@ def test_the_page_of_two_instruments_has_a_figure_and_a_table(youden: Youden, tw
     page = Path(path).read_text(encoding="utf-8")
     assert "a7 is significantly above" in page
     assert 'id="figure-instruments-1"' in page
+    assert '<th scope="row">a7</th>' in page
+    assert "preferred only" in page
+    assert "Signature" not in page
 
 
 def test_runs_of_the_same_question_or_without_common_agents_are_refused(

@@ -242,6 +242,8 @@ def init_command(
         pool_path = "" if first_config.imported is None else f"{first_config.pool_path.as_posix()} and "
         calls = f"{cost.calls:,} calls to {cost.judge}, each of which compares two responses"
         click.echo(printable(f"wrote {pool_path}{first_config.file}: {size}; {calls}, {usd}"))
+        for finding in first_config.findings:
+            output.print_note(f"warning: {finding.message} {finding.remedy} [{finding.slug}]")
         click.echo(f"next: youden check {file}    (checks the pool for problems; sends no request)")
         click.echo(f"then: youden run {file}")
 

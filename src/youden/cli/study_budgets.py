@@ -131,7 +131,7 @@ def _print_study(
 
         draw_figures: Callable[..., tuple[Figure, ...]]
         draw_figures = draw_baseline_figures if name == "baselines" else draw_budget_figures
-        write_study(html, name.capitalize(), [StudyPart(run, signature, lines, draw_figures(*figure_arguments))])
+        write_study(html, name.capitalize(), [StudyPart(run, lines, draw_figures(*figure_arguments), signature)])
     output.print_result(
         as_json,
         {name: result, "run": run, "signature": signature},

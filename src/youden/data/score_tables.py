@@ -35,7 +35,7 @@ from youden.data.score_columns import CONVERSIONS, ScoreColumn, is_percentage, m
 from youden.errors import ConfigError
 from youden.text.printable import find_name_fault
 from youden.text.replacements import Replacements
-from youden.text.sentences import format_count
+from youden.text.sentences import format_count, suggest_name
 from youden.types.pool import Floats, Positions, ReadOnly
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ _NO_SCORE = re.compile(
 """Normalized names of columns of numbers that are no scores."""
 _MAX_METRICS = 100
 """A table with more items has scores of single items instead of metrics."""
+_MAX_NAMES = 10
+"""Number of names that a message lists."""
 _METRICS = {"metric", "metric_name", "measure", "filter"}
 
 
@@ -208,7 +210,8 @@ class _TableReader:
         names = [part.strip() for part in parts if part.strip()]
         for name in names:
             if name not in self.values:
-                problem = f"there is no column {name!r}: got {_format_names(self.values)}. Set --column {role}=NAME."
+                suggestion = suggest_name(name, list(self.values))
+                problem = f"there is no column {name!r}. {suggestion} Set --column {role}=NAME."
                 raise import_error(self.source, problem, slug="scores-columns")
         return names
 
@@ -290,6 +293,13 @@ class _TableReader:
         left_out = [name for name in self.values if name not in scores and name not in labels]
         if left_out:
             self.notes.append(f"columns not used: {', '.join(left_out)}")
+        has_models = any(map(_is_model_name, labels)) or "model" in self.given
+        if len(scores) == 1 and not is_long and not has_models:
+            problem = (
+                f"it has the scores of one model: got one column of scores, {scores[0]!r}, and no column of models."
+            )
+            remedy = "Pass one file per model, at least two, or add a column `model` with at least two models."
+            raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
         is_clear = len(scores) == 1 if is_long else len(scores) >= 2 and not usual
         if not is_clear:
             columns = "score=NAME" if is_long else "model=NAME, item=NAME or score=NAME,NAME"
@@ -434,5 +444,7 @@ class _TableReader:
 
 
 def _format_names(names: Iterable[str]) -> str:
-    """Format names for a message, each once."""
-    return format_excerpt(", ".join(dict.fromkeys(names)) or "none")
+    """Format the first `_MAX_NAMES` names for a message, each once."""
+    distinct = list(dict.fromkeys(names))
+    ellipsis = ", …" if len(distinct) > _MAX_NAMES else ""
+    return ", ".join(map(format_excerpt, distinct[:_MAX_NAMES])) + ellipsis if distinct else "none"

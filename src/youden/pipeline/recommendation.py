@@ -256,16 +256,16 @@ def recommend_from_abilities(
     if abilities.ranking == SELF_RANKING:
         if signal.tpr == signal.fpr and signal.tpr in (0, 1):
             answer = "yes" if signal.tpr else "no"
-            return no_recommendation(
-                f"the judge answers {answer} to all self-trials, so J is 0 and shows nothing about the agent",
-                "Read a few responses. If they differ between items, use another judge.",
-            )
-        return no_recommendation(
-            "an agent that is compared only with itself can be stable without being correct",
-            "Compare two versions of it by `youden gate RUN --agent NEW --baseline OLD`, or add agents for a ranking.",
-        )
+            reason = f"the judge answers {answer} to all self-trials, so J is 0 and shows nothing about the agent"
+            remedy = "Read a few responses. If they differ between items, use another judge."
+        else:
+            reason = "an agent that is compared only with itself can be stable without being correct"
+            remedy = "Compare two versions of it by `youden gate RUN --agent NEW --baseline OLD`, or add agents for a ranking."
+        return replace(no_recommendation(reason, remedy), decided_by="self_consistency")
+
     max_regret = None if abilities.search is None else abilities.search.max_regret
-    return recommend(choice, signal, max_regret=max_regret, warnings=warnings)
+    recommendation = recommend(choice, signal, max_regret=max_regret, warnings=warnings)
+    return replace(recommendation, decided_by="preference" if signal.question == "preference" else "agreement")
 
 
 def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpread) -> Recommendation:

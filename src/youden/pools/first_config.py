@@ -32,7 +32,7 @@ from youden.data.importers.table_import import read_table
 from youden.data.pools.pool_reader import AGENTS_SPEC, RESPONSES, read_pool, write_pool
 from youden.errors import ConfigError, PoolError
 from youden.judging.config.judge_files import find_local_judge, load_judge_config, report_judge_shadow
-from youden.pools.checks.check import estimate_run_cost
+from youden.pools.checks.check import estimate_run_cost, find_judge_problems
 from youden.pools.checks.checked import DesignCost
 from youden.pools.pool_files import POOL_TABLES, has_pool_columns
 from youden.pools.pool_import import (
@@ -46,7 +46,7 @@ from youden.protocol.self_trials import needs_self_trials
 from youden.run_keys import Key
 from youden.text.printable import format_command
 from youden.text.sentences import format_count, format_responses
-from youden.types import Pool
+from youden.types import Finding, Pool
 
 ONLINE_JUDGE, OFFLINE_JUDGE = "gpt-4o-mini", "lexical"
 SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -116,6 +116,8 @@ class FirstConfig(NamedTuple):
         What was added to the pool of an existing config; None for a new config.
     run : RunFolder or None
         Judged run of the existing config, which the additions can extend; None without one.
+    findings : tuple of Finding
+        Problems because of which the judge of a new config cannot judge the pool.
     """
 
     file: Path
@@ -126,6 +128,7 @@ class FirstConfig(NamedTuple):
     source: Path
     merge: MergedPool | None = None
     run: RunFolder | None = None
+    findings: tuple[Finding, ...] = ()
 
 
 def _import_if_needed(
@@ -350,7 +353,8 @@ def write_first_config(
         makes_calls=chosen.makes_calls,
     )
     _write_config(file, text)
-    return FirstConfig(file, content, cost, pool_path, imported, source)
+    findings = tuple(find_judge_problems(chosen, content))
+    return FirstConfig(file, content, cost, pool_path, imported, source, findings=findings)
 
 
 def _format_config(

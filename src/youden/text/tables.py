@@ -53,8 +53,14 @@ def make_table(
 
 
 def format_decimal(value: float | None, digits: int = 3) -> str:
-    """Format a number with `digits` digits after the decimal point; None as a dash."""
-    return "–" if value is None else f"{value:.{digits}f}"
+    """Format a number with `digits` digits after the decimal point; None as a dash.
+
+    Examples
+    --------
+    >>> format_decimal(-0.0004), format_decimal(None)
+    ('0.000', '–')
+    """
+    return "–" if value is None else f"{value:z.{digits}f}"
 
 
 def to_markdown(table: Table) -> str:

@@ -11,7 +11,7 @@ from typing import Literal
 from youden.run_keys import Question
 
 RecommendationForm = Literal["recommended", "candidates", "none"]
-RecommendationSource = Literal["agreement", "labels", "scores"]
+RecommendationSource = Literal["agreement", "preference", "self_consistency", "labels", "scores"]
 
 MIN_AGENTS_FOR_COPYING = 8
 """Minimum number of agents of a robust ranking; `benchmarks/few_agents.py` measures how much fewer agents can show."""
@@ -131,8 +131,9 @@ class Recommendation:
         Reason for having no recommendation; else empty.
     caution : str
         What the judge cannot show, as in the first sentence of `text`; empty if nothing limits the recommendation.
-    decided_by : {"agreement", "labels", "scores"}
-        Whether the ranking by agreement decides, the quality that is estimated from labels, or the scores of an audit.
+    decided_by : {"agreement", "preference", "self_consistency", "labels", "scores"}
+        What decides: agreement between agents, preferences of the judge, the self-consistency of agents, the quality that is
+        estimated from labels, or the scores of an audit.
     """
 
     form: RecommendationForm

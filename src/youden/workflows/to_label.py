@@ -110,11 +110,12 @@ def choose_to_label(
         [label-out] if `out` is not a .csv or one of the two files exists; [nothing-to-label] if every answer has
         a label.
     RunFolderError, PoolError
-        If the run is not fitted, or its pool cannot be read; [fit-stale], [run-other-plan] if it was planned or judged again
-        since it was fitted.
+        If the run is not fitted, or its pool cannot be read; [run-preference] if it asks for preferences;
+        [fit-stale], [run-other-plan] if it was planned or judged again since it was fitted.
     """
     key_file = label_key_path(out)
     _check_output_files(out, key_file)
+    folder.check_information()
     check_fit(folder)
     pool = folder.read_judged_pool()
     agent_ids = [row.agent for row in folder.read_ranking()]

@@ -79,6 +79,9 @@ _NOT_FOR_PREFERENCES = (
 )
 """Keys that cannot be combined with `question: preference`."""
 
+_PREFERENCE_DESIGNS = ("cyclic", "dense", "adaptive")
+"""Designs that can be combined with `question: preference`."""
+
 
 class DrawnAs(BaseModel):
     """Resolved defaults of a plan.
@@ -198,12 +201,16 @@ class RunConfig(RunKeys, BaseModel):
     def _check_preference(self) -> None:
         """Raise ValueError if keys are set that do not exist for preferences."""
         conflicts = [name for name in _NOT_FOR_PREFERENCES if getattr(self, name)]
-        if self.design not in ("cyclic", "dense", "adaptive") or self.target != "items-like-these" or conflicts:
-            settings = f"design {self.design}, target {self.target}"
+        if conflicts:
+            names = ", ".join(conflicts)
             raise ValueError(
-                "question: preference has the designs cyclic, dense and adaptive, the target items-like-these, and none of "
-                f"{', '.join(_NOT_FOR_PREFERENCES)}: got {', '.join([settings, *conflicts])}"
+                f"keys apply only to question: information, not to preference: got {names}; remove {names}"
             )
+        if self.design not in _PREFERENCE_DESIGNS:
+            designs = ", ".join(_PREFERENCE_DESIGNS)
+            raise ValueError(f"question: preference requires one of the designs {designs}: got {self.design}")
+        if self.target != "items-like-these":
+            raise ValueError(f"question: preference requires the target items-like-these: got {self.target}")
 
     def _check_rounds(self) -> None:
         """Raise ValueError if keys that sample trials in rounds do not fit the design, its options or each other."""
@@ -442,10 +449,8 @@ def run_config_from_keys(keys: Mapping[str, object], *, origin: str) -> RunConfi
     try:
         return RunConfig.model_validate(keys)
     except ValidationError as error:
-        raise ConfigError(
-            f"{origin}: {format_validation_error(error, keys=RunConfig.model_fields)}. {_suggest_value(error)}",
-            slug="run-config",
-        ) from error
+        message = f"{origin}: {format_validation_error(error, keys=RunConfig.model_fields)}. {_suggest_value(error)}"
+        raise ConfigError(message.rstrip(), slug="run-config") from error
 
 
 def _report_dataset(pool: object, folder: Path) -> None:
@@ -466,9 +471,15 @@ def _report_dataset(pool: object, folder: Path) -> None:
 
 
 def _suggest_value(error: ValidationError) -> str:
-    """Return the remedy for the first key that is not valid: the values that it may have."""
-    location = error.errors(include_url=False, include_context=False)[0]["loc"]
-    declared = declared_keys().get(str(location[0])) if location else None
+    """Return the remedy for the first key that is not valid: the values that it may have.
+
+    The text is empty if the message has the remedy: for an unknown key, and for keys that contradict each other.
+    """
+    first = error.errors(include_url=False, include_context=False)[0]
+    location = first["loc"]
+    if first["type"] == "extra_forbidden" or not location:
+        return ""
+    declared = declared_keys().get(str(location[0]))
     if declared is None or not declared.key.values:
         return "Set another value."
     return f"Set {declared.key.values}."

@@ -21,6 +21,7 @@ from youden.data.importers.restarting_ids import split_composite
 from youden.data.pools.spool import format_excerpt
 from youden.text.json_text import replace_nonfinite
 from youden.text.printable import find_name_fault
+from youden.text.sentences import suggest_name
 from youden.types.pool import Json
 
 _STEP = re.compile(r"\[(?P<position>-?\d*)\]|\.?(?P<key>[^.\[\]]+)")
@@ -190,12 +191,9 @@ def parse_column_paths(
         for name in names:
             path = ColumnPath.parse(name, row)
             if path is None:
-                raise import_error(
-                    file,
-                    f"there is no column '{name}': the columns are {format_excerpt(', '.join(row))}. Set --column to one of "
-                    "them.",
-                    slug="import-columns",
-                )
+                suggestion = suggest_name(name, [column[:60] for column in row])
+                problem = f"there is no column '{name}'. {suggestion} Set --column {role}=NAME."
+                raise import_error(file, problem, slug="import-columns")
             if len(names) > 1:
                 agent_paths[name] = path
             else:

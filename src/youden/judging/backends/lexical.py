@@ -167,7 +167,7 @@ class Lexical:
             warnings=(
                 Finding("lexical", _BASELINE),
                 *_warn_without_prompts(pool),
-                *_find_copying(pool, texts, rows=(agent_of, item_of)),
+                *_find_copying(pool, texts, rows=(agent_of, item_of), is_self_plan=plan.is_self_plan),
             ),
         )
 
@@ -235,6 +235,26 @@ def _find_text_rows(plan: Plan, *, other_item: Ids, rows: tuple[Index, Index]) -
     return first, second
 
 
+_FEW_ITEMS_REMEDY = "Add items, or use another judge."
+
+
+def _describe_few_items(n_items: int) -> str:
+    """Describe the error that too few items have responses."""
+    return (
+        f"The lexical judge needs at least {MIN_ITEMS} items with responses, because it is fitted on other items than it "
+        f"judges: got {n_items}."
+    )
+
+
+def find_few_items(pool: Pool) -> list[Finding]:
+    """Return a finding if a pool has too few items with responses for this judge, so that a run would fail; else none."""
+    n_items = int(pool.all_present.any(axis=0).sum())
+    if n_items >= MIN_ITEMS:
+        return []
+    effect = "The run of this config would end with an error."
+    return [Finding("lexical-few-items", _describe_few_items(n_items), effect, _FEW_ITEMS_REMEDY, "failed")]
+
+
 def _draw_folds(items: Index, rng: np.random.Generator, *, n_items: int) -> Index:
     """Divide items into random folds of about equal size.
 
@@ -244,11 +264,7 @@ def _draw_folds(items: Index, rng: np.random.Generator, *, n_items: int) -> Inde
     Raises JudgeError [lexical-few-items] if there are too few items.
     """
     if len(items) < MIN_ITEMS:
-        raise JudgeError(
-            f"The lexical judge needs at least {MIN_ITEMS} items with responses, because it is fitted on other items than it "
-            f"judges: got {len(items)}. Add items, or use another judge.",
-            slug="lexical-few-items",
-        )
+        raise JudgeError(f"{_describe_few_items(len(items))} {_FEW_ITEMS_REMEDY}", slug="lexical-few-items")
     fold = np.full(n_items, -1)
     fold[items] = rng.permutation(len(items)) % N_FOLDS
     return fold
@@ -433,12 +449,16 @@ def _warn_without_prompts(pool: Pool) -> list[Finding]:
     ]
 
 
-def _find_copying(pool: Pool, texts: SegmentedTexts, *, rows: tuple[Index, Index]) -> list[Finding]:
+def _find_copying(pool: Pool, texts: SegmentedTexts, *, rows: tuple[Index, Index], is_self_plan: bool) -> list[Finding]:
     """Return a finding for each agent whose median response is copied from its prompt to at least `COPYING_SHARE`.
 
     texts : words of all responses, followed by those of the prompts of all items
     rows : agent and item of each response, int arrays (n_responses,), sorted by item
+    is_self_plan : whether each trial compares responses of one agent, so that there is no ranking
     """
+    effect = "ranks the agent higher than its responses deserve"
+    if is_self_plan:
+        effect = "overstates the self-consistency of the agent"
     agent_rows, item_columns = rows
     n_responses = len(item_columns)
     shares = np.full(pool.all_texts.shape, np.nan)
@@ -459,7 +479,7 @@ def _find_copying(pool: Pool, texts: SegmentedTexts, *, rows: tuple[Index, Index
         message = (
             f"Agent '{agent_id}' copies its prompts: in its median response, {copying.share:.0%} of the "
             f"runs of {N_GRAM} words occur in the item's prompt (reported from {COPYING_SHARE:.0%}). Copied text shares words "
-            "with all responses that keep to the prompt, so this judge ranks the agent higher than its responses deserve."
+            f"with all responses that keep to the prompt, so this judge {effect}."
         )
         findings.append(Finding("copying", message, agents=(agent_id,), facts={"share": copying.share}))
     return findings

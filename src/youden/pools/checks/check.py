@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.run_config import RunConfig
 from youden.errors import ConfigError, PlanError, YoudenError
+from youden.judging.backends.lexical import find_few_items
 from youden.judging.config.judge_files import JudgeConfig, call_cost, list_judges, load_judge_of_run
 from youden.judging.estimate import estimate
 from youden.pipeline.planned_run import draw_run_plan
@@ -207,12 +208,33 @@ def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | N
     PoolError
         If the pool cannot be read.
     """
-    checked = check_pool(read_run_pool(config), seed=seed, designs=designs)
+    pool = read_run_pool(config)
+    checked = check_pool(pool, seed=seed, designs=designs)
     try:
+        judge_findings = find_judge_problems(load_judge_of_run(config), pool)
+        checked = replace(checked, findings=(*judge_findings, *checked.findings))
         run_cost = estimate_run_cost(config)
     except YoudenError as error:
         return replace(checked, notes=(*checked.notes, f"The cost of this run is unknown: {error}"))
     return replace(checked, costs=(run_cost, *checked.costs))
+
+
+def find_judge_problems(judge: JudgeConfig, pool: Pool) -> list[Finding]:
+    """Find problems because of which a judge cannot judge a pool.
+
+    Parameters
+    ----------
+    judge : JudgeConfig
+        The judge.
+    pool : Pool
+        The pool.
+
+    Returns
+    -------
+    list of Finding
+        One finding if the judge `lexical` would have too few items; else none.
+    """
+    return find_few_items(pool) if judge.backend == "lexical" else []
 
 
 def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = None) -> PoolCheck:

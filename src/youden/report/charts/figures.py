@@ -27,6 +27,7 @@ from youden.report.charts.marks import (
 )
 from youden.report.data.ranking_tables import RankedAgent
 from youden.report.data.report import ReportData
+from youden.text.tables import format_decimal
 from youden.types.pool import Bools, Floats
 
 LINKED_COLOUR = "#d1242f"
@@ -216,8 +217,8 @@ def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: 
         chart += base.mark_rule(strokeWidth=2.5).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
 
     note = (
-        f"Dot: ability minus the average ability, which is {average:.3f}; line: its {level:.0%} interval. The lines of two "
-        "significantly different agents may overlap, because the standard error of their difference decides."
+        f"Dot: ability minus the average ability, which is {format_decimal(average)}; line: its {level:.0%} interval. The lines "
+        "of two significantly different agents may overlap, because the standard error of their difference decides."
     )
     if len(ranked) > len(drawn):
         note += f" The first {MAX_RANKED} of {len(ranked):,} agents; the table has all."

@@ -243,8 +243,8 @@ class Summary:
         discriminate, or if labels decide what the run recommends.
         """
         choice = self.facts.choice
-        is_by_agreement = self.recommendation.decided_by == "agreement" and self.facts.signal.discriminates
-        if choice is None or not choice.candidates or not is_by_agreement:
+        is_by_judge = self.recommendation.decided_by != "labels" and self.facts.signal.discriminates
+        if choice is None or not choice.candidates or not is_by_judge:
             return None
         displayed = list(choice.p_best.items())[:MAX_LISTED_AGENTS]
         probabilities = ", ".join(f"{agent} {p_best:.2f}" for agent, p_best in displayed)
@@ -264,8 +264,8 @@ class Summary:
         decide what it recommends.
         """
         choice = self.facts.choice
-        is_by_agreement = self.recommendation.decided_by == "agreement" and self.recommendation.form != "none"
-        if choice is None or len(choice.agents) > 1 or not is_by_agreement:
+        is_by_judge = self.recommendation.decided_by != "labels" and self.recommendation.form != "none"
+        if choice is None or len(choice.agents) > 1 or not is_by_judge:
             return None
         (agent,) = choice.agents
         low, high = format_recognitions(choice.ability_low, choice.ability_high)

@@ -57,7 +57,7 @@ def iter_advice(summary: Summary, notes: Sequence[str], *, additivity: bool = Tr
     if facts.fpr is not None and facts.fpr > MAX_FPR:
         yield Finding(
             "fpr",
-            f"The judge's false-positive rate is {facts.fpr:.1%}: its mean answer to pairs from different items.",
+            f"The judge's mean answer to pairs from different items, its false-positive rate, is {facts.fpr:.3f}.",
             remedy="Check these trials below (kind: independent yes): the items may be too similar, or the judge too lenient.",
             facts={"rate": facts.fpr},
         )

@@ -32,7 +32,7 @@ from youden.text.sentences import (
     format_count,
     format_items_compared,
 )
-from youden.text.tables import format_decimal, to_markdown
+from youden.text.tables import Table, format_decimal, to_markdown
 from youden.types import Finding
 from youden.types.pool import Json, plain_fields
 from youden.workflows.stress import NOTES, Stress, attacks_table, conclusion
@@ -47,12 +47,14 @@ class StudyPart:
 
     name: str
     """Name of the run."""
-    signature: str
-    """Signature of the run."""
     summary: tuple[str, ...]
     """Sentences that summarise the results."""
     figures: tuple[Figure, ...]
     """Figures."""
+    signature: str = ""
+    """Signature of the run; empty if there are several runs."""
+    table: Table | None = None
+    """Table of the results."""
 
 
 MAX_AGENTS = 30
@@ -147,7 +149,7 @@ def _render_study(title: str, parts: Sequence[StudyPart]) -> str:
     for number, part in enumerate(parts, start=1):
         figures_of_part = {f"{figure.slug}-{number}": figure.to_json() for figure in part.figures}
         figures |= figures_of_part
-        sections.append((part.name, part.signature, part.summary, list(figures_of_part)))
+        sections.append((part, list(figures_of_part)))
     return _render("study.html", figures=figures, live=None, home=None, title=title, parts=sections)
 
 
@@ -379,7 +381,7 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
 
         study = compare_instruments(first, second)
         figures = (draw_instruments(study),) if vega.has_charts() else ()
-        part = StudyPart("Two instruments", " and ".join(study.runs), study.summary, figures)
+        part = StudyPart("Two instruments", study.summary, figures, table=study.table())
         write_study(path, " and ".join(study.runs), [part])
         return path
     write_file(path, render_comparison(Comparison(first, second)))
