@@ -198,7 +198,7 @@ def test_init_check_run_and_report_work_for_one_and_two_agents(
 def test_a_warning_about_copied_prompts_refers_to_self_consistency() -> None:
     pool = pool_of(1)
     prompts = [" ".join(f"word{item}of{number}" for number in range(60)) for item in range(pool.n_items)]
-    items = [replace(item, prompt=prompt) for item, prompt in zip(pool.items, prompts, strict=True)]
+    items = tuple(replace(item, prompt=prompt) for item, prompt in zip(pool.items, prompts, strict=True))
     copies = [
         np.array([[" ".join(prompt.split()[start : start + 40]) for prompt in prompts]], dtype=object)
         for start in (0, 20)

@@ -327,7 +327,7 @@ def sparsity_command(
             from youden.report.charts.studies import draw_sparsity_figures
             from youden.report.pages.writing import StudyPart as Part
 
-            parts.append(Part(run.name, signature, lines, draw_sparsity_figures(study)))
+            parts.append(Part(run.name, lines, draw_sparsity_figures(study), signature))
         results[run.name] = {**sparsity_to_json(study), "summary": list(lines), "signature": signature}
         if not as_json:
             table = _sparsity_table(study, run.name)

@@ -18,7 +18,7 @@ import pandas as pd
 
 from youden.data.importers.foreign_files import import_error
 from youden.text.printable import find_name_fault
-from youden.text.sentences import format_count
+from youden.text.sentences import format_count, suggest_name
 from youden.types import MISSING_REASONS, Finding, Plan, Trials, Verdicts
 from youden.types.planning import Split
 
@@ -154,8 +154,8 @@ def _read_table(path: Path, columns: Mapping[str, str]) -> pd.DataFrame:
             table[role] = _read_text(rows[name])
             _check_filled(path, table[role], role, name)
         elif role in ("model_a", "model_b", "winner", *columns):
-            existing_names = ", ".join(map(str, rows.columns[:20]))
-            problem = f"it has no column {names[0]}: got {existing_names}. Set --column {role}=COLUMN."
+            suggestion = suggest_name(names[0], [str(column) for column in rows.columns], max_shown=20)
+            problem = f"it has no column {names[0]}. {suggestion} Set --column {role}=COLUMN."
             raise import_error(path, problem, slug="battles-columns")
 
     if (table["order"] != "").any():

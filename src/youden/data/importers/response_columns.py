@@ -192,8 +192,8 @@ def parse_column_paths(
             path = ColumnPath.parse(name, row)
             if path is None:
                 suggestion = suggest_name(name, [column[:60] for column in row])
-                problem = f"there is no column '{name}'. {suggestion} Set --column {role}=NAME."
-                raise import_error(file, problem, slug="import-columns")
+                message = f"there is no column '{name}'. {suggestion} Set --column {role}=NAME."
+                raise import_error(file, message, slug="import-columns")
             if len(names) > 1:
                 agent_paths[name] = path
             else:

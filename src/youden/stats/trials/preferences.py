@@ -19,7 +19,6 @@ from youden.extras import format_install
 from youden.stats.base.clusters import MIN_ITEMS, ROUNDING, CentredCovariance, check_level, covariance_of_chunks
 from youden.stats.base.metrics import Metric
 from youden.stats.base.pair_chunks import InfluenceChunk, check_trials
-from youden.stats.trials.noninferiority import zero_event_upper_bound
 from youden.types.pool import Floats, Ids, Positions, ReadOnly
 
 _MIN_EIGENVALUE = 1e-9
@@ -162,6 +161,8 @@ def fit_preferences(
         half_width = float(stdtrit(n_items - 1, (1 + level) / 2) * std_error)
         estimate = float(effect[n_agents])
         if abs(estimate) > 1 - ROUNDING:
+            from youden.stats.trials.noninferiority import zero_event_upper_bound  # takes long to load
+
             half_width = 2 * float(zero_event_upper_bound((1 - level) / 2, np.asarray(float(n_items))))
         if n_items < MIN_ITEMS or half_width < ROUNDING:
             half_width = np.nan
