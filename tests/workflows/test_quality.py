@@ -212,6 +212,13 @@ def test_a_table_that_may_contain_labels_is_not_overwritten(youden: Youden, run:
     assert (tmp_path / "t.csv").read_text(encoding="utf-8") == "mine"
 
 
+@pytest.mark.parametrize("out", ["", "/", "to-label.txt"])
+def test_a_table_of_another_format_is_refused(run: RunFolder, out: str) -> None:
+    with pytest.raises(ConfigError, match=r"must be a \.csv file") as refused:
+        choose_to_label(run, 5, Path(out))
+    assert refused.value.slug == "label-out"
+
+
 def test_the_python_functions_give_the_result_of_the_commands(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
     rows = [{"agent": f"a{k}", "item": f"i{j}", "label": int(j < k)} for k in range(K) for j in range(6)]
     pd.DataFrame(rows).to_csv(tmp_path / "l.csv", index=False)

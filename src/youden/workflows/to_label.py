@@ -113,8 +113,8 @@ def choose_to_label(
         If the run is not fitted, or its pool cannot be read; [run-preference] if it asks for preferences;
         [fit-stale], [run-other-plan] if it was planned or judged again since it was fitted.
     """
+    _check_output_files(out)
     key_file = label_key_path(out)
-    _check_output_files(out, key_file)
     folder.check_information()
     check_fit(folder)
     pool = folder.read_judged_pool()
@@ -170,13 +170,13 @@ def choose_to_label(
     return ToLabel(out, key_file, n_chosen_by_agent, len(answers.value))
 
 
-def _check_output_files(out: Path, key_file: Path) -> None:
+def _check_output_files(out: Path) -> None:
     """Raise ConfigError [label-out] if the table is not a CSV file, or if it or its key exists."""
     if out.suffix.lower() != ".csv":
         raise ConfigError(
             f"The table must be a .csv file: got {out}. Set a name such as to-label.csv.", slug="label-out"
         )
-    existing = [file for file in (out, key_file) if file.exists()]
+    existing = [file for file in (out, label_key_path(out)) if file.exists()]
     if existing:
         raise ConfigError(
             f"{existing[0]} exists already and may contain labels. Set another --out, and pass this file as --labels.",
