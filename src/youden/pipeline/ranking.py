@@ -135,12 +135,12 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     table.attrs["signal"] = signal
     table.attrs["method"] = f"{abilities.ranking}; {abilities.method}"
     table.attrs["recommendation"] = recommend_from_abilities(choice, signal, abilities, warnings=verdicts.warnings)
-    partial = None
+    partial_facts = None
     if verdicts.n_pending:
-        partial = PartialFacts(n_done=len(verdicts) - verdicts.n_pending, n_calls=len(verdicts))
-    table.attrs["partial"] = partial
+        partial_facts = PartialFacts(n_done=len(verdicts) - verdicts.n_pending, n_calls=len(verdicts))
+    table.attrs["partial"] = partial_facts
     table.attrs["warnings"] = [
-        *([] if partial is None else [partial.to_finding()]),
+        *([] if partial_facts is None else [partial_facts.to_finding()]),
         *verdicts.warnings,
         *trials.find_alarms(),
         *([Finding("fit", message)] if message else []),

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import lcm
-from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -558,14 +557,12 @@ def check_cost(planned: PlannedStress) -> None:
         return
 
     # the total is known, so the cost of every experiment is known
-    base_cost = planned.base.usd_new or 0.0
-    attacked = [attack.experiment for attack in planned.attacks if attack.experiment is not None]
-    attack_costs = [(experiment.usd_new or 0.0, experiment.name) for experiment in attacked]
-    cheapest_first = sorted(attack_costs, key=itemgetter(0))
-    costs = ", ".join(f"{name} ${cost:,.4f}" for cost, name in cheapest_first)
+    base, *attacked = planned.experiments
+    cheapest_first = sorted(attacked, key=lambda experiment: experiment.usd_new or 0.0)
+    costs = ", ".join(f"{experiment.name} ${experiment.usd_new or 0.0:,.4f}" for experiment in cheapest_first)
     raise ConfigError(
         f"The expected cost exceeds the cap: got about ${usd:,.4f} ({planned.n_new:,} new calls) with a cap of "
-        f"${planned.max_cost:g}. The pool without an attack costs ${base_cost:,.4f}; {costs}. No request was sent. "
+        f"${planned.max_cost:g}. The pool without an attack costs ${base.usd_new or 0.0:,.4f}; {costs}. No request was sent. "
         "Set a higher cap, or fewer attacks.",
         slug="stress-cost",
     )

@@ -244,16 +244,14 @@ def draw_variance_components(data: ReportData) -> Iterator[Figure]:
     if facts is None:
         return
 
-    interval_labels = ["in the interval", "not in it"]
     components = [component for component in facts.parts if component.ability_variance is not None]
-    is_included = [component.in_interval for component in components]
     variances = [component.ability_variance for component in facts.parts if component.ability_variance is not None]
     frame = Frame.from_columns(
         part=[component.name for component in components],
         value=[_standard_deviation(variance.value) for variance in variances],
         low=[_standard_deviation(variance.low) for variance in variances],
         high=[_standard_deviation(variance.high) for variance in variances],
-        included=[interval_labels[0 if included else 1] for included in is_included],
+        included=["in the interval" if component.in_interval else "not in it" for component in components],
     )
 
     base = make_chart().encode(
@@ -262,7 +260,7 @@ def draw_variance_components(data: ReportData) -> Iterator[Figure]:
     )
     bars = base.mark_bar().encode(
         x=alt.X("value:Q", title=["standard deviation in an ability", SCORE]),
-        color=color_by("included", domain=interval_labels),
+        color=color_by("included", domain=["in the interval", "not in it"]),
     )
     intervals = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
 
