@@ -195,7 +195,7 @@ def mean_prior_components() -> AgentVariances:
 
 
 def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
-    """Return the variance components of an agent whose interval has a given quantile of half-widths, by reference data set.
+    """Return the variance components of an agent at a quantile of the half-widths, for each reference data set.
 
     Parameters
     ----------

@@ -376,7 +376,7 @@ def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: t
 def _find_favouring_judge(key: str | None, side: int, judge_families: dict[str, str | None]) -> tuple[str, ...]:
     """Return the judge that favours its own family, as a tuple of at most one name.
 
-    The result is empty if no judge, or both, are of the family, or if the other judge rates the family higher.
+    The result is empty if no judge, or both, are of the family, or if its judge does not rate it significantly higher.
 
     key : normalized name of the family
     side : 1 if the second judge rates the family significantly higher, −1 if the first judge does, else 0

@@ -393,8 +393,9 @@ def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Da
 
     agent_index, item_index : position of each agent and item of the run among the shared ones, −1 if it is not shared
 
-    Returns a table with one row per answered trial and the columns `hard` (0 or 1) and `soft` (from 0 to 1). Its index
-    identifies the trial, so that the tables of several runs can be joined. It is empty for an imported run.
+    Returns a table with one row per answered trial other than self-trials, and the columns `hard` (0 or 1) and `soft`
+    (from 0 to 1). Its index identifies the trial, so that the tables of several runs can be joined. It is empty for an
+    imported run.
     """
     if run.result is None:
         return pd.DataFrame()

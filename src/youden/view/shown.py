@@ -337,9 +337,9 @@ def get_state(folder: RunFolder) -> State:
     Returns
     -------
     {"fitted", "in progress", "unfinished", "incomplete"}
-        "in progress": a process judges the run, and there is no ranking by all answers yet. "fitted": the ranking, which
-        may be a partial one, belongs to the plan and the answers. "unfinished": there is a plan, but no such ranking.
-        "incomplete": there is no plan.
+        "in progress": a process judges the run, which has no ranking by all answers yet. "fitted": the ranking, which may
+        be a partial one, belongs to the plan and the answers. "unfinished": the run has a plan, but no such ranking.
+        "incomplete": the run has neither.
     """
     is_fitted = folder.has("fit.json") and folder.has("ranking.csv") and _has_current_fit(folder)
     is_planned = folder.has("plan.parquet") and folder.has("config.yaml")
@@ -407,7 +407,7 @@ class LiveState:
     ranking : tuple of RankedAgent
         Ranking by the answers so far; empty if there is none.
     why_no_ranking : str or None
-        Reason why there is no ranking.
+        Reason why the ranking is empty; None if it is not.
     """
 
     n_trials: int

@@ -141,7 +141,7 @@ class Equations:
         row_gradient = (self.n + self.ridge) * x - self.A @ y - r
         column_gradient = (self.m + self.ridge) * y - x @ self.A + c
 
-        # the multiplier of least norm removes the mean gradient of the observed items
+        # the multiplier that minimises the norm of the gradient removes its mean over the observed items
         if self.swapped:
             item_gradient, is_observed = row_gradient, self.row_gauge
         else:

@@ -211,7 +211,7 @@ class _FreeCells(NamedTuple):
 def _weigh_free_cells(index: CellIndex, weight: Floats, leverage: Floats, is_free: Bools) -> _FreeCells:
     """Compute the shares of free cells in the weights of their agents, and the corrections of their residuals.
 
-    A cell is free unless it is fitted exactly, so that its leverage is 1.
+    A cell is free unless it is fitted exactly, that is, unless its leverage is 1.
 
     weight, leverage : float arrays (n_cells,)
     is_free : bool array (n_cells,)

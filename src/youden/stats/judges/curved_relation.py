@@ -228,7 +228,7 @@ def _project_out(fixed: Floats, Z: Floats, answer: Floats) -> _AdjustedDesign:
 def _label_statistics(
     design: _AdjustedDesign, x: Floats, x_variance: Floats, ratio: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Compute what tests of labels need: score and information of the agents, adjusted for a parabola in a covariate.
+    """Compute score and information of the agents, adjusted for a parabola in a covariate with errors, to test labels.
 
     design : normal equations of the effects of agents, adjusted for the fixed part of the model
     x, x_variance : float arrays (n_agents,), covariate and variances of its errors

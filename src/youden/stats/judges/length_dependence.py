@@ -75,7 +75,7 @@ def _quantile_classes(values: Floats, n_classes: int) -> Positions:
 
 
 def _compute_adjusted_r2(answer: Floats, weight: Floats, cell: Positions) -> float:
-    """Compute the adjusted R² of predicting each answer by the weighted mean answer of a group of trials.
+    """Compute the adjusted R² of predicting each answer by the weighted mean answer of its group of trials.
 
     answer : float array (n_trials,)
     weight : float array (n_trials,), weights of the trials, with sum 1

@@ -98,7 +98,7 @@ class _Regression:
     x, std_error : float array (n_agents,)
         Transformed abilities and their standard errors.
     on_line : float array (n_sds, n_grid, n_agents)
-        Likelihood of an agent's labels if it is no outlier, for each SD and each mean of its logit quality.
+        Likelihood of an agent's labels if the agent is not an outlier, for each SD and each mean of its logit quality.
     off_line : float array (n_agents,)
         Likelihood of the labels of an agent if it is an outlier.
     step : float
@@ -119,9 +119,9 @@ class _Regression:
     prior: float
 
     def on_line_likelihood(self, a: Floats, b: Floats, tau: float) -> tuple[Floats, Positions, Floats]:
-        """Look up the likelihood of each agent's labels under regressions of logit quality on ability.
+        """Interpolate the likelihood of each agent's labels under regressions of logit quality on ability.
 
-        No agent is taken as an outlier.
+        The agents are taken as not being outliers.
 
         a : float array (n_a,), intercepts
         b : float array (n_b,), slopes
@@ -313,7 +313,7 @@ class RegressionPosterior:
         Returns
         -------
         density : float array (n_agents, n_grid)
-            Joint probability that the agent is no outlier and has the logit quality of the grid point.
+            Joint probability that the agent is not an outlier and has the logit quality of the grid point.
         p_outlier : float array (n_agents,)
             Probability that the agent is an outlier.
 

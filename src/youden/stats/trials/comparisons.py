@@ -273,8 +273,8 @@ class Differences(ReadOnly):
     def unique_best(self) -> int | None:
         """Position of the agent that is significantly better than every other; None if there is none.
 
-        The intervals of its differences from all other agents must exclude 0. The probability that the agent found has
-        not the highest ability is at most 1 − level. This bound is reached if exactly two agents share the highest
+        The intervals of its differences from all other agents must exclude 0. The probability of finding an agent that is
+        not better than every other is at most 1 − level. This bound is reached if exactly two agents share the highest
         ability; if more agents share it, the probability is smaller.
         """
         n_agents = len(self.significantly_better)
