@@ -89,7 +89,8 @@ async def test_a_waiting_process_sends_the_requests_of_one_that_exhausted_its_bu
         await begun.wait()
         return await count_calls(cap)
 
-    poor, rich = await asyncio.gather(count_calls(0.02), count_calls_later(100.0), return_exceptions=True)
+    # a cap below the cost of the first requests leased, so that the other process cannot send the rest first
+    poor, rich = await asyncio.gather(count_calls(0.004), count_calls_later(100.0), return_exceptions=True)
     assert isinstance(poor, BudgetError)
     assert isinstance(rich, int)
     with open_store(tmp_path / "v.db") as store:
