@@ -335,11 +335,11 @@ def _agent_to_json(agent: RankedAgent, cells: list[Json]) -> dict[str, Json]:
     return {
         "agent": printable(agent.agent),
         "group": None if agent.group is None else printable(agent.group),
-        "places": agent.ranks,
+        "ranks": agent.ranks,
         "ability": agent.ability,
         "low": agent.low,
         "high": agent.high,
-        "shown": cells,
+        "extra_columns": cells,
     }
 
 

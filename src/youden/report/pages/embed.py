@@ -164,14 +164,14 @@ def _to_page_json(page: AgentPage, row: RankedAgent, data: ReportData) -> dict[s
     tied = data.tied[row.agent]
     return {
         "group": None if row.group is None else printable(row.group),
-        "places": row.ranks,
-        "at_once": row.simultaneous_ranks,
+        "ranks": row.ranks,
+        "simultaneous_ranks": row.simultaneous_ranks,
         "ability": _round(row.ability),
         "low": _round(row.low),
         "high": _round(row.high),
-        "shown": [f"{column.heading} {printable(format_cell(row, column))}" for column in data.summary.columns],
-        "tied": None if tied is None else len(tied),
-        "found": [printable(text) for text in page.findings],
+        "extra_columns": [f"{column.heading} {printable(format_cell(row, column))}" for column in data.summary.columns],
+        "n_tied": None if tied is None else len(tied),
+        "findings": [printable(text) for text in page.findings],
         "partners": [
             [[k, _round(agreement)] for k, agreement in page.high],
             [[k, _round(agreement)] for k, agreement in page.low],
@@ -180,7 +180,7 @@ def _to_page_json(page: AgentPage, row: RankedAgent, data: ReportData) -> dict[s
             [[j, _round(score), _round(residual)] for j, score, residual in page.gains],
             [[j, _round(score), _round(residual)] for j, score, residual in page.loses],
         ],
-        "worst": list(page.worst),
+        "worst_trials": list(page.worst),
     }
 
 
