@@ -60,7 +60,7 @@ def _extend_subcommand(name: str, *parameters: Callable[[F], F]) -> Callable[[F]
 
     def decorate(function: F) -> click.Command:
         """Add RUN, `parameters` and the shared options to a function, and register it as the subcommand `name`."""
-        in_order_of_help: tuple[Callable[..., F], ...] = (
+        in_order_of_help: tuple[Callable[..., Any], ...] = (
             options.run,
             *parameters,
             run_options.config_options("judge", "max_cost", "max_missing", "target"),

@@ -547,7 +547,7 @@ def print_fitted_run(summary: Summary, *, as_json: bool, warnings: Iterable[str]
 
     click.echo(printable(summary.headline))
     _print_ranking(summary)
-    for sentence in (summary.selection, *summary.preference, *summary.standings):
+    for sentence in (summary.selection_text, *summary.preference, *summary.standings):
         if sentence is not None:
             click.echo(printable(sentence))
 

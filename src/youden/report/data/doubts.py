@@ -418,10 +418,10 @@ def _check_length(ability: Floats, evidence: Evidence, summary: Summary) -> Iter
 
 def _check_split_half(summary: Summary) -> Iterator[Finding]:
     """Report how well the rankings by two random halves of the partners agree, if it was measured."""
-    if summary.partners is not None and summary.facts.partners is not None:
+    if summary.partners_text is not None and summary.facts.partners is not None:
         correlation = summary.facts.partners.split_half_rho
         yield _make_finding(
-            "halves", summary.partners, is_problem=correlation < MIN_SPLIT_HALF_RHO, correlation=correlation
+            "halves", summary.partners_text, is_problem=correlation < MIN_SPLIT_HALF_RHO, correlation=correlation
         )
 
 

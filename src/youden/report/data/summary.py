@@ -257,7 +257,7 @@ class Summary:
         )
 
     @property
-    def selection(self) -> str | None:
+    def selection_text(self) -> str | None:
         """Sentences on the selected agent: its expected regret, and an interval of its ability adjusted for the selection.
 
         None if several agents are selected, if agents cannot be compared, if the run recommends nothing, or if labels
@@ -284,7 +284,7 @@ class Summary:
         return () if self.facts.preference is None else self.facts.preference.sentences
 
     @property
-    def partners(self) -> str | None:
+    def partners_text(self) -> str | None:
         """Sentences on how much the ranking depends on which other agents are in the pool; None if not measured.
 
         The partners of an agent are the agents that it is compared with. The sentences state the rank correlation of two
@@ -303,7 +303,7 @@ class Summary:
         return text
 
     @property
-    def rates(self) -> str | None:
+    def rates_text(self) -> str | None:
         """Sentences on the range of the agents' false-positive rates, and on their share in the variance of an ability.
 
         None if the run has no rates of single agents.
