@@ -232,7 +232,7 @@ class Viewer:
         if not 0 <= row < len(book):
             raise HTTPException(404, "There is no such trial.")
 
-        line = book.line(row)
+        line = book.get_line(row)
         displayed_texts = []
         for cell in cells_of(line):
             text = text_of(run.sources.pool, cell)

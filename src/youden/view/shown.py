@@ -91,7 +91,7 @@ class TrialsOnDisk:
             )
         if by == "row" and chosen == TrialFilter():
             rows = range(len(self))[::-1] if descending else range(len(self))
-            return Page(len(self), tuple(self.line(row) for row in rows[start:stop]))
+            return Page(len(self), tuple(self.get_line(row) for row in rows[start:stop]))
 
         # An entry is the set of matching rows of one block that have one sort value. Entries are put in the order of the
         # sorted rows: entry e has the sorted rows from ends[e] − n[e] to ends[e] − 1.
@@ -110,12 +110,12 @@ class TrialsOnDisk:
                 entry_rows = matching[ends_in_block[entry] - n[entry] : ends_in_block[entry]]
                 first = int(ends[entry] - n[entry])
                 page_rows = entry_rows[max(start - first, 0) : stop - first]
-                lines[entry] = [rows_of_block.line(int(row)) for row in page_rows]
+                lines[entry] = [rows_of_block.get_line(int(row)) for row in page_rows]
         return Page(int(n.sum()), tuple(line for entry in entries.tolist() for line in lines[entry]))
 
-    def line(self, row: int) -> TrialLine:
+    def get_line(self, row: int) -> TrialLine:
         """Return one trial by its position in the run."""
-        return self._read_block(self._find_block(row)).line(row)
+        return self._read_block(self._find_block(row)).get_line(row)
 
     def keys(self, rows: Sequence[int]) -> list[bytes]:
         """Return the request hash of each trial, as ASCII bytes; empty bytes if the judge makes no calls.

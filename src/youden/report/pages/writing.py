@@ -370,8 +370,8 @@ def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, Sum
 def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = None) -> Path:
     """Write a comparison of two fitted runs as HTML, and return its path.
 
-    If one of them asks for preferences, its ranking is compared with that by information; otherwise, the page has both
-    runs side by side.
+    If both runs ask for information (are two responses to the same item?), the page has the rankings and trials of both side by
+    side. If one of them asks for preferences (which response is better?), the page compares the two rankings only.
 
     out : file to write; by default, against-SECOND.html in the folder of the first run
     """
@@ -467,7 +467,7 @@ def write_study(path: Path, title: str, parts: Sequence[StudyPart]) -> None:
 
 
 def write_stress(stress: Stress, out: Path) -> tuple[Path, ...]:
-    """Write a stress test to files.
+    """Write the result of a stress test (a run with planted adversarial agents) to files, replacing existing ones.
 
     Parameters
     ----------
