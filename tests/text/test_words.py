@@ -109,7 +109,9 @@ def test_plain_characters_do_not_change_the_word_count() -> None:
     for mark in plain:
         text = f"it{mark}s {mark}1{mark}{mark}\x7f A_b{mark}"
         assert _count_ascii_words(text.encode()) == len(split_words(text)), hex(ord(mark))
-    assert not any(_is_ascii_or_separator(text.encode()) for text in ("é", "a‗b", "水", "e\N{COMBINING ACUTE ACCENT}", "’é’"))
+    assert not any(
+        _is_ascii_or_separator(text.encode()) for text in ("é", "a‗b", "水", "e\N{COMBINING ACUTE ACCENT}", "’é’")
+    )
 
 
 TEXTS = st.lists(st.text("abcde ", max_size=20), min_size=1, max_size=8)
