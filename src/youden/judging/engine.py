@@ -508,7 +508,7 @@ def _warn_shortened(questions: Questions, run: _Run) -> tuple[Finding, ...]:
         f"{n_shortened:,} of {len(run.plan):,} trials {verb} judged on shortened texts "
         f"(truncate: {questions.truncate}; the model's context is {questions.context:,} tokens)."
     )
-    return (Finding("shortened", message, facts={"n": n_shortened, "of": len(run.plan)}),)
+    return (Finding("shortened", message, facts={"n": n_shortened, "n_trials": len(run.plan)}),)
 
 
 def _get_batch_folder(store: Store, batching: Batching) -> Path:

@@ -146,7 +146,7 @@ def _import_if_needed(
     if format_ is not None and (not columns or format_ in TABLE_FORMATS):
         importer = IMPORTERS.load(format_)
         imported = importer([source], columns=columns)
-        imported = replace(imported, taken=FORMAT_NOTE.format(format_))
+        imported = replace(imported, used_columns=FORMAT_NOTE.format(format_))
         return _check_imported(imported, source, pool_path, format_)
 
     is_table = source.is_file() and source.suffix.lower() in EXTENSIONS
@@ -182,9 +182,9 @@ def _check_imported(imported: ImportedPool, source: Path, pool_path: Path, forma
         remedy = f"Rename the column with the agents to `model`, or pass its name: {command}"
     else:
         remedy = "Pass a folder with the files of all agents."
+    columns = imported.used_columns[:MAX_DESCRIPTION_CHARACTERS]
     raise PoolError(
-        f"{source}, {imported.taken[:MAX_DESCRIPTION_CHARACTERS]}. That gives {format_count(n_agents, 'agent')}, and a ranking "
-        f"needs {MIN_AGENTS}. {remedy}",
+        f"{source}, {columns}. That gives {format_count(n_agents, 'agent')}, and a ranking needs {MIN_AGENTS}. {remedy}",
         slug="init-columns",
     )
 

@@ -49,7 +49,7 @@ class ImportedPool:
     """Notes on unused rows, one sentence per reason."""
     assumed: tuple[str, ...] = ()
     """Notes that are not about unused rows."""
-    taken: str = ""
+    used_columns: str = ""
     """Description of which columns were used for what; empty if the user named all columns."""
     question: str | None = None
     """Name of the column of prompts; None if there is none."""

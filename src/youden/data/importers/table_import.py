@@ -147,7 +147,7 @@ def _read_named(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[s
             reader.add(row, location)
 
     choices = f"agents by {agent_column!r}" if agent_column else ""
-    return replace(builder.build(), taken=choices)
+    return replace(builder.build(), used_columns=choices)
 
 
 def _get_named_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, str]:
@@ -289,7 +289,7 @@ def _read_unnamed(
     if len(tables) > 1:
         counts += f" of {format_count(len(tables), 'table')}"
     choices = f"{counts}: {'; '.join(descriptions)}"
-    return replace(imported, taken=choices, question=question, unused=tuple(unused))
+    return replace(imported, used_columns=choices, question=question, unused=tuple(unused))
 
 
 def _add_unknown_layout(

@@ -284,7 +284,7 @@ class PlanAnswers:
             reasons = format_missing_reasons(self._counts)
             verb = "has" if self.n_missing == 1 else "have"
             message = f"{self.n_missing} of {n_trials} trials {verb} no answer ({reasons}). Missing answers do not count as no."
-            warnings = (*warnings, Finding("missing", message, facts={"n": self.n_missing, "of": n_trials}))
+            warnings = (*warnings, Finding("missing", message, facts={"n": self.n_missing, "n_trials": n_trials}))
         return Verdicts(
             plan=self._plan,
             answer=self._answer,
