@@ -54,6 +54,7 @@ _NO_SCORE = re.compile(
     r"|votes|n|count|num_.*|n_(samples|items)|co[2₂].*|(hub_)?likes|hub|seed|version|zero_shot|repeat|epoch|trial|attempt"
 )
 """Normalized names of columns of numbers that are no scores."""
+_MAX_SCORE = 1e100
 _MAX_METRICS = 100
 """A table with more items has scores of single items instead of metrics."""
 _MAX_NAMES = 10
@@ -406,6 +407,11 @@ class _TableReader:
         if low == high:
             constant = f"all scores are equal, so their range is unknown: got {low:g}. Set it by --range LOW,HIGH."
             raise import_error(self.source, constant, slug="scores-bounds")
+        if max(abs(low), abs(high)) > _MAX_SCORE:
+            too_large = (
+                f"scores are too large to be squared: got a range of {low:g} to {high:g}. Rescale or correct them."
+            )
+            raise import_error(self.source, too_large, slug="scores-bounds")
         if not low <= lowest <= highest <= high:
             too_far = f"some scores are outside of the range {low:g} to {high:g}: got {lowest:g} to {highest:g}."
             outside = f"{too_far} Correct them, or set --range LOW,HIGH."
