@@ -21,7 +21,7 @@ from youden.judging.backends.by_function import SameSource
 from youden.judging.config.answering import SECRETS
 from youden.judging.config.price_table import describe_table, find_table_entry, find_table_price
 from youden.judging.config.settings import JudgeConfig, call_cost
-from youden.judging.config.trust import find_base_url, find_litellm_fault
+from youden.judging.config.trust import describe_host_change, find_base_url
 from youden.resources import find_resource, find_resource_folders, find_shipped, report_shadow, report_shadow_at
 from youden.run_keys import Question
 from youden.text.yaml_text import format_unknown_key, format_validation_error, read_yaml
@@ -65,15 +65,19 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
         [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed]: if the judge cannot be loaded;
         [question-judge]: if it cannot answer the question of the run, or its prompt asks another one.
     """
+    # the config is immutable, so the judge is cached in its __dict__, with the values that it was loaded for
     cache_key = (config.judge, config.file, config.question)
     cached_key, cached_judge = config.__dict__.get("loaded_judge", (None, None))
     if isinstance(cached_judge, JudgeConfig) and cached_key == cache_key:
         return cached_judge
 
-    # a judge that was named in the config and found in a file next to it may hide another one
-    name = config.judge_name
-    if name is not None and isinstance(config.judge, str) and Path(config.judge).stem == Path(name).name:
-        report_judge_shadow(name, Path(config.judge))
+    # `judge` is a path if the name in the config was resolved to a file next to it, which may hide another judge
+    name, file = config.judge_name, config.judge
+    if name is not None and isinstance(file, str):
+        is_file_of_name = Path(file).stem == Path(name).name
+        if is_file_of_name:
+            report_hidden_judge(name, Path(file))
+
     judge = load_judge_config(config.judge, file=config.file)
     judge = judge.with_env_folders(config.directory)
     judge = with_question(judge, config.question)
@@ -84,7 +88,8 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
 def with_question(judge: JudgeConfig, question: Question) -> JudgeConfig:
     """Return a judge whose prompt asks a question.
 
-    The prompt is replaced only if the judge has the default prompt; a prompt that its config names is kept.
+    For a preference, the default prompt is replaced by the one for preferences. All other prompts are kept, and must ask
+    the question. A judge without a prompt, such as the lexical judge, can answer only a question for information.
 
     Parameters
     ----------
@@ -107,11 +112,15 @@ def with_question(judge: JudgeConfig, question: Question) -> JudgeConfig:
         members = tuple(with_question(member, question) for member in judge.judges)
         return judge.model_copy(update={"judges": members})
     if judge.replay_of is not None:
-        replayed = with_question(judge.replay_of, question)
-        return judge.model_copy(update={"replay_of": replayed})
-    if judge.makes_calls and question == "preference" and judge.prompt == INFORMATION_PROMPT:
-        judge = judge.with_changes({"prompt": PREFERENCE_PROMPT})
-    prompt_question = judge.loaded_prompt.question if judge.makes_calls else "information"
+        replayed_judge = with_question(judge.replay_of, question)
+        return judge.model_copy(update={"replay_of": replayed_judge})
+
+    prompt_question: Question = "information"
+    if judge.makes_calls:
+        has_default_prompt = judge.prompt == INFORMATION_PROMPT
+        if question == "preference" and has_default_prompt:
+            judge = judge.with_changes({"prompt": PREFERENCE_PROMPT})
+        prompt_question = judge.loaded_prompt.question
     if prompt_question != question:
         raise ConfigError(
             f"The judge '{judge.name}' is asked for {prompt_question}, and the run for {question}. Set `question: "
@@ -228,20 +237,14 @@ def _find_file(source: str | Path) -> Path | None:
     Raises: ConfigError [unknown-judge] if there is no file, backend or model of this name.
     """
     if isinstance(source, Path) or source.endswith((".yaml", ".yml")):
-        path = Path(source)
-        report_shadow_at(path)
-        is_shipped = path.parts[:1] == ("configs",) and not path.exists()
-        if is_shipped:
-            path_in_configs = Path(*path.parts[1:]).as_posix()
-            return find_resource("configs", path_in_configs)
-        return path
+        return _find_file_by_path(Path(source))
 
     for folder in _list_judge_folders():
         path = folder / f"{source}.yaml"
         if path.is_file():
-            report_judge_shadow(source, path)
+            report_hidden_judge(source, path)
             return path
-    if _needs_no_file(source):
+    if _is_backend_or_model(source):
         return None
 
     names = sorted({*_list_judge_names(), *JUDGES})
@@ -254,19 +257,38 @@ def _find_file(source: str | Path) -> Path | None:
     )
 
 
-def _needs_no_file(name: str) -> bool:
-    """Return whether a judge's name is that of a backend or a model."""
+def _find_file_by_path(path: Path) -> Path:
+    """Return the path of a judge's file: the path itself, or, for a missing file configs/…, that of the shipped file.
+
+    If the file exists and hides a shipped file, this is reported.
+    """
+    report_shadow_at(path)
+    is_shipped = path.parts[:1] == ("configs",) and not path.exists()
+    if not is_shipped:
+        return path
+    path_in_configs = Path(*path.parts[1:]).as_posix()
+    return find_resource("configs", path_in_configs)
+
+
+def _is_backend_or_model(name: str) -> bool:
+    """Return whether a name is that of a backend or of a model, so that a judge of this name needs no file.
+
+    A name without a provider, such as gpt-4o, is that of a model only if the model is in the table of prices.
+    """
     if name in JUDGES:
         return True
     keys = infer_judge_keys(name)
     if keys is None:
         return False
-    names_provider = "/" in name
-    return names_provider or bool(find_table_entry(str(keys["backend"]), name))
+    has_provider = "/" in name
+    if has_provider:
+        return True
+    table_entry = find_table_entry(str(keys["backend"]), name)
+    return bool(table_entry)
 
 
-def report_judge_shadow(name: str, path: Path) -> bool:
-    """Report that a judge's file hides a shipped judge, a backend or a model of the same name.
+def report_hidden_judge(name: str, path: Path) -> bool:
+    """Report that a judge's file is used instead of a shipped judge, a backend or a model of the same name.
 
     Parameters
     ----------
@@ -278,16 +300,16 @@ def report_judge_shadow(name: str, path: Path) -> bool:
     Returns
     -------
     bool
-        Whether there is a judge, backend or model of the same name with other content.
+        Whether such a judge, backend or model exists, and differs from the file.
 
     Raises
     ------
     ConfigError
-        [shadowed]: if there is one and the variable CI is set, because reports in continuous integration are not read.
+        [shadowed]: if this is the case and the variable CI is set, because reports in continuous integration are not read.
     """
     original = find_shipped("configs", f"judges/{name}.yaml")
-    if original is None and _needs_no_file(name):
-        original = Path(name)
+    if original is None and _is_backend_or_model(name):
+        original = Path(name)  # a path without a file, which therefore differs from `path`
     return report_shadow("judge", name, path, original=original)
 
 
@@ -314,9 +336,9 @@ def _validate(
     """
     keys = dict(data)
     if "replay_of" in keys:
-        keys["replay_of"] = _load_nested(keys["replay_of"], folder, file, from_code=from_code)
+        keys["replay_of"] = _load_nested_judge(keys["replay_of"], folder, file, from_code=from_code)
     if isinstance(keys.get("judges"), list):
-        keys["judges"] = [_load_nested(judge, folder, file, from_code=from_code) for judge in keys["judges"]]
+        keys["judges"] = [_load_nested_judge(judge, folder, file, from_code=from_code) for judge in keys["judges"]]
     prompt = keys.get("prompt")
     if isinstance(prompt, str) and prompt.endswith(".md") and (folder / prompt).is_file():
         keys["prompt"] = str(folder / prompt)
@@ -363,9 +385,10 @@ def _set_base_url_from_environment(keys: dict[str, Any]) -> None:
 
 
 def _with_default_decision(config: JudgeConfig) -> JudgeConfig:
-    """Return the config with `decision: logprobs` if no decision is set and log-probabilities are known to serve.
+    """Return the config with `decision: logprobs` if it sets no decision and log-probabilities can be used.
 
-    The provider must return them for the model, and the first token of a reply must give the label.
+    They can be used if the provider is known to return them for the model, and the first token of a reply is enough to
+    identify the label.
     """
     pattern = config.record.logprobs_pattern
     if "decision" in config.model_fields_set or pattern is None:
@@ -374,7 +397,8 @@ def _with_default_decision(config: JudgeConfig) -> JudgeConfig:
     is_switched_off = config.parameters.get("logprobs") is False
     if uses_other_server or is_switched_off:
         return config
-    if not config.starts_with_label or not re.fullmatch(pattern, config.model or ""):
+    returns_logprobs = re.fullmatch(pattern, config.model or "") is not None
+    if not (config.starts_with_label and returns_logprobs):
         return config
     return config.with_changes({"decision": "logprobs"})
 
@@ -388,7 +412,7 @@ def _check_provider(config: JudgeConfig, location: str) -> None:
     """
     record = config.record
     if config.backend == "litellm":
-        fault = find_litellm_fault(config.model or "", config.parameters)
+        fault = describe_host_change(config.model or "", config.parameters)
         if fault is not None:
             raise _make_config_error(location, fault)
     if config.backend in PROVIDERS and not config.address:
@@ -425,12 +449,16 @@ def _expand_price(keys: Mapping[str, Any]) -> dict[str, Any]:
     return other_keys | {"price_in": keys["price"], "price_out": keys["price"]}
 
 
-def _load_nested(judge: object, folder: Path, file: Path | None, *, from_code: bool) -> object:
-    """Load a judge whose name, path or keys are in the keys of another judge; other values are returned unchanged.
+def _load_nested_judge(judge: object, folder: Path, file: Path | None, *, from_code: bool) -> object:
+    """Load a judge that the keys of another judge refer to: a judge of a jury, or one whose answers are replayed.
 
-    folder : folder to which a path is relative
-    file : file that contains the value; None for keys from Python code
-    from_code : whether the keys are from Python code
+    judge : name of the judge, path of its file relative to `folder`, or its keys
+    folder : folder of the file with the keys of the other judge
+    file : file with the keys of the other judge, for error messages; None if they are not from a file
+    from_code : whether the keys of the other judge were passed from Python
+
+    Returns the config. A value of another type is returned unchanged, because the validation of the keys rejects it.
+    Raises: the errors of `load_judge_config`.
     """
     if isinstance(judge, str) and judge.endswith((".yaml", ".yml")):
         return load_judge_config(folder / judge)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from youden.judging.call.budget import Budget
-from youden.judging.call.failures import CallError, reject_if_echoed
+from youden.judging.call.failures import CallError, to_rejection_if_quoted
 from youden.judging.call.reply import check_usage_for
 from youden.judging.config.judge_files import call_cost
 from youden.judging.offline.batch_errors import (
@@ -403,7 +403,7 @@ class BatchRunner:
         if isinstance(outcome, Completion):
             checked_outcome, usd = self._check_answer(call, outcome, max_cost=max_cost)
         else:
-            checked_outcome = reject_if_echoed(outcome, call.request)
+            checked_outcome = to_rejection_if_quoted(outcome, call.request)
             usd = 0.0 if checked_outcome.unbilled else max_cost
 
         call.usd += usd

@@ -265,7 +265,7 @@ class StopReason:
         if self._make_error is None:
             return
         error = self._make_error()
-        notes = [budget.describe_unreported() for budget in budgets]
+        notes = [budget.describe_unreported_usage() for budget in budgets]
         for note in dict.fromkeys(notes):
             if note:
                 error.add(note)
