@@ -285,13 +285,13 @@ def test_a_coordinator_presumed_dead_restores_spending_and_keeps_the_cap(
 
 def test_a_coordinator_without_requests_takes_no_share_of_the_rate_limit(place: str) -> None:
     with coordinate_run(place, run="r") as leader:
-        leader.asks = False
+        leader.sends_requests = False
         leader.sync()
         with join_as_worker(place, run="r") as first, join_as_worker(place, run="r") as second:
-            for member, n_asking in ((first, 1), (second, 1), (leader, 2)):
+            for member, n_sending in ((first, 1), (second, 1), (leader, 2)):
                 first.sync()
                 member.sync()
-                assert (member.others.n, member.others.n_asking) == (2, n_asking)
+                assert (member.others.n, member.others.n_sending) == (2, n_sending)
 
 
 def test_every_commit_is_flushed_to_the_disk_of_sqlite_and_postgresql(place: str) -> None:

@@ -183,7 +183,7 @@ class BatchRunner:
     def _iter_lines(self) -> Iterator[RequestLine]:
         """Acquire leases on the requests to send, and yield their lines until the cost cap is reached."""
         visited: set[str] = set()
-        for calls in look_up(self._work.keys(), self._store, make_request=self._work.request):
+        for calls in look_up(self._work.iter_row_keys(), self._store, make_request=self._work.request):
             calls_to_send = [call for call in calls if call.key not in visited and not self._settle_stored(call)]
             visited |= {call.key for call in calls_to_send}
             leased_calls = self._leases.acquire(calls_to_send)
@@ -367,7 +367,7 @@ class BatchRunner:
         Returns the largest possible cost of the requests of this plan, and the actual cost of all requests.
         """
         rows_by_key: defaultdict[str, list[int]] = defaultdict(list)
-        rows_and_keys = self._work.keys()
+        rows_and_keys = self._work.iter_row_keys()
         for row, key in rows_and_keys:
             self._leases.renew()  # the task that renews them does not run during this loop
             if key in outcomes:
