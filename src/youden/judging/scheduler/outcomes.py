@@ -209,7 +209,7 @@ class Outcomes:
         """Add an outcome to the store, and to the cassette if one is recorded."""
         if self.backend.record is not None:
             self.backend.record(call.request, outcome)
-        self.store.add(call.key, outcome, again=call.cached is not None, waits=False)
+        self.store.add(call.key, outcome, replaces_answer=call.cached is not None, may_flush=False)
 
     def _report(
         self, call: Call, outcome: Completion | Failure | None, *, usd: float = 0.0, stored: bool = False
