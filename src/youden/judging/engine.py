@@ -450,7 +450,7 @@ async def _run_batches(run: _Run, config: JudgeConfig, backend: Backend, batchin
 def _make_provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
     """Make the provider of a judge's batches: a Batch API, or a folder for the exchange with an external engine.
 
-    The user is told the folder. For a Batch API, the API keys of all judges of the jury are checked first.
+    The path of the folder is reported to the user. For a Batch API, the API keys of all judges of the jury are checked first.
 
     run : plan, store, options, budget and log, which all judges of a jury share
     config : judge with one server

@@ -39,7 +39,7 @@ def _remove_reasoning(text: object, message: Mapping[str, Any]) -> str | None:
 def _find_answer_tokens(answer: str, entries: list[Any]) -> list[Any]:
     """Return the entries of the tokens of an answer, which follow those of reasoning.
 
-    The last tokens of the reply must spell the answer, apart from white space and end-of-text tokens.
+    The last tokens of the reply must spell the answer, except for white space and end-of-text tokens.
 
     answer : text of the reply without reasoning
     entries : elements of the field `content` of the log-probabilities, one per token of the reply; each should be an

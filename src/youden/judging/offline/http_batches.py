@@ -114,10 +114,9 @@ class _HttpBatches:
         return batch
 
     async def _find_or_start(self, start: _BatchStart) -> str | None:
-        """Make one attempt to start a batch, unless it exists already; return its id.
+        """Make one attempt to start a batch, unless it exists already, and return its id.
 
-        Returns None if the batch does not exist and its requests are not available in this process. Raises: CallError if
-        the attempt fails.
+        Returns None if the batch does not exist, and its requests are not available in this process.
         """
         if start.may_exist:
             existing_batch = await self._find_batch(start.file)
@@ -246,9 +245,7 @@ class OpenAIBatches(_HttpBatches):
         return None
 
     def _parse_state(self, reply: Mapping[str, Any], batch: str) -> BatchState:
-        """Parse the status of a batch, given the provider's reply and the id of the batch.
-
-        The number of result lines (`n_lines`) is None if the reply does not determine it.
+        """Parse the status of a batch; `n_lines` is None if the provider's reply does not determine it.
 
         Raises: CallError if the status is unknown or is that of another batch.
         """

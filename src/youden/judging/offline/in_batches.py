@@ -269,10 +269,7 @@ class BatchRunner:
                 await self._batching.sleep(self._batching.poll)
 
     async def _poll(self, batch: _PolledBatch) -> bool:
-        """Poll a batch once, store its results if it has ended, and return whether all results are stored.
-
-        Results that an ended batch still lacks count as a failed poll.
-        """
+        """Poll a batch once, and store its results if it has ended; return whether all its results are stored."""
         job = batch.job
         files: list[bytes] = []
         try:

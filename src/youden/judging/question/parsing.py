@@ -4,8 +4,7 @@ Parsing is a pure, versioned second pass over stored answers, so that a better p
 decides by a label in its text, by a JSON object, or by the log-probabilities of its first token. Nothing is guessed: an
 answer that does not clearly give one label is missing, and does not count as a no.
 
-Texts are truncated only if the judge's config allows it. Their length is counted in characters, because the model's
-tokenizer is not available.
+Texts are truncated only if the judge's config allows it, and by characters, because no tokenizer is available.
 """
 
 from __future__ import annotations
@@ -283,7 +282,6 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
     if decision != "logprobs":
         return _make_reading(label, prompt)
 
-    # log-probabilities that do not fit the label may be those of an explanation or of reasoning
     first_word = answer.split(maxsplit=1)[0]
     begins_with_label = find_unique_label(first_word, labels) == label
     min_probability = 0.0 if begins_with_label else MIN_LABEL_PROBABILITY
@@ -319,10 +317,8 @@ def _find_answer_label(
     An answer that consists of a label counts in any case. Other texts are searched for a label only if the model neither
     refused to answer nor was cut off.
 
-    completion : reply of the model
+    completion, labels, decision : reply of the model, labels that may be answered, and form of the answer
     answer : text of the completion after its reasoning; None if the reasoning is not finished
-    labels : labels that may be answered
-    decision : form of the answer
 
     Returns the label and "answered", or None and the reason why there is no label.
     """

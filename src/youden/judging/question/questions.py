@@ -299,11 +299,9 @@ def describe_trial(plan: Plan, row: int) -> str:
 
 def _make_missing_text_error(plan: Plan, row: int) -> InputError:
     """Make the error for a trial of a plan whose pool lacks a response; `row` is the position of the trial."""
-    return InputError(
-        f"The pool has no response for a trial of the plan ({describe_trial(plan, row)}). "
-        "Make a new plan from this pool.",
-        slug="plan-missing-text",
-    )
+    trial = describe_trial(plan, row)
+    message = f"The pool has no response for a trial of the plan ({trial}). Make a new plan from this pool."
+    return InputError(message, slug="plan-missing-text")
 
 
 TRIALS_PER_CHUNK = 4096
@@ -398,12 +396,10 @@ class _EncodedText(NamedTuple):
 
 
 def _encode_text(plan: Plan, row: int, cell: tuple[int, int]) -> _EncodedText:
-    """Encode one text of a trial for requests.
+    """Encode one text of a trial for requests. Raises: InputError [plan-missing-text] if there is no text.
 
     row : position of the trial in the plan, for the error message
     cell : row and column of the text in `Pool.all_texts`
-
-    Raises: InputError [plan-missing-text] if there is no text.
     """
     text = plan.pool.all_texts[cell]
     if text is None:

@@ -91,7 +91,7 @@ class Leases:
         if now - self._last_renewal < LEASE_SECONDS / 4:
             return
         if self.maybe_expired:
-            # a process that could not reach the store measures anew for how long the other holders do not renew
+            # the other holders may not have reached the store either, so their time without a renewal starts again
             self._other_holders = {}
         self._backend.renew(self._holder, seconds=LEASE_SECONDS)
         self._last_renewal = now
