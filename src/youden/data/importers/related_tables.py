@@ -153,7 +153,9 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
 
 
 def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, Json]:
-    """Return the value of each column that the user named, as a path such as `a.b` or a combination such as `a+b`.
+    """Return the value of each column that the user named.
+
+    A name may be that of a column, a path (`a.b`), or a combination of columns (`a+b`).
 
     row : values of a row, which may be nested
     columns : columns by role that the user named
@@ -184,8 +186,8 @@ def _move_header_into_rows(rows: Rows) -> Rows:
 def _drop_other_kinds(rows: Rows, *, is_log: bool, note: Note) -> Rows:
     """Remove the rows of another kind, such as the rows of a grader in a log.
 
-    Rows without a model are of another kind if the values that they have in a column such as `type` or `kind` do not occur in
-    the rows with a model. In a log with a header, the same rule applies to rows without a prompt.
+    Rows without a model are of another kind if their values in a column whose last word is "type" or "kind" do not occur
+    in the rows with a model. In a log with a header, the same rule applies to rows without a prompt.
 
     is_log : whether the rows are those of a log with a header
     note : function that receives a note and its location, if rows are dropped

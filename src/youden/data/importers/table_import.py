@@ -368,13 +368,13 @@ def _prepare_tables(
 
     has_texts = path.is_dir() and any(path.rglob("*/*.txt"))
     if files and not has_texts:
-        names: list[str] = []  # keys of the JSON objects, for the message
+        names: dict[str, None] = {}  # distinct keys of the JSON objects, for the message
         for file in files:
             if file.suffix.lower() == ".json":
                 value = parse_json(read_text(file), file)
                 if isinstance(value, dict):
-                    names += [key for key in value if key not in names]
-        raise unclear_columns_error(path, "no list of rows holds responses as text", names)
+                    names |= dict.fromkeys(value)
+        raise unclear_columns_error(path, "no list of rows holds responses as text", list(names))
 
     rows = read_text_folder(path, builder.replaced)
     return [prepare_table(path, path.name, rows, columns, builder.add_note)]
