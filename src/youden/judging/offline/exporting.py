@@ -277,11 +277,13 @@ def export_requests(
 def _export_judge(
     plan: Plan, *, config: JudgeConfig, store: Store, folder: Path, format: Format, shards: int
 ) -> tuple[int, list[Path]]:
-    """Write the requests of one judge without a stored answer; return their number and the files with requests.
+    """Write the requests of one judge to files, except those whose answer is stored already.
 
     folder : folder that is created, and also gets the manifest
-    shards : maximum number of files with requests
     format : format of the files, which is also their suffix
+    shards : maximum number of files with requests
+
+    Returns the number of requests, and the paths of the files with requests; no files if there are no requests.
     """
     table = RequestTable.from_plan(config, plan)
     questions = config.questions()
