@@ -155,14 +155,13 @@ class RunFolder:
 
     def read_verdicts(self, plan: Plan) -> Verdicts:
         """Read the verdicts on a plan; raise RunFolderError [run-other-plan] if they are on another plan."""
-        if "verdicts.parquet" in self._cache:
-            _, verdicts = self._cache["verdicts.parquet"]
-            if verdicts.plan is not plan:
-                del self._cache["verdicts.parquet"]
 
         def read(path: Path) -> Verdicts:
             return trial_tables.read_verdicts(path, plan)
 
+        _, cached_verdicts = self._cache.get("verdicts.parquet", (None, None))
+        if cached_verdicts is not None and cached_verdicts.plan is not plan:
+            del self._cache["verdicts.parquet"]  # its verdicts refer to another object of the plan
         return self._read_cached("verdicts.parquet", read)
 
     @property
@@ -246,20 +245,24 @@ class RunFolder:
         Raise PoolError if a pool cannot be read, ConfigError or RunFolderError if config.yaml cannot be read.
         """
         config = self.read_config()
-        cached_states, _ = self._cache.get("pool", (None, None))
-        if cached_states != _get_pool_file_states(config):
-            self.cache_pool(read_run_pool(config), config)
-        _, pool = self._cache["pool"]
-        return cast(Pool, pool)
+        cached_states, cached_pool = self._cache.get("pool", (None, None))
+        if cached_states == _get_pool_file_states(config):
+            return cast(Pool, cached_pool)
+
+        pool = read_run_pool(config)
+        self.cache_pool(pool, config)
+        return pool
 
     def _read_cached(self, name: str, read: Callable[[Path], T]) -> T:
         """Return the content of a file from the cache; read the file if it has changed or is not cached."""
         state = _get_file_state(self.file(name))
-        cached_state, _ = self._cache.get(name, (None, None))
-        if state is None or cached_state != state:
-            self._cache[name] = (state, read(self.file(name)))
-        _, content = self._cache[name]
-        return cast(T, content)
+        cached_state, cached_content = self._cache.get(name, (None, None))
+        if state is not None and state == cached_state:
+            return cast(T, cached_content)
+
+        content = read(self.file(name))
+        self._cache[name] = (state, content)
+        return content
 
     @contextmanager
     def replace_fit_files(self) -> Iterator[RunFolder]:
