@@ -181,8 +181,8 @@ def _find_required_items(pool: Pool, n_items: int, *, kind: Literal["agents", "i
     n_items : number of these items
     """
     if kind == "agents":
-        all_agents_responded = pool.present.all(axis=0)
-        return all_agents_responded.tolist()
+        all_agents_responded: list[bool] = pool.present.all(axis=0).tolist()
+        return all_agents_responded
     is_complete = pool.n_missing == 0
     return [is_complete] * n_items
 

@@ -107,14 +107,14 @@ def _with_repeat_column(roles: Roles, table: TableColumns) -> Roles:
     if item is None or not candidates or "repeat" in roles.columns:
         return roles
 
-    agents = table.get_keys([*roles.agents])
-    cells = list(zip(agents, table.get_keys([item]), strict=True))
+    agents = table.join_columns([*roles.agents])
+    cells = list(zip(agents, table.join_columns([item]), strict=True))
     has_repeats = len(set(cells)) < len(cells)
     if not has_repeats:
         return roles
 
     for candidate in candidates:
-        repeats = table.get_keys([candidate])
+        repeats = table.join_columns([candidate])
         are_distinct = len(set(zip(cells, repeats, strict=True))) == len(cells)
         if None not in repeats and are_distinct:
             unused = tuple(name for name in roles.unused if name != candidate)
@@ -147,10 +147,10 @@ class _Responses:
         values_by_column = [map(str, table[name].values) for name in text_columns]
         texts = list(zip(*values_by_column, strict=True))
 
-        ids = table.get_keys([columns["item"]])
+        ids = table.join_columns([columns["item"]])
         prompts: Keys = [None] * table.n_rows
         if columns.get("prompt") is not None:
-            prompts = table.get_keys([columns["prompt"]])
+            prompts = table.join_columns([columns["prompt"]])
         repeat_columns = [columns["repeat"]] if "repeat" in columns else []
 
         answered = []
@@ -158,10 +158,10 @@ class _Responses:
             if id_ is not None and any(text != "None" for text in texts[row]):
                 answered.append(row)
         return cls(
-            agents=table.get_keys([*roles.agents]),
+            agents=table.join_columns([*roles.agents]),
             ids=ids,
             prompts=prompts,
-            repeats=table.get_keys(repeat_columns),
+            repeats=table.join_columns(repeat_columns),
             texts=texts,
             answered=answered,
         )
@@ -325,9 +325,9 @@ def _find_group_columns(roles: Roles, table: TableColumns, responses: _Responses
     if "repeat" in roles.columns:
         repeat_columns.insert(0, roles.columns["repeat"])
 
-    for repeats in (responses.repeats, table.get_keys(repeat_columns)):
+    for repeats in (responses.repeats, table.join_columns(repeat_columns)):
         for columns in (*single_columns, *pairs_of_columns):
-            if responses.has_unique_ids(table.get_keys(columns), repeats):
+            if responses.has_unique_ids(table.join_columns(columns), repeats):
                 return columns
     return ()
 
@@ -347,7 +347,7 @@ def _with_unclear_groups(roles: Roles, table: TableColumns, responses: _Response
     separating_column = None
     for name in other_columns:
         may_separate = infer_role(name) != "about" or _KINDS & split_into_words(name)
-        if may_separate and responses.has_unique_ids(table.get_keys([name]), responses.repeats):
+        if may_separate and responses.has_unique_ids(table.join_columns([name]), responses.repeats):
             separating_column = name
             break
 
