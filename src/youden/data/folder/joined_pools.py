@@ -181,8 +181,7 @@ def _find_required_items(pool: Pool, n_items: int, *, kind: Literal["agents", "i
     n_items : number of these items
     """
     if kind == "agents":
-        all_agents_responded: list[bool] = pool.present.all(axis=0).tolist()
-        return all_agents_responded
+        return [bool(has_response.all()) for has_response in pool.present.T]
     is_complete = pool.n_missing == 0
     return [is_complete] * n_items
 

@@ -257,7 +257,7 @@ def _read_unnamed(
     items = PromptItemIds(_make_item_ids(previous_pool, has_one_table=len(tables) == 1))
     tables_by_layout: dict[str | None, list[SourceTable]] = {}
     for table in tables:
-        tables_by_layout.setdefault(table.get_layout(columns), []).append(table)
+        tables_by_layout.setdefault(table.find_layout(columns), []).append(table)
 
     descriptions: dict[str, None] = {}
     unused: dict[str, None] = {}
