@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self, cast
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from youden.run_keys import FromOne, FromZero, Usd
-from youden.text.printable import format_command
+from youden.text import printable
 
 if TYPE_CHECKING:
     from youden.types.plan_steps import ExtensionKind
@@ -175,7 +175,7 @@ class UnfinishedExtension(ExtensionRequest):
                 words += [f"--{_to_dashes(field)}", _to_argument(value)]
         for agent in self.focus:
             words += ["--focus", _to_argument(agent)]
-        return format_command(words)
+        return printable.format_command(words)
 
     def is_same_request(self, request: ExtensionRequest) -> bool:
         """Return whether a request has the same options as this extension.
