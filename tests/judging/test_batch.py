@@ -372,6 +372,7 @@ async def briefly(_: float) -> None:
     await asyncio.sleep(0.02)
 
 
+@pytest.mark.slow
 async def test_two_hosts_send_each_request_of_a_plan_in_one_batch_and_both_get_all_answers(place: str) -> None:
     """The second host waits for requests that the first sent, and neither sends them again."""
     async with BatchServer(looks_needed=4) as server:

@@ -143,6 +143,7 @@ def leaning(_n: int, body: Any) -> Reply:
     return Reply(same_item(body) if taste < 7 else "YES" if same_item(body) == "NO" else "NO")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vote", ["mean", pytest.param("majority", marks=pytest.mark.slow)])
 def test_a_jury_ranks_by_the_average_of_its_judges_with_their_variance(
     youden: Youden, tmp_path: Path, one_server: WireServer, monkeypatch: pytest.MonkeyPatch, vote: str

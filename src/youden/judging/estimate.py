@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from youden.errors import YoudenError
-from youden.judging.call.failures import Failure
+from youden.judging.call.failures import is_final
 from youden.judging.config.judge_files import JudgeConfig, JudgeLike, call_cost, resolve_judge
 from youden.judging.question.questions import CHARACTERS_PER_TOKEN, KeySource, RowKey, iter_keys
 from youden.judging.store.answers import Store, open_store_of_folder
 from youden.judging.store.plan_answers import CHUNK
-from youden.types import Completion, Plan, Pool
+from youden.types import Plan, Pool
 from youden.types.planning import Cost
 from youden.types.pool import Positions
 
@@ -253,7 +253,7 @@ def _subtract_stored(
             break
         row_by_key = {key: row for row, key in chunk}
         outcomes = store.get_outcomes(list(row_by_key))
-        final_keys = {key for key, outcome in outcomes.items() if _makes_call_unnecessary(outcome)}
+        final_keys = {key for key, outcome in outcomes.items() if is_final(outcome)}
         remaining_rows = [row for key, row in row_by_key.items() if key not in final_keys]
         n_remaining += len(remaining_rows)
         remaining_characters += int(characters[remaining_rows].sum())
@@ -265,11 +265,6 @@ def _subtract_stored(
         tokens_out = cost.tokens_out * n_remaining / len(characters)
         usd = _compute_cost(config, tokens_in, tokens_out)
     return replace(cost, stored=n_stored, usd_left=usd)
-
-
-def _makes_call_unnecessary(outcome: Completion | Failure) -> bool:
-    """Return whether a stored outcome makes a call unnecessary."""
-    return isinstance(outcome, Completion) or outcome.kind == "rejected"
 
 
 def _find_encoding(model: str, environment: Mapping[str, str]) -> Any | None:

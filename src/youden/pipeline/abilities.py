@@ -24,7 +24,6 @@ from youden.run_keys import Target
 from youden.stats.additive.trial_fit import TrialFit
 from youden.stats.base.clusters import CentredCovariance
 from youden.stats.base.metrics import Metric
-from youden.stats.partners import PairTotals
 from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.best_selection import Choice, select_best
 from youden.stats.trials.comparisons import Differences, agent_components, pairwise_differences
@@ -199,9 +198,6 @@ class Abilities(NamedTuple):
         Agents from whose mean abilities are measured; None for all that can be compared with an agent.
     position_effect : Metric
         Win rate minus loss rate of the first response of two equal agents, for preferences; NaN for other runs.
-    totals : PairTotals or None
-        Sums of the answers to the paired trials of each pair of agents; None if the estimator does not return them. The
-        callers that have them, `rank` and `FitResult`, add them.
     """
 
     ability: Floats
@@ -216,7 +212,6 @@ class Abilities(NamedTuple):
     search: SearchState | None = None
     reference: Bools | None = None
     position_effect: Metric = NO_POSITION_EFFECT
-    totals: PairTotals | None = None
 
     @property
     def std_error(self) -> Floats:

@@ -266,7 +266,6 @@ class FitResult:
         scores, agent_ids = sums.symmetric, sums.symmetric.agent_ids
         self.symmetric, self.row, self.holdout = scores, sums.row, sums.holdout
 
-        abilities = abilities._replace(totals=answers.totals)
         differences = agent_differences(abilities)
         alternatives = rank_alternatives(answers, abilities, differences, agent_ids, rules=rules)
         alternative_facts = {ranking.name: ranking.facts for ranking in alternatives}

@@ -69,12 +69,12 @@ def read_hf_dataset(
 def _read_from_hub(name: str, columns: Mapping[str, str], options: Mapping[str, str]) -> ImportedPool:
     """Import the data set OWNER/NAME from the Hub.
 
-    columns : role, such as "agent" or "response" → name of the column that has it, if the user set it
+    columns : role, such as "agent" or "text" → name of the column that has it, if the user set it
     options : `subset`, `split` and `revision` of the data set, if the user set them
 
     Returns the pool; `source` in the meta of each agent is OWNER/NAME@COMMIT.
 
-    Raises: ImportFormatError [import-hub] if the data set cannot be loaded, or as `read_table` if it has no responses.
+    Raises: ImportFormatError [import-hub] if the data set cannot be loaded; the errors of `read_table` for its rows.
     """
     with scratch_directory(Path(gettempdir()), name="youden-hub") as directory:
         saved = Path(directory, *name.split("/"))

@@ -189,8 +189,8 @@ def _move_header_into_rows(rows: Rows) -> Rows:
 def _drop_other_records(rows: Rows, *, is_log: bool, note: Note) -> Rows:
     """Remove the rows that record something other than responses, such as the ratings of a grader in a log.
 
-    A row without a model is removed if the table has a column such as `type` or `kind`, and if the rows with a model have
-    other values in this column than the rows without. In a log with a header, the same rule applies to prompts.
+    Rows without a model are removed if no row with a model has one of their values in a column whose name ends with the
+    word "type" or "kind". In a log with a header, the same rule applies to rows without a prompt.
 
     is_log : whether the rows are from a log with a header
     note : function that is called with a note and its location if rows are removed

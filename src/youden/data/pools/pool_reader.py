@@ -321,14 +321,12 @@ def _parse_records(
                 f"it is not an object: got {format_excerpt(record)}. Write one object per line.",
                 slug="pool-json",
             )
-        missing = sorted(required - record.keys())
-        unknown = sorted(record.keys() - allowed)
-        problem = None
-        if missing:
-            problem = f"there is no key {missing[0]!r}"
-        elif unknown:
-            problem = f"the key {format_excerpt(unknown[0])} is unknown"
-        if problem is not None:
+        if not required <= record.keys() <= allowed:
+            missing = sorted(required - record.keys())
+            unknown = sorted(record.keys() - allowed)
+            problem = (
+                f"there is no key {missing[0]!r}" if missing else f"the key {format_excerpt(unknown[0])} is unknown"
+            )
             raise source.make_error(
                 number, f"{problem}. Set only the keys {', '.join(sorted(allowed))}.", slug="pool-key"
             )

@@ -252,7 +252,7 @@ class Jury:
         Returns
         -------
         Verdicts
-            Verdicts of the jury, with the answers of each judge as `votes`.
+            Verdicts of the jury. Their `votes` contain the answers of each judge.
 
         Raises
         ------

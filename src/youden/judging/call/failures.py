@@ -12,7 +12,7 @@ from typing import Literal
 from youden.errors import JudgeError
 from youden.judging.call.account_errors import BAD_KEY, NO_CREDIT, find_account_error, is_echo
 from youden.judging.call.secrets import mask_secret_parts, mask_secrets
-from youden.types import Request
+from youden.types import Completion, Request
 
 FailureKind = Literal["transient", "rejected", "fatal"]
 
@@ -93,6 +93,11 @@ class Failure:
     """HTTP status of its last error; None if there was no reply."""
     reason: str
     """Description of its last error, without secrets."""
+
+
+def is_final(outcome: Completion | Failure | None) -> bool:
+    """Return whether a stored outcome makes another call unnecessary: an answer, or a rejection of the request."""
+    return isinstance(outcome, Completion) or (isinstance(outcome, Failure) and outcome.kind == "rejected")
 
 
 def to_text(value: object) -> str:

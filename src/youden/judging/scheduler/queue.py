@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from youden.judging.call.failures import Failure
+from youden.judging.call.failures import Failure, is_final
 from youden.judging.scheduler.calling import Caller
 from youden.judging.scheduler.outcomes import Outcomes
 from youden.judging.scheduler.shutdown import make_batches_pending_error
@@ -133,11 +133,6 @@ class CallQueue:
 
 CHUNK = 128
 """Number of requests that are looked up at a time: a few milliseconds of work, so that replies need not wait for it."""
-
-
-def _is_answer_or_rejection(outcome: Completion | Failure) -> bool:
-    """Return whether an outcome is final: an answer, or the rejection of this request; not a transient failure."""
-    return isinstance(outcome, Completion) or outcome.kind == "rejected"
 
 
 class Dispatcher:
@@ -276,7 +271,7 @@ class Dispatcher:
             outcome = stored.get(call.key)
             # an outcome other than the one that was looked up before is from another process
             is_from_other_process = outcome != call.cached
-            if outcome is not None and is_from_other_process and _is_answer_or_rejection(outcome):
+            if outcome is not None and is_from_other_process and is_final(outcome):
                 self.leased_elsewhere.pop(call.key, None)
                 self._take_stored(call, outcome)
                 ended_keys.append(call.key)
