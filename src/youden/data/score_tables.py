@@ -373,8 +373,8 @@ class _TableReader:
         for position in np.flatnonzero(column.is_converted).tolist():
             value = column.unique_values[position]
             if isinstance(value, str) and _THOUSANDS.fullmatch(value.strip()):
-                whole, decimal = value.strip().replace(",", ""), value.strip().replace(",", ".")
-                problem = f"{name} has an ambiguous comma: got {value!r}. Write {whole} or {decimal}."
+                integer, decimal = value.strip().replace(",", ""), value.strip().replace(",", ".")
+                problem = f"{name} has an ambiguous comma: got {value!r}. Write {integer} or {decimal}."
                 raise import_error(self.locate(column, position), problem, slug="scores-value")
 
         infinite = np.flatnonzero(np.isinf(column.unique_numbers)).tolist()

@@ -123,7 +123,7 @@ class RayWorkers(BaseModel):
     resources: dict[Text, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
 
 
-class FitTerms(NamedTuple):
+class FitSettings(NamedTuple):
     """Settings of a fit.
 
     Attributes
@@ -261,7 +261,7 @@ class RunConfig(RunKeys, BaseModel):
         return design, {**self.options, **set_goals}
 
     @property
-    def terms(self) -> FitTerms:
+    def fit_settings(self) -> FitSettings:
         """Settings of the fit: how abilities and intervals are computed from the answers."""
         from youden.types.facts import PartnerRules, RankedBy
 
@@ -272,13 +272,13 @@ class RunConfig(RunKeys, BaseModel):
             ranked_by = "robust"
         clones = tuple(tuple(cluster) for cluster in self.clones)
         rules = PartnerRules(ranked_by, tuple(self.trusted), self.families, clones)
-        return FitTerms(self.target, rules)
+        return FitSettings(self.target, rules)
 
-    def with_terms(self, terms: FitTerms) -> RunConfig:
+    def with_fit_settings(self, settings: FitSettings) -> RunConfig:
         """Return a copy of the config with other settings of the fit."""
-        rules = terms.rules
+        rules = settings.rules
         changes = {
-            "target": terms.target,
+            "target": settings.target,
             "robust": rules.ranked_by == "robust",
             "trusted": list(rules.trusted),
             "families": dict(rules.families),

@@ -21,7 +21,7 @@ from youden.data.folder.calibration_file import CalibrationRecord, find_calibrat
 from youden.data.folder.csv_tables import RankingFile
 from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.parquet_tables import ParquetTable
-from youden.data.folder.run_config import FitTerms, RunConfig, dump_run_config, read_run_config
+from youden.data.folder.run_config import FitSettings, RunConfig, dump_run_config, read_run_config
 from youden.data.folder.run_files import FIT_FILES, VERSION, PoolFile, PoolSummary, StrictFile, parse, read_bytes
 from youden.data.folder.table_columns import ItemRow
 from youden.data.folder.trial_tables import VerdictsMetadata
@@ -364,14 +364,14 @@ class RunFolder:
         return sum(item.n_trials > 0 for item in self.read_items())
 
     @property
-    def terms(self) -> FitTerms:
+    def fit_settings(self) -> FitSettings:
         """Settings of the fit, from config.yaml or, for an imported run, from fit.json."""
         if self.has("config.yaml"):
-            return self.read_config().terms
+            return self.read_config().fit_settings
         if not self.has("fit.json"):
-            return FitTerms("items-like-these", PartnerRules())
+            return FitSettings("items-like-these", PartnerRules())
         facts = self.read_facts()
-        return FitTerms(facts.target, PartnerRules(facts.ranked_by, facts.trusted, facts.families))
+        return FitSettings(facts.target, PartnerRules(facts.ranked_by, facts.trusted, facts.families))
 
     def find_calibration(self) -> CalibrationRecord | None:
         """Find the stored calibration of the judge; None without one."""
