@@ -350,10 +350,10 @@ class _RoleSearch:
         return max((self.table.count_shared_cells(agents, item) for item in items), default=0)
 
     def has_ambiguous_locations(self, agent_candidates: Sequence[str], item_columns: Sequence[str]) -> bool:
-        """Return whether the rows do not show if the folders or the files are the agents.
+        """Return whether it is unclear if the folders or the files are the agents.
 
-        This is the case if no other column may name agents, and if folders share as many cells as files do, at least one.
-        Shared cells are counted by `count_max_shared_cells`.
+        This is the case if no other column may name agents, and if there are as many shared cells with folders as agents as
+        with files as agents, at least one (`count_max_shared_cells`).
 
         agent_candidates : columns other than folders and files that may name agents
         item_columns : columns of ids or prompts, also combined with folders or files
@@ -416,10 +416,10 @@ class _RoleSearch:
     def check_no_further_agents(
         self, columns: Sequence[str], *, agent_columns: Sequence[str], question: str | None
     ) -> None:
-        """Raise UnclearColumnsError if there are columns that may hold the responses of further agents, or describe items.
+        """Raise UnclearColumnsError if `columns` is not empty, because they may belong to further agents or describe items.
 
-        columns : such columns
-        agent_columns : columns that each hold the responses of one agent
+        columns : columns of different short texts
+        agent_columns : columns that each hold the responses of one agent; the error proposes these
         question : column of questions, or None
         """
         if not columns:

@@ -316,14 +316,14 @@ def _to_whole_number(value: object) -> int | None:
     """Convert an integer, a float such as 2.0, or a text such as "2" or "2.0" to an int; None for any other value."""
     if isinstance(value, bool):
         return None
+    if isinstance(value, int):
+        return value
     if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value):
         digits, _, _ = value.partition(".")
         return int(digits)
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, SupportsIndex):  # int, and integers of numpy
-        return int(value)
-    return None
+    return int(value) if isinstance(value, SupportsIndex) else None  # integers of numpy
 
 
 class PoolCells:
