@@ -30,7 +30,7 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "order": ("order",),
     "judge": ("judge",),
 }
-"""Role → names of its column, of which the first that exists is read. The first three are required."""
+"""Role → names of its column; the first name that exists is read. The first three roles are required."""
 _SWAPPED_WINNER = "g2_winner"
 """Column of MT-Bench with the winner if the second model is shown first."""
 

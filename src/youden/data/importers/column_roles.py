@@ -148,7 +148,7 @@ class _RoleSearch:
         return self.columns_by_role.get(role, [])
 
     def find_roles(self) -> Roles:
-        """Find the columns of agents and responses, and then those of the other roles.
+        """Find the columns of agents and responses, and then the columns of the other roles.
 
         Raises: UnclearColumnsError if a role has no column or may have several.
         """
@@ -176,8 +176,9 @@ class _RoleSearch:
         elif prose and (found_agents or self.location_columns):
             text = (unshared or prose)[-1]
 
-        has_only_locations = {*agents} <= {*self.location_columns}
-        if text is None or (not self.text_columns and len(unshared) > 1 and has_only_locations):
+        are_agents_locations = {*agents} <= {*self.location_columns}
+        is_text_ambiguous = not self.text_columns and len(unshared) > 1 and are_agents_locations
+        if text is None or is_text_ambiguous:
             problem = "no column holds responses as text"
             if len(unshared) > 1:
                 problem += f", or several do ({', '.join(unshared)})"
@@ -186,7 +187,8 @@ class _RoleSearch:
             raise UnclearColumnsError(
                 f"folders and files may both be the agents: add --column 'agent={FOLDER}' or --column 'agent={FILE}'"
             )
-        if found_agents is None and "item" not in self.given and len(set(table.join_columns(agents))) > 1:
+        has_several_agents = len(set(table.join_columns(agents))) > 1
+        if found_agents is None and "item" not in self.given and has_several_agents:
             raise UnclearColumnsError("no column holds ids or prompts that two agents share")
 
         roles = self.make_roles(agents=agents, text=text, agent_columns=())
@@ -431,7 +433,7 @@ class _RoleSearch:
         raise UnclearColumnsError(f"{names} may be an agent or be about the items", **options)
 
     def holds_long_or_varied_prose(self, name: str) -> bool:
-        """Return whether a column holds prose as of responses: of many words, or not repetitive."""
+        """Return whether a column holds prose that may be responses: it has many words on average, or its values seldom recur."""
         column = self.table[name]
         return column.is_prose and (column.mean_words >= _MIN_WORDS or not column.is_repetitive)
 

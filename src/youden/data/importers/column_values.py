@@ -206,7 +206,7 @@ def _make_key(value: Json) -> str | None:
 
 
 def _are_texts(value: Json) -> bool:
-    """Return whether a value is a list of texts, or of such lists."""
+    """Return whether a value is a list of texts, or a nested list of texts."""
     return isinstance(value, list) and all(isinstance(element, str) or _are_texts(element) for element in value)
 
 

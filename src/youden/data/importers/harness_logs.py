@@ -125,7 +125,7 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
 def _read_log(path: Path, replaced: Replacements) -> _Log:
     """Read the header of a log of Inspect, in a .json file or in an .eval archive; the samples are read later.
 
-    replaced : counter of the values that had to be replaced
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
 
     Raises ImportFormatError [import-format] if the file is not a log.
     """
@@ -159,7 +159,7 @@ def _read_members(path: Path, names: Sequence[str], replaced: Replacements) -> I
     """Yield the objects in members of an archive, with one member in memory at a time.
 
     names : names of the members in the archive
-    replaced : counter of the values that had to be replaced
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
     """
     limit = UnpackLimit(path)
     try:

@@ -263,7 +263,7 @@ def _get_content(turn: Json) -> Json:
 def _read_prompts(files: Sequence[Path], replaced: Replacements) -> dict[tuple[str, int], Json]:
     """Read the prompts in files of questions.
 
-    replaced : counter of the values that had to be replaced
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
 
     Returns a dictionary: (id of a question, number of a turn from 1) → prompt.
     """
@@ -284,7 +284,29 @@ _STATUS = "Status"
 
 @dataclass(frozen=True)
 class _Result:
-    """One output of a provider for a test; `variables` encodes the variables of the test, None if it has none."""
+    """One output of a provider for a test.
+
+    Attributes
+    ----------
+    location : str
+        File and result or line, for messages.
+    provider : str
+        Label or id of the provider; empty if it has neither.
+    label : str
+        Label or number of the prompt; empty if it has neither.
+    test : int
+        Number of the test.
+    output : JSON value
+        The output; None if there is none.
+    failed : bool
+        Whether the call failed.
+    variables : bytes or None
+        Variables of the test, encoded as JSON; None if it has none.
+    prompt : JSON value
+        The prompt, None if the file does not state it.
+    error : str
+        Message of the error, as `format_tool_error` formats it; empty if there is none.
+    """
 
     location: str
     provider: str
@@ -387,7 +409,7 @@ def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Re
 def _read_result_list(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
     """Yield the results in a JSON file, each with its location for error messages.
 
-    replaced : counter of the values that had to be replaced
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
     """
     content = require_object(read_json(file, replaced), file)
     rows = get_nested(content, "results", "results")
@@ -403,7 +425,7 @@ def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
 
     The column of an output is called `[provider] prompt`, and the next column holds its status.
 
-    replaced : counter of the values that had to be replaced
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
     """
     rows = read_separated(file, ",", text=read_text(file, replaced))
     _, header = next(rows, ("", []))

@@ -129,7 +129,7 @@ def _is_reply(value: Json) -> bool:
 
 
 def _is_conversation(value: Json) -> bool:
-    """Return whether a value is a list of objects, of which the last is a message or a part of one."""
+    """Return whether a value is a list of objects whose last element is a message or a part of a message."""
     last = get_nested(value, -1)
     if not isinstance(last, dict) or not is_list_of_objects(value):
         return False
@@ -328,7 +328,7 @@ def _has_text(row: Mapping[str, Json]) -> bool:
 
 
 def _extract_table(value: Mapping[str, Json]) -> list[dict[str, Json]]:
-    """Extract the rows of a table of Weights & Biases; none if the value is not such a table.
+    """Extract the rows of a table of Weights & Biases; return an empty list for other values.
 
     In such a table, `columns` is a list of names, and `data` has one list per row.
     """
