@@ -110,10 +110,11 @@ def analyze_rounds(
     n_rounds = len(rounds.n_trials)
     first_to_analyze = min(len(analyses), n_rounds - 1)
     for last_round in range(first_to_analyze, n_rounds):
-        abilities = estimate(last_round)
-        if abilities is None:
+        estimated = estimate(last_round)
+        if estimated is None:
             return None
 
+        abilities = estimated
         n_spent = int(rounds.n_trials[: last_round + 1].sum())
         earlier = analyses[:last_round]
         analysis = _run_analysis(
