@@ -55,7 +55,7 @@ def in_memory(wide_run: RunFolder) -> TrialRows:
 
 @pytest.fixture(scope="module")
 def all_lines(wide_run: RunFolder, in_memory: TrialRows) -> list[TrialLine]:
-    return [in_memory.line(row) for row in range(len(wide_run.read_plan()))]
+    return [in_memory.get_line(row) for row in range(len(wide_run.read_plan()))]
 
 
 @pytest.fixture(scope="module")

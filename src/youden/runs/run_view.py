@@ -459,8 +459,8 @@ class RunView:
         organization : str, optional
             Organization that made the run, for "eee".
         raw_cells : bool, default False
-            Whether to write texts in CSV files unchanged that a spreadsheet would run as formulas. Default: prefix
-            an apostrophe.
+            Whether to write all texts in CSV files unchanged. By default, an apostrophe precedes texts that a spreadsheet
+            would run as formulas.
 
         Returns
         -------
