@@ -210,6 +210,7 @@ def _tables(folder: Path) -> str:
     return "".join(str(pq.read_table(path).to_pydict()) for path in folder.rglob("*.parquet"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", each_backend("wire"))
 def test_secrets_repeated_in_an_answer_are_stored_nowhere(
     youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres: Cluster, backend: str

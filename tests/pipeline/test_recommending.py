@@ -419,6 +419,7 @@ def test_a_file_of_an_earlier_version_recommends_nothing_until_refitted(tmp_path
     assert folder.read_facts().recommendation.form != "none"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("judge", ["coin", "first agent", "real"])
 def test_a_judge_without_signal_rarely_gives_a_recommendation_over_many_runs(judge: str) -> None:
     """A small version of `benchmarks/no_signal.py`: 40 plans of a small pool with new answers each."""

@@ -242,6 +242,7 @@ def test_duplicate_repeat_numbers_are_refused(tmp_path: Path) -> None:
         read_pool(file)
 
 
+@pytest.mark.slow
 def test_a_run_of_repeats_is_planned_judged_reported_and_extended(tmp_path: Path, youden: Youden) -> None:
     write_pool(pool_of(gaps=True), tmp_path / "pool")
     (tmp_path / "run.yaml").write_text("pool: pool\njudge: lexical\ncalls: 170\nout: run\n", encoding="utf-8")

@@ -30,7 +30,8 @@ from youden.data.importers.table_files import EXTENSIONS
 from youden.data.importers.table_import import read_table
 from youden.data.pools.pool_reader import AGENTS_SPEC, RESPONSES, read_pool, write_pool
 from youden.errors import ConfigError, PoolError
-from youden.judging.config.judge_files import find_local_judge, load_judge_config, report_judge_shadow
+from youden.judging.config.judge_files import load_judge_config
+from youden.judging.config.judge_paths import find_local_judge, report_hidden_judge
 from youden.pools.checks.check import estimate_run_cost, find_judge_problems
 from youden.pools.checks.checked import DesignCost
 from youden.pools.pool_files import POOL_TABLES, has_pool_columns
@@ -476,6 +477,6 @@ def _judge_entry(judge: str, file: Path) -> str:
 def _find_shadow(judge: str, file: Path) -> Path | None:
     """Find the local file that a config would use in place of the shipped judge of the same name; None if there is none."""
     path = find_nearby_judge(judge, file.parent) or find_local_judge(judge)
-    if path is None or not report_judge_shadow(judge, path):
+    if path is None or not report_hidden_judge(judge, path):
         return None
     return path
