@@ -24,7 +24,7 @@ from scipy.stats import spearmanr
 
 import youden
 from youden import cli
-from youden.report.charts.vega import draw
+from youden.report.charts.vega import render_picture
 from youden.text.words import mean_lengths
 from youden.types import Pool
 from youden.types.pool import Json
@@ -46,7 +46,7 @@ Row = dict[str, Any]
 def write_pages(shared: Path) -> None:
     """Draw both figures, and replace the tables of both pages."""
     rows = run_alpaca_eval(shared / "alpaca-eval")
-    FIGURE.write_bytes(draw(make_figure_spec(rows), "svg"))
+    FIGURE.write_bytes(render_picture(make_figure_spec(rows), "svg"))
     QUALITY.write_bytes(draw_quality(shared / "alpaca-eval"))
     for page, table in (
         (WORKS, format_works_table(rows)),

@@ -30,7 +30,7 @@ from youden.report.data.comparison import Comparison, _test_changes, match_answe
 from youden.report.data.evidence import Sources, read_result
 from youden.report.data.grids import average_bins, choose_bin_sizes, order_by_similarity
 from youden.report.data.opened_trials import TrialSample, find_calling_judge
-from youden.report.data.ranking_tables import escape_controls, rank_agents, truncate
+from youden.report.data.ranking_tables import add_report_columns, escape_controls, truncate
 from youden.report.data.report import ReportData
 from youden.report.data.trial_reading import TrialReading
 from youden.report.data.trial_rows import KINDS, TrialBook, TrialFilter
@@ -61,7 +61,7 @@ POOL = PoolSummary.from_import(tuple(Agent(name) for name in "abcd"), ("i",), so
 
 
 def test_ranks_and_bars_equal_those_of_the_ranking() -> None:
-    ranking = rank_agents(ROWS, POOL)
+    ranking = add_report_columns(ROWS, POOL)
     assert [agent.ranks for agent in ranking] == ["1–2", "1–2", "3", "1–4"]
     assert [agent.bar and (round(agent.bar.low, 1), round(agent.bar.width, 1)) for agent in ranking] == [
         (75.0, 25.0),
@@ -333,7 +333,7 @@ def test_a_complete_report_contains_the_contents_of_the_run(tmp_path: Path) -> N
     assert {advice.slug for advice in data.advice} >= {"missing"}
     assert not_none(data.holdout).n_cells <= 8
     np.testing.assert_array_equal(data.agents.by_rank, np.arange(5))
-    grid = data.agents.value
+    grid = data.agents.agreement
     assert grid[0, 1] == pytest.approx(0.9, abs=1e-9)
     assert np.isnan(np.diag(grid)).all()
     assert len(data.items.ordered) == 8

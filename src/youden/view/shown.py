@@ -27,7 +27,7 @@ from youden.pipeline.fitted_run import check_fit
 from youden.pipeline.judged_run import get_run_name
 from youden.pipeline.ranking import rank
 from youden.report.data.answer_blocks import open_trials
-from youden.report.data.ranking_tables import RankedAgent, rank_agents
+from youden.report.data.ranking_tables import RankedAgent, add_report_columns
 from youden.report.data.trial_rows import Column, Page, TrialFilter, TrialLine, TrialRows
 from youden.text.printable import printable
 from youden.types import MISSING_REASONS, Completion, Plan, Pool, Verdicts
@@ -539,4 +539,4 @@ class LiveRun:
             table = rank(verdicts)
         except YoudenError as error:
             return (), str(error)
-        return rank_agents(to_ranking_rows(table), self._pool), None
+        return add_report_columns(to_ranking_rows(table), self._pool), None

@@ -134,7 +134,7 @@ def stress_spec(stress: Stress) -> dict[str, Json]:
     return _complete_spec(draw_stress_figure(stress), stress.name)
 
 
-def draw(spec: dict[str, Json], kind: PictureKind) -> bytes:
+def render_picture(spec: dict[str, Json], kind: PictureKind) -> bytes:
     """Render a complete Vega-Lite specification as a picture, and return the contents of its file.
 
     Parameters

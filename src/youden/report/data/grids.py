@@ -31,7 +31,7 @@ class AgentGrid(ReadOnly):
 
     agents: tuple[str, ...]
     """Ids of the agents, by position."""
-    value: Floats
+    agreement: Floats
     """float (n_agents, n_agents) in [−1, 1], mean of TPR − FPR over items; rows are the agents that are read first; NaN
     for pairs that were not compared.
     """
@@ -63,7 +63,7 @@ class AgentGrid(ReadOnly):
         """
         max_rows = math.isqrt(max_tiles)
         agents_per_tile = math.ceil(len(order) / max_rows)
-        agreement = self.value[np.ix_(order, order)]
+        agreement = self.agreement[np.ix_(order, order)]
         if agents_per_tile > 1:
             agreement = average_bins(agreement, agents_per_tile, agents_per_tile)
         names = label_bins([self.agents[position] for position in order], agents_per_tile)
@@ -87,14 +87,18 @@ def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | N
     AgentGrid
         Agreement by position of the agents, and two orders of them: by rank, and by hierarchical clustering.
     """
-    pooled_rate = 0.0 if evidence.own_rates else fpr or 0.0
-    value = evidence.agreement - pooled_rate
+    has_rate_of_each_pair = evidence.own_rates  # which is subtracted already
+    pooled_rate = 0.0
+    if fpr is not None and not has_rate_of_each_pair:
+        pooled_rate = fpr
+    agreement = evidence.agreement - pooled_rate
+
     position_by_agent = {agent: position for position, agent in enumerate(evidence.agent_ids)}
     return AgentGrid(
         agents=evidence.agent_ids,
-        value=value,
+        agreement=agreement,
         by_rank=np.array([position_by_agent[agent] for agent in ranked], dtype=np.int64),
-        by_cluster=order_by_similarity(value),
+        by_cluster=order_by_similarity(agreement),
     )
 
 

@@ -144,10 +144,10 @@ def format_cell(row: RankedAgent, column: TableColumn) -> str:
     return value or "–"
 
 
-def rank_agents(
+def add_report_columns(
     rows: Sequence[RankingRow], pool: PoolSummary | None, choice: ChoiceFacts | None = None
 ) -> tuple[RankedAgent, ...]:
-    """Add to the rows of a ranking what only reports show: probability of being the best, rank by length, interval bar.
+    """Add the columns to a ranking that only reports show: probability of being the best, rank by length, interval bar.
 
     Parameters
     ----------
@@ -166,6 +166,7 @@ def rank_agents(
     """
     length_ranks = {} if pool is None else _rank_by_length(pool)
     p_best = choice.p_best if choice else {}
+
     # the axis of the bars covers all abilities and intervals
     values = [value for row in rows for value in (row.low, row.high, row.ability) if value is not None]
     axis_start = min(values, default=0.0)
@@ -181,10 +182,8 @@ def rank_agents(
             low = to_percent_of_axis(row.low)
             high = to_percent_of_axis(row.high)
             bar = IntervalBar(low=low, width=high - low, center=to_percent_of_axis(row.ability))
-        agent = RankedAgent(
-            **vars(row), p_best=p_best.get(row.agent), length_place=length_ranks.get(row.agent), bar=bar
-        )
-        agents.append(agent)
+        length_rank = length_ranks.get(row.agent)
+        agents.append(RankedAgent(**vars(row), p_best=p_best.get(row.agent), length_place=length_rank, bar=bar))
     return tuple(agents)
 
 

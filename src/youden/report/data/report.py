@@ -100,7 +100,7 @@ def _make_agent_pages(
     cells, scores, _ = evidence.scores.cells
     n_cells = np.bincount(cells.agent, minlength=cells.n_agents)
     cells_by_agent = np.split(cells.by_agent, np.cumsum(n_cells)[:-1])
-    agreement = average_orders(grid.value, default=np.nan)
+    agreement = average_orders(grid.agreement, default=np.nan)
     np.fill_diagonal(agreement, np.nan)
 
     pages = []

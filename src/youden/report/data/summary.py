@@ -14,9 +14,9 @@ from youden.pipeline.extension_facts import describe_extension
 from youden.pipeline.recommendation import read_recommendation
 from youden.report.data.ranking_tables import (
     RankedAgent,
+    add_report_columns,
     displayed_columns,
     format_cell,
-    rank_agents,
     read_current_labels,
     select_ranking,
 )
@@ -135,7 +135,7 @@ class Summary:
         self.labels, stale_labels = read_current_labels(folder)
         self.warnings = facts.warnings if stale_labels is None else (*facts.warnings, stale_labels)
         rows = select_ranking(folder.read_ranking(), facts.ranked_by)
-        self.ranking = rank_agents(rows, pool, facts.choice)
+        self.ranking = add_report_columns(rows, pool, facts.choice)
         self.links = [(kind, link, row) for kind, table in facts.links.items() for link, row in table.items()]
         self.quality = folder.find_quality()
         self.variance = folder.read_variance_components() if folder.has("variance_components.json") else None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from youden.data.folder.csv_tables import write_items, write_ranking
 from youden.pipeline.score_audit import Audit
-from youden.report.data.ranking_tables import rank_agents
+from youden.report.data.ranking_tables import add_report_columns
 from youden.report.pages import embed
 from youden.report.pages.writing import write_file
 from youden.types.columns import TableColumn
@@ -27,7 +27,7 @@ def write_audit(audit: Audit, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     scripts = embed.load_scripts("page.js", charts=False)
     page = embed.get_environment().get_template("audit.html")
-    ranking = rank_agents(audit.rows, None, audit.facts.choice)
+    ranking = add_report_columns(audit.rows, None, audit.facts.choice)
     policy = embed.make_policy(scripts, is_served=False)
     text = page.render(audit=audit, ranking=ranking, scripts=scripts, policy=policy, home=None)
     path = folder / "report.html"

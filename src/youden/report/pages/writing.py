@@ -18,7 +18,7 @@ from youden.errors import ConfigError
 from youden.pipeline.abilities import SELF_RANKING
 from youden.pipeline.fitted_run import check_fit
 from youden.report.charts import vega
-from youden.report.charts.vega import PictureKind, draw, picture_spec, stress_spec
+from youden.report.charts.vega import PictureKind, picture_spec, render_picture, stress_spec
 from youden.report.data.comparison import Comparison
 from youden.report.data.report import ReportData
 from youden.report.data.summary import Summary
@@ -399,7 +399,7 @@ def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path 
     """
     vega.need_pictures()
     path = folder.file(f"{slug}.{kind}") if out is None else out
-    picture = draw(picture_spec(ReportData(folder), slug), kind)
+    picture = render_picture(picture_spec(ReportData(folder), slug), kind)
     with atomic_write(path) as temporary_path:
         temporary_path.write_bytes(picture)
     return path
@@ -486,7 +486,7 @@ def write_stress(stress: Stress, out: Path) -> tuple[Path, ...]:
         "stress.json": json.dumps(plain_fields(stress), ensure_ascii=True, indent=1, allow_nan=False) + "\n",
     }
     if vega.has_pictures():
-        texts["stress.svg"] = draw(stress_spec(stress), "svg").decode()
+        texts["stress.svg"] = render_picture(stress_spec(stress), "svg").decode()
     for name, text in texts.items():
         write_file(out / name, text)
     return tuple(out / name for name in texts)
