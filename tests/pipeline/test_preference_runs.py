@@ -88,6 +88,7 @@ def test_the_judge_sees_the_task_and_both_responses(youden: Youden, server: Wire
     assert f"\nitem {item}\n</task-" in question
 
 
+@pytest.mark.slow
 def test_an_always_first_judge_gets_no_recommendation(youden: Youden, server: WireServer, tmp_path: Path) -> None:
     server.behave = prefer_first
     write_preference_run(tmp_path, server.url)

@@ -114,6 +114,7 @@ def test_pages_equal_those_of_all_trials_sorted_in_memory(
         assert lines == [all_lines[row] for row in expected]
 
 
+@pytest.mark.slow
 def test_a_page_reads_only_the_row_groups_of_its_trials(wide_run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = TrialsOnDisk(wide_run)
     groups: set[int] = set()
