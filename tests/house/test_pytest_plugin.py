@@ -106,6 +106,7 @@ def test_a_test_is_recorded_once_and_replayed_offline_at_the_same_cost(suite: Su
     assert suite.file.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_an_unknown_request_fails_with_its_difference_from_the_nearest_recorded_one(suite: Suite) -> None:
     suite.run(mode=", mode='once'")
     pool = make_pool(5, 8)

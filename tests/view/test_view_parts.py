@@ -186,6 +186,7 @@ def test_the_page_lists_no_names_and_the_viewer_suggests_matching_ones(parts_cli
     assert parts_client.get("/run/wide/names", params={"of": "item", "like": "x" * 201}).status_code == 400
 
 
+@pytest.mark.slow
 def test_a_filter_over_too_many_comparisons_is_refused(parts_client: httpx.Client) -> None:
     refused = parts_client.get("/run/wide/trials", params={"kind": "answers differ"})
     assert (refused.status_code, "more than 4 million comparisons" in refused.text) == (400, True)
