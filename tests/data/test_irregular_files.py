@@ -385,7 +385,7 @@ def test_explicit_column_options_override_inference(youden: Youden, tmp_path: Pa
     explicit = youden(
         "import", "table", "drafts.csv", "--out", "pools/drafts", "--column", "text=Second draft", "--json"
     ).well()
-    assert "texts in 'Second draft'" in json.loads(explicit.out)["taken"]
+    assert "texts in 'Second draft'" in json.loads(explicit.out)["used_columns"]
     pool = read_pool(tmp_path / "pools/drafts")
     assert (pool.n_agents, pool.n_items) == (len(AGENTS), N)
     assert all(str(text).endswith("Revised.") for text in pool.texts.flat)
@@ -402,4 +402,4 @@ def test_the_agent_column_of_a_table_with_item_and_text_columns_is_inferred(tmp_
     (tmp_path / "one.csv").write_text(separated([["system", "item", "text"], *rows]), encoding="utf-8")
     result = IMPORTERS.load("table")([tmp_path / "one.csv"], columns={})
     assert {agent.id for agent in result.pool.agents} == set(AGENTS)
-    assert result.taken == "agents by 'system'"
+    assert result.used_columns == "agents by 'system'"

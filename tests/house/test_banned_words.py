@@ -41,15 +41,6 @@ PROSE = re.compile(
 )
 """Home-made terms. `told apart` is *significantly different*, `a row a response` is *one row per response*, and so on."""
 
-NAMES_OF_RECORDS = "a key of a JSON file or of --json"
-ALLOWED_NAMES = {
-    ("src/youden/study/judge_shifts.py", "one"): NAMES_OF_RECORDS,
-    ("src/youden/study/judge_shifts.py", "other"): NAMES_OF_RECORDS,
-    ("src/youden/study/paper.py", "ours"): NAMES_OF_RECORDS,
-    ("src/youden/types/label_facts.py", "within"): NAMES_OF_RECORDS,
-    ("src/youden/workflows/planned_stress.py", "most"): NAMES_OF_RECORDS,
-    ("src/youden/workflows/planned_stress.py", "of"): NAMES_OF_RECORDS,
-}
 ALLOWED_PROSE = {
     ("src/youden/data/importers/column_names.py", "said"): "the vocabulary of headers that people write",
     ("src/youden/text/transforms.py", "said"): "a stock sentence that is added to responses",
@@ -160,7 +151,7 @@ def by_folder(paths: list[Path]) -> dict[str, list[Path]]:
 @pytest.mark.parametrize("paths", by_folder(SOURCES).values(), ids=by_folder(SOURCES))
 def test_names_contain_no_banned_word(paths: list[Path]) -> None:
     names = {(relative(path), name) for path in paths for name in banned_names(path.read_text(encoding="utf-8"))}
-    assert names - set(ALLOWED_NAMES) == set()
+    assert names == set()
 
 
 @pytest.mark.parametrize("paths", by_folder([*SOURCES, *PAGES]).values(), ids=by_folder([*SOURCES, *PAGES]))
@@ -195,8 +186,6 @@ def test_a_home_made_term_of_a_test_is_found(code: str) -> None:
 
 
 def test_every_exception_is_needed() -> None:
-    for path, name in ALLOWED_NAMES:
-        assert name in banned_names((ROOT / path).read_text(encoding="utf-8")), f"remove {name} of {path}"
     for path, term in ALLOWED_PROSE:
         assert term in banned_terms((ROOT / path).read_text(encoding="utf-8")), f"remove '{term}' of {path}"
 

@@ -129,7 +129,7 @@ def test_findings_name_agents_that_peers_do_not_corroborate_and_unstable_ones() 
     assert agents["low-self-consistency"] == ("a1",)
 
 
-def test_what_cannot_have_self_trials_is_refused() -> None:
+def test_plans_that_cannot_have_self_trials_are_refused() -> None:
     with pytest.raises(PlanError, match="No agent of 'repeats' can be compared with itself: got self_trials: 9") as few:
         make_plan(pool_of(n_repeats=1), self_trials=9)
     assert few.value.slug == "repeats-few"
@@ -152,7 +152,7 @@ def test_forecasts_do_not_count_self_trials(youden: Youden, tmp_path: Path) -> N
     assert lines <= set(planned.splitlines())
 
 
-def test_a_part_of_a_run_leaves_self_trials_out_and_says_so() -> None:
+def test_a_sample_of_a_run_leaves_self_trials_out_and_states_it() -> None:
     plan = make_plan(pool_of(), calls=300, self_trials=40)
     part = subsample(plan)
     assert len(part) == 300

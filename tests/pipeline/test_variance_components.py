@@ -184,10 +184,10 @@ def test_the_report_shows_the_variance_components_of_its_fit(youden: Youden, min
     text = page.read_text(encoding="utf-8")
     assert "Variance components" in text
     assert result.summary in html.unescape(text)
-    for part in result.parts:
+    for part in result.components:
         assert part.name in html.unescape(text)
     figure = json.loads(not_none(re.search(r'id="figure-data">(.*?)</script>', text, re.DOTALL))[1])["variance"]
-    assert len(figure["frame"]["value"]) == sum(part.ability_variance is not None for part in result.parts)
+    assert len(figure["frame"]["value"]) == sum(part.ability_variance is not None for part in result.components)
     assert result.summary in youden("report", "demo", "--format", "md").out.replace("\\", "")
     shutil.copytree(mine / "demo", mine / "again")
     assert "the judge: another one of this kind. To measure it: youden rejudge demo" in html.unescape(text)

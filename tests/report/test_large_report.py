@@ -204,7 +204,7 @@ def test_a_report_read_in_chunks_equals_that_of_a_complete_read(
     assert_nearly_equal(large, ReportData(RunFolder(folder.path)), how)
     fit_run(folder)
     assert_nearly_equal(pairs, folder.read_pairs(), how)
-    assert (not_none(large.judge).swapped is None) == (not_none(large.trials).n_of_kind["answers differ"] == 0)
+    assert (not_none(large.readers).judge.swapped is None) == (not_none(large.trials).n_of_kind["answers differ"] == 0)
     assert sum(not_none(large.trials).n_of_kind.values()) == len(folder.read_plan())
     assert "trials:" in render_page(large)
 
@@ -240,7 +240,7 @@ def timed(plan: Plan, n: int) -> Verdicts:
 
 
 def latency(source: TrialSource) -> Latency:
-    return not_none(TrialReading(source, nothing_predicted(source.plan)).latency)
+    return not_none(TrialReading(source, nothing_predicted(source.plan)).readers.durations.latency)
 
 
 @pytest.mark.slow

@@ -178,12 +178,12 @@ def test_every_trial_is_reached_by_paging_with_its_names(wide_run: RunFolder, pa
 def test_the_page_lists_no_names_and_the_viewer_suggests_matching_ones(parts_client: httpx.Client) -> None:
     page = parts_client.get("/run/wide").text
     assert page.count("<option") < 20
-    offered = parts_client.get("/run/wide/names", params={"of": "item", "like": "3"}).json()
+    offered = parts_client.get("/run/wide/names", params={"kind": "item", "like": "3"}).json()
     assert len(offered) == 13
     assert all("3" in name for name in offered)
-    assert len(parts_client.get("/run/wide/names", params={"of": "item"}).json()) == 20
-    assert parts_client.get("/run/wide/names", params={"of": "judge"}).status_code == 400
-    assert parts_client.get("/run/wide/names", params={"of": "item", "like": "x" * 201}).status_code == 400
+    assert len(parts_client.get("/run/wide/names", params={"kind": "item"}).json()) == 20
+    assert parts_client.get("/run/wide/names", params={"kind": "judge"}).status_code == 400
+    assert parts_client.get("/run/wide/names", params={"kind": "item", "like": "x" * 201}).status_code == 400
 
 
 @pytest.mark.slow

@@ -160,7 +160,7 @@ def test_calls_add_the_trials_of_a_larger_run(
         pytest.param("repeats", "repeats", marks=pytest.mark.slow),
     ],
 )
-def test_agents_items_and_repeats_join(
+def test_agents_items_and_repeats_are_added_to_a_run_of_preferences(
     youden: Youden, server: WireServer, write_run: Callable[..., RunFolder], kind: str, pool: str
 ) -> None:
     folder = write_run(calls=400)
@@ -259,7 +259,7 @@ def test_a_run_that_is_a_search_finds_the_best_agent(
         (("extend", "calls", "runs/r", "20", "--target", "these-items"), "run-config"),
     ],
 )
-def test_what_does_not_exist_for_preferences_is_refused(
+def test_commands_that_do_not_exist_for_preferences_are_refused(
     youden: Youden, server: WireServer, write_run: Callable[..., RunFolder], command: tuple[str, ...], slug: str
 ) -> None:
     write_run(calls=100)

@@ -360,7 +360,7 @@ def rejudge_command(
     planned = plan_rejudge(RunFolder(run), judge=judge, changes=overrides, usual_store=usual_store())
     second_run = planned.again
     output.print_run_plan(second_run)
-    plan: dict[str, Json] = {"run": str(second_run.folder.path), "of": str(run)}
+    plan: dict[str, Json] = {"run": str(second_run.folder.path), "first_run": str(run)}
     plan |= {"judge": second_run.judge.name, "cost": asdict(second_run.cost)}
     verdicts = progress.run_with_progress(
         {**plan, "notes": list(second_run.plan.notes)},

@@ -270,13 +270,13 @@ def _make_shifts_table(shifts: JudgeShifts) -> Table:
     tested = [agent for agent in shifts.agents if not isnan(agent.p_holm)]
     rows = []
     for number, agent in enumerate(tested):
-        if agent.moves or number < MAX_INSIGNIFICANT_SHIFTS:
+        if agent.significant or number < MAX_INSIGNIFICANT_SHIFTS:
             interval = f"{format_signed_interval(agent.low, agent.high)} ({shifts.level:.0%})"
             rows.append([agent.agent, f"{agent.shift:+.3f}", interval, format_decimal(agent.p_holm)])
     rows += [_make_family_row(family) for family in shifts.families]
 
     return make_table(
-        f"{shifts.other} against {shifts.one}: yes rates relative to those predicted from {shifts.one}, "
+        f"{shifts.second_judge} against {shifts.first_judge}: yes rates relative to those predicted from {shifts.first_judge}, "
         f"{shifts.n_trials:,} {shifts.units}",
         ["agents or family"],
         ["shift", "interval", "p (Holm)"],

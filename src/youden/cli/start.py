@@ -252,8 +252,9 @@ def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
     """Return the JSON output of `init`.
 
     - `config`, `pool`: paths of the config and of the pool; `agents`, `items`, `missing`: size of the pool
-    - of an imported pool: `taken` (columns used), `assumed`, `left_out` (rows, by reason), `question`, `unused` (columns)
-    - of a changed pool: `came` (what was added or changed, and `gone`: what was removed)
+    - of an imported pool: `used_columns` (described in words), `assumed`, `left_out` (rows, by reason), `question`, and `unused`
+      (columns)
+    - of a changed pool: `changes` (`agents`, `items` and `repeats` that were added; `changed` and `removed` entries)
     - `judge`, `calls`, `usd`: the estimated cost; `next`: the command to run next
     """
     pool, cost = first_config.pool, first_config.cost
@@ -262,7 +263,11 @@ def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
 
     imported = first_config.imported
     if imported is not None:
-        result |= {"taken": imported.taken, "assumed": [*imported.assumed], "left_out": dict(imported.left_out)}
+        result |= {
+            "used_columns": imported.used_columns,
+            "assumed": [*imported.assumed],
+            "left_out": dict(imported.left_out),
+        }
         result |= {"question": imported.question, "unused": [*imported.unused]}
 
     merge = first_config.merge
@@ -270,7 +275,7 @@ def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
         command = f"youden check {format_command([str(first_config.file)])}"
     else:
         additions: dict[str, Json] = {"agents": [*merge.agents], "items": [*merge.items], "repeats": merge.repeats}
-        result["came"] = additions | {"other": [*merge.changed], "gone": [*merge.removed]}
+        result["changes"] = additions | {"changed": [*merge.changed], "removed": [*merge.removed]}
         command, _ = _find_next_command(first_config)
     return {**result, "judge": cost.judge, "calls": cost.calls, "usd": cost.usd, "next": command}
 
@@ -282,7 +287,7 @@ def _print_import(imported: ImportedPool) -> None:
     if n_missing:
         remarks.append(f"{format_count(n_missing, 'cell', 'has', 'have')} no response")
 
-    click.echo(printable(f"read {imported.taken}"))
+    click.echo(printable(f"read {imported.used_columns}"))
     for line in imported.summary:
         click.echo(printable(line))
     click.echo(printable("; ".join(remarks) or "all rows were used"))

@@ -177,7 +177,7 @@ def _paper_tables(study: PaperStudy) -> Iterator[Table]:
     for number, rows in groupby(study.rows, key=lambda row: row.table):
         cells = []
         for row in rows:
-            figures = [format_decimal(value) for value in (row.paper, row.ours, row.sd)]
+            figures = [format_decimal(value) for value in (row.paper, row.value, row.sd)]
             cells.append([row.row, row.figure, *figures, format_decimal(row.sds, 1)])
         yield make_table(f"Table {number}", ["", "figure"], ["paper", "ours", "SD", "difference in SDs"], cells)
 

@@ -188,7 +188,7 @@ def _baselines_table(study: BaselinesStudy, name: str) -> Table:
     headings = ["model", "holdout RMSE", "minus clipped-linear", "SE items", "SE seeds", "ρ", "τ", "AUC"]
     rows = []
     for row in study.rows:
-        errors = [_format_summary(row.rmse), _format_summary(row.behind)]
+        errors = [_format_summary(row.rmse), _format_summary(row.rmse_difference)]
         std_errors = [format_decimal(row.se_items, 4), format_decimal(row.se_seeds, 4)]
         accuracy = [_format_summary(row.rho), _format_summary(row.tau), _format_summary(row.auc)]
         rows.append([row.name, *errors, *std_errors, *accuracy])

@@ -31,7 +31,8 @@ from youden.data.importers.table_files import EXTENSIONS
 from youden.data.importers.table_import import read_table
 from youden.data.pools.pool_reader import AGENTS_SPEC, RESPONSES, read_pool, write_pool
 from youden.errors import ConfigError, PoolError
-from youden.judging.config.judge_files import find_local_judge, load_judge_config, report_judge_shadow
+from youden.judging.config.judge_files import load_judge_config
+from youden.judging.config.judge_paths import find_local_judge, report_hidden_judge
 from youden.pools.checks.check import estimate_run_cost, find_judge_problems
 from youden.pools.checks.checked import DesignCost
 from youden.pools.pool_files import POOL_TABLES, has_pool_columns
@@ -146,7 +147,7 @@ def _import_if_needed(
     if format_ is not None and (not columns or format_ in TABLE_FORMATS):
         importer = IMPORTERS.load(format_)
         imported = importer([source], columns=columns)
-        imported = replace(imported, taken=FORMAT_NOTE.format(format_))
+        imported = replace(imported, used_columns=FORMAT_NOTE.format(format_))
         return _check_imported(imported, source, pool_path, format_)
 
     is_table = source.is_file() and source.suffix.lower() in EXTENSIONS
@@ -182,9 +183,9 @@ def _check_imported(imported: ImportedPool, source: Path, pool_path: Path, forma
         remedy = f"Rename the column with the agents to `model`, or pass its name: {command}"
     else:
         remedy = "Pass a folder with the files of all agents."
+    columns = imported.used_columns[:MAX_DESCRIPTION_CHARACTERS]
     raise PoolError(
-        f"{source}, {imported.taken[:MAX_DESCRIPTION_CHARACTERS]}. That gives {format_count(n_agents, 'agent')}, and a ranking "
-        f"needs {MIN_AGENTS}. {remedy}",
+        f"{source}, {columns}. That gives {format_count(n_agents, 'agent')}, and a ranking needs {MIN_AGENTS}. {remedy}",
         slug="init-columns",
     )
 
@@ -462,6 +463,6 @@ def _judge_entry(judge: str, file: Path) -> str:
 def _find_shadow(judge: str, file: Path) -> Path | None:
     """Find the local file that a config would use in place of the shipped judge of the same name; None if there is none."""
     path = find_nearby_judge(judge, file.parent) or find_local_judge(judge)
-    if path is None or not report_judge_shadow(judge, path):
+    if path is None or not report_hidden_judge(judge, path):
         return None
     return path

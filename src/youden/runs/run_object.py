@@ -154,7 +154,7 @@ def judge_and_rank(planned: PlannedRun, options: JudgingOptions, *, labels: Path
     from youden.report.pages.writing import write_report  # after the requests: charts and pandas take a second to load
 
     folder = planned.folder
-    fit_run(folder, rules=replace(folder.terms.rules, clones=find_clone_clusters(planned.pool)))
+    fit_run(folder, rules=replace(folder.fit_settings.rules, clones=find_clone_clusters(planned.pool)))
     if table is not None:
         validate(folder, table)
     write_report(folder)

@@ -212,9 +212,9 @@ class Viewer:
     def _get_names(self, request: Request) -> Response:
         """Return suggestions for the name of an agent or an item that contains the text `like`, as JSON."""
         plan, query = self._open_run(request).book.plan, request.query_params
-        if query.get("of") not in ("agent", "item"):
-            raise HTTPException(400, "of is one of: agent, item.")
-        names = plan.agent_ids if query["of"] == "agent" else plan.item_ids
+        if query.get("kind") not in ("agent", "item"):
+            raise HTTPException(400, "kind is one of: agent, item.")
+        names = plan.agent_ids if query["kind"] == "agent" else plan.item_ids
         return _to_json(suggest_names(names, query.get("like", "")))
 
     def _get_trial(self, request: Request) -> Response:

@@ -200,7 +200,7 @@ def _resolve_target(folder: RunFolder, target: Target | None, labels: LabelledAn
     Raises InputError [gate-target] if another population is set with labels or for preferences.
     """
     if labels is None and not folder.asks_preference:
-        default: Target = "these-items" if folder.terms.target == "these-items" else "items-like-these"
+        default: Target = "these-items" if folder.fit_settings.target == "these-items" else "items-like-these"
         return target or default
     if target not in (None, "items-like-these"):
         raise InputError(

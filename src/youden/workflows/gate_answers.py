@@ -34,10 +34,11 @@ from youden.protocol.pooled_trials import (
 from youden.run_keys import Target
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.trial_fit import fit_additive_trials
+from youden.stats.base.clusters import ROUNDING
 from youden.stats.base.pair_chunks import ChunkSource, InfluenceChunk
 from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.noninferiority import ConservativeDifference, estimate_difference
-from youden.stats.trials.preferences import fit_preferences
+from youden.stats.trials.preferences import PreferenceFit, fit_preferences
 from youden.stats.trials.trial_errors import (
     InfluenceTable,
     RemainingVariance,
@@ -222,7 +223,7 @@ def make_forecaster(
         answers = read_preferences(TrialsByItem.from_verdicts(verdicts))
         fit = fit_preferences(*answers, n_agents=plan.n_agents)
         influence = _collect_influence(fit.influence_chunks(), abilities.ability, fit.n_trials.astype(np.float64))
-        return _make_influence_forecaster((influence,), plan)
+        return _with_ranking_variance(_make_influence_forecaster((influence,), plan), fit)
     if abilities is None:
         rates = None
         if plan.independent == "pooled":
@@ -230,6 +231,28 @@ def make_forecaster(
         return _make_fit_forecaster(verdicts.rates(), plan, target, rates)
     forecast = _make_trial_forecaster(verdicts, abilities)
     return forecast if target == "items-like-these" else _make_forecaster_on_these_items(abilities, forecast)
+
+
+def _with_ranking_variance(forecast: Forecaster, fit: PreferenceFit) -> Forecaster:
+    """Return a forecaster of preferences whose variance is at least that of the ranking.
+
+    An agent with too few effective items for an interval in the ranking has none in a gate either.
+    """
+    C = fit.covariance.covariance
+
+    def forecast_preference(new: int, old: int) -> DifferenceForecast:
+        """Forecast the difference of the agents at two positions, new minus old."""
+        result = forecast(new, old)
+        difference = result.difference
+        n_effective = float(fit.n_effective_items[[new, old]].min())
+        ranking_variance = np.nan_to_num(C[new, new] + C[old, old] - 2 * C[new, old])
+        difference = difference._replace(
+            variance=np.maximum(difference.variance, ranking_variance).item(),
+            min_items=min(difference.min_items, int(n_effective + ROUNDING)),
+        )
+        return result._replace(difference=difference)
+
+    return forecast_preference
 
 
 def _make_self_trial_forecaster(abilities: Abilities) -> Forecaster:

@@ -121,6 +121,11 @@ def _describe_requirement(gate: Gate, row: GateResult) -> str:
         return "Label more answers of both; `youden label` selects them."
     if row.low is None or needed is None:
         n_items = format_count(row.n_items, "item")
+        if gate.is_of_preferences:
+            remedy = "Add comparisons of both agents on more items, with several agents and in both orders."
+            return (
+                f"The difference depends on as few comparisons as on {n_items}; an interval needs {MIN_ITEMS}. {remedy}"
+            )
         return f"One of the two was compared on {n_items} only; an interval needs {MIN_ITEMS}. Add comparisons on more items."
     if needed.calls is not None:
         return f"{needed.calls:,} more calls decide with a conditional power of 90 %, wherever the truth is."

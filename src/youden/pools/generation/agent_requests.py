@@ -233,8 +233,8 @@ class Models:
                 has_other_model = keys_of_model.isdisjoint(outcomes)
                 raise self._missing_answer_error(agent_request, has_other_model=has_other_model)
             texts = texts_by_model[agent_request.model]
-            reason = texts.put([0], key, outcomes[key], usd=0.0, stored=True)
-            self._log.advance(1, missing=reason, stored=True)
+            result = texts.record_outcome([0], key, outcomes[key], usd=0.0, stored=True)
+            self._log.advance(1, outcome=result, stored=True)
 
     def _missing_answer_error(self, agent_request: AgentRequest, *, has_other_model: bool) -> ReplayMissError:
         """Return the error for an answer that is missing in a replay.
@@ -269,7 +269,7 @@ class GeneratedTexts:
     def __len__(self) -> int:
         return self._models.n_calls
 
-    def keys(self) -> Iterator[tuple[int, str]]:
+    def iter_row_keys(self) -> Iterator[tuple[int, str]]:
         """Yield the row and the key of each request."""
         for row, agent_request in enumerate(self.requests):
             yield row, agent_request.key
@@ -286,7 +286,7 @@ class GeneratedTexts:
         """Return whether the completion contains a response."""
         return read_response(completion) is not None
 
-    def put(
+    def record_outcome(
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
     ) -> str:
         """Record the outcome of a request. A completion is added to `answers` under its key, an unfinished one too.

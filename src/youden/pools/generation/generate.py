@@ -293,7 +293,7 @@ def _to_result(
     """
     pool, n_texts = _build_pool(generation, texts, name=name)
     n_missing = n_texts - pool.n_responses
-    uncertain_costs = models.budget.describe_unreported()
+    uncertain_costs = models.budget.describe_unreported_usage()
     if n_missing > max_missing * n_texts:
         reasons = "; ".join(models.reasons)
         error = make_too_many_missing_error(

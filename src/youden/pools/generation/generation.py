@@ -283,7 +283,7 @@ def read_generation(folder: Path) -> Generation:
     Returns
     -------
     Generation
-        Agents, items and instructions, as `plan_generation` returns them.
+        Agents, items and instructions from which the responses were generated.
 
     Raises
     ------

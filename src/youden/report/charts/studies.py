@@ -140,14 +140,14 @@ def draw_stress_figure(stress: Stress) -> Figure:
         attack=[attack.attack for attack in attack_of_dot],
         ranking=ranking_of_dot,
         rank=[result.rank for result in result_of_dot],
-        others=[result.shift for result in result_of_dot],
+        others=[result.mean_change for result in result_of_dot],
         detected=["detected" if detected else "not detected" for detected in is_detected],
         check=[", ".join(attack.check_findings) or "no finding" for attack in attack_of_dot],
     )
 
     x_scale = alt.Scale(domain=[1, stress.n_agents], nice=False, padding=10)
     y_scale = make_tile_scale([attack.attack for attack in attacks])
-    rankings = list(stress.places)
+    rankings = list(stress.ranks)
     base = make_chart().encode(
         y=alt.Y("attack:N", title=None, scale=y_scale, axis=alt.Axis(labelLimit=170)),
         x=alt.X("rank:Q", title=f"rank of the best attacker, of {stress.n_agents}", scale=x_scale),
@@ -160,7 +160,7 @@ def draw_stress_figure(stress: Stress) -> Figure:
         fillOpacity=alt.FillOpacity("detected:N", title="check or alarm", scale=opacity_scale),
         fill=alt.Fill("ranking:N", scale=alt.Scale(domain=rankings, range=GROUP_COLOURS), legend=None),
     )
-    unattacked_rank = stress.places["plain"] or stress.n_agents
+    unattacked_rank = stress.ranks["plain"] or stress.n_agents
     rule = alt.Chart(alt.InlineData(values=[{"rank": unattacked_rank}])).mark_rule(**DASHED)
     rule = rule.encode(x=alt.X("rank:Q", scale=x_scale))
 

@@ -300,14 +300,8 @@ class TrialReading:
     ----------
     readers : TrialReaders
         Readers that have read all trials.
-    judge : JudgeQuality
-        Mean answers and agreement of repeated answers.
     alarms : tuple of FalseAlarm
         False-positive rates of the agents.
-    latency : Latency or None
-        Duration of calls; None if it was not measured.
-    worst : tuple of tuple of int
-        Rows of the trials of each agent that lower its ability most, worst first.
     """
 
     def __init__(self, source: TrialSource, predictions: Predictions) -> None:
@@ -317,7 +311,6 @@ class TrialReading:
         n_trials, plan = source.n_trials, source.plan
         code, self._kind = np.empty(n_trials, dtype=np.int64), np.empty(n_trials, dtype=np.int8)
         self.readers = TrialReaders(source, predictions)
-        self.judge = self.readers.judge
         yes_counts = YesCounts(plan.n_agents)
         for block in source.blocks:
             rows = TrialRows(block.unread_copy(), plan, start=block.start)
@@ -330,10 +323,8 @@ class TrialReading:
         repeats = compare_repeats(code)
         self._differ = repeats.differ
         self._kind[repeats.differ & (self._kind > _ANSWERS_DIFFER)] = _ANSWERS_DIFFER
-        self.judge.retest, self.judge.swapped = repeats.retest, repeats.swapped
+        self.readers.judge.retest, self.readers.judge.swapped = repeats.retest, repeats.swapped
         self.alarms = compute_false_positive_rates(yes_counts, plan.agent_ids)
-        self.latency = self.readers.durations.latency
-        self.worst = self.readers.worst.rows
 
     def __len__(self) -> int:
         return len(self._kind)

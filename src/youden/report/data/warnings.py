@@ -44,7 +44,7 @@ def iter_advice(summary: Summary, notes: Sequence[str], *, additivity: bool = Tr
             "missing",
             f"{calls.n_missing:,} of {calls.n_done:,} calls {'has' if calls.n_missing == 1 else 'have'} no answer.",
             remedy="See them below (kind: no answer), correct the prompt or the limits of the judge, and run the command again.",
-            facts={"n": calls.n_missing, "of": calls.n_done},
+            facts={"n": calls.n_missing, "n_trials": calls.n_done},
         )
     if facts.n_components > 1:
         yield Finding(

@@ -67,20 +67,20 @@
     if (!answer.ok) throw new Error(await answer.text());
     return addNames(await answer.json());
   };
-  // The viewer sends the names of what it speaks of.
+  // The viewer sends the names of the agents and items in its reply.
   const addNames = (reply) => {
     Object.assign(data.agents, reply.agents);
     Object.assign(data.items, reply.items);
     return reply;
   };
-  const offer = async (of) => {
-    const list = document.getElementById(`known-${of}`);
-    const field = filters.elements.namedItem(of); // elements.item is a function
+  const offer = async (kind) => {
+    const list = document.getElementById(`known-${kind}`);
+    const field = filters.elements.namedItem(kind); // elements.item is a function
     const like = field.value;
-    let names = Object.values(of === "agent" ? data.agents : data.items);
+    let names = Object.values(kind === "agent" ? data.agents : data.items);
     if (live) {
       const address = new URL(live.split("?")[0].replace(/trials$/, "names"), location);
-      for (const [name, text] of Object.entries({ of, like })) address.searchParams.set(name, text);
+      for (const [name, text] of Object.entries({ kind, like })) address.searchParams.set(name, text);
       const answer = await fetch(address);
       if (!answer.ok || like !== field.value) return;
       names = await answer.json();
