@@ -87,6 +87,7 @@ def test_the_judge_sees_the_task_and_both_responses(youden: Youden, server: Wire
     assert f"\nitem {item}\n</task-" in question
 
 
+@pytest.mark.slow
 def test_a_judge_that_always_prefers_the_first_response_gets_no_recommendation(
     youden: Youden, server: WireServer, tmp_path: Path
 ) -> None:

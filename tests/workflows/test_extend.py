@@ -314,6 +314,7 @@ def test_an_extension_killed_between_files_resumes_without_paying_twice(
     assert youden("fit", "runs/r").code == 0
 
 
+@pytest.mark.slow
 def test_the_first_config_of_an_extended_run_names_the_next_step_and_keeps_no_cap(
     youden: Youden, extension_folder: Path
 ) -> None:
@@ -348,6 +349,7 @@ def test_a_repeated_adaptive_run_keeps_its_plan_and_costs(
     assert again.usd == pytest.approx(spent.usd)
 
 
+@pytest.mark.slow
 def test_a_second_process_on_the_same_run_is_refused_before_any_request(
     youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:
