@@ -24,6 +24,7 @@ from youden.report.data.report import ReportData
 from youden.report.data.summary import Summary
 from youden.report.pages import embed
 from youden.study.instruments import compare_instruments
+from youden.study.preference_judges import compare_preference_runs
 from youden.text.sentences import (
     ABILITY,
     PREFERENCE_ABILITY,
@@ -370,12 +371,17 @@ def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, Sum
 def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = None) -> Path:
     """Write a comparison of two fitted runs as HTML, and return its path.
 
-    If one of them asks for preferences, its ranking is compared with that by information; otherwise, the page has both
-    runs side by side.
+    If one of them asks for preferences, its ranking is compared with that by information; if both do, their rankings and answers
+    are compared; otherwise, the page has both runs side by side.
 
     out : file to write; by default, against-SECOND.html in the folder of the first run
     """
     path = first.file(f"against-{second.path.resolve().name}.html") if out is None else out
+    if first.asks_preference and second.asks_preference:
+        of_preferences = compare_preference_runs(first, second)
+        preference_part = StudyPart("Two runs by preference", of_preferences.summary, (), table=of_preferences.table())
+        write_study(path, " and ".join(of_preferences.runs), [preference_part])
+        return path
     if first.asks_preference or second.asks_preference:
         from youden.report.charts.studies import draw_instruments
 
