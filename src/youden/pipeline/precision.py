@@ -445,10 +445,12 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
         remedy = "use another judge or prompt, because the answers follow the position of the responses"
         return remedy if follows_position else ""
     run, plan = shlex.quote(str(folder.path)), folder.read_plan()
-    if plan.rounds is not None:
-        return f"with more `calls:` in {folder.file('config.yaml')} the same command resumes the search"
     pair = [choice.agents[-1], choice.candidates[0]]
     names = " and ".join(pair)
+    if plan.rounds is not None or plan.is_self_plan:
+        resume = f"with more `calls:` in {folder.file('config.yaml')} the same command resumes the search"
+        new_run = f"to separate {names}, run a pool with more items or responses under another name; self-trials cannot be extended"
+        return new_run if plan.is_self_plan else resume
     n_blocks, n_items = _forecast_blocks_to_separate(folder, plan, pair)
     if n_blocks is None:
         if n_items is None or n_items > _MAX_ITEM_FACTOR * plan.n_items:
