@@ -253,7 +253,7 @@ def test_the_next_step_of_similar_versions_is_a_new_run_and_bounds_are_possible(
     youden("init", "p.csv").well()
     ended = youden("run", "p.yaml", "--out", "run").well()
     assert "youden extend" not in ended.out + ended.err
-    assert "run a pool with more items or responses under another name" in ended.out + ended.err
+    assert "run a pool with more items under another name" in ended.out + ended.err
     for row in RunFolder(tmp_path / "run").read_ranking():
         assert -1 <= not_none(row.low) < not_none(row.high) <= 1
 

@@ -449,7 +449,7 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     names = " and ".join(pair)
     if plan.rounds is not None or plan.is_self_plan:
         resume = f"with more `calls:` in {folder.file('config.yaml')} the same command resumes the search"
-        new_run = f"to separate {names}, run a pool with more items or responses under another name; self-trials cannot be extended"
+        new_run = f"to separate {names}, run a pool with more items under another name; self-trials cannot be extended"
         return new_run if plan.is_self_plan else resume
     n_blocks, n_items = _forecast_blocks_to_separate(folder, plan, pair)
     if n_blocks is None:
@@ -485,7 +485,8 @@ def _forecast_blocks_to_separate(folder: RunFolder, plan: Plan, pair: Sequence[s
         if row.ability is None or row.low is None or row.high is None:
             return None, None
         abilities.append(row.ability)
-        squared_half_width += ((row.high - row.low) / 2) ** 2
+        # of two bounds, one may be limited to a possible ability
+        squared_half_width += max(row.high - row.ability, row.ability - row.low) ** 2
 
     # half-width of the difference that separates the two agents
     required_half_width = abs(abilities[0] - abilities[1]) / _SELECTION_FACTOR
