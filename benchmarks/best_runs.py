@@ -55,7 +55,7 @@ def run_design(D: Floats, *, design: str, percent: float, seed: int, **options: 
     """
     n_items, n_agents, _ = D.shape
     pool = make_empty_pool(n_agents, n_items)
-    plan = make_plan(pool, design=design, calls=f"{percent}%", independent="pooled:100", seed=seed, options=options)
+    plan = make_plan(pool, design=design, calls=f"{percent}%", seed=seed, options=options)
     verdicts = run_rounds(plan, partial(answer_plan, paired=D))
     abilities = estimate_abilities(verdicts)
     selection = select_best_agents(

@@ -2,7 +2,8 @@
 
 The public interface is:
 
-- the names in `__all__` of `youden`, of `youden.stats` and of `youden.inspect`, and the errors in `youden.errors`
+- the version (`__version__`), the names in `__all__` of `youden`, of `youden.stats` and of `youden.inspect`, and the errors in
+  `youden.errors`
 - the command line, and the files it reads and writes
 - the pytest plugin: the marker and fixture `youden_cassette`, and `--youden-cassettes`
 - for plugins: the entry-point groups `youden.judges`, `youden.batches`, `youden.stores`,
@@ -47,7 +48,6 @@ _MODULES = {
 __all__ = [
     "ClippedLinear",
     "Run",
-    "__version__",
     "audit",
     "compare",
     "judge",
@@ -71,4 +71,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, "__version__"]

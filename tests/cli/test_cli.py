@@ -52,6 +52,7 @@ def write_scores(folder: Path, value: np.ndarray) -> None:
     RunFolder(folder).write_signature(Signature({"youden": "test"}))
 
 
+@pytest.mark.slow
 def test_demo_ranks_the_bundled_pool_and_states_what_its_judge_cannot_detect(youden: Youden, tmp_path: Path) -> None:
     ended = youden("demo")
     assert ended.code == 0
@@ -71,6 +72,7 @@ def test_demo_ranks_the_bundled_pool_and_states_what_its_judge_cannot_detect(you
     assert RUN_FILES | {"holdout.csv"} == {path.name for path in (tmp_path / "runs" / "demo").iterdir()}
 
 
+@pytest.mark.slow
 def test_demo_ranks_the_bundled_pool_alike_despite_a_pool_in_the_working_directory(youden: Youden, mine: Path) -> None:
     (mine / "configs/runs").mkdir(parents=True)
     (mine / "configs/runs/field-notes.yaml").write_text("pool: nowhere", encoding="utf-8")
@@ -159,6 +161,7 @@ def test_plan_states_its_default_holdout(youden: Youden, tmp_path: Path) -> None
         assert ("design 'dense' holds out 20% of the cells by default" in stderr) == (holdout is None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gaps", [False, True])
 def test_the_next_step_is_a_command_that_extends_the_run(youden: Youden, tmp_path: Path, gaps: bool) -> None:
     write_pool_table(tmp_path / "mine.csv", n_agents=6, n_items=60)
@@ -173,6 +176,7 @@ def test_the_next_step_is_a_command_that_extends_the_run(youden: Youden, tmp_pat
     assert grown.code == 0, grown.err
 
 
+@pytest.mark.slow
 def test_single_step_commands_write_the_same_files_as_run(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense")
@@ -316,6 +320,7 @@ def test_a_target_is_saved_and_intervals_of_a_complete_run_have_positive_width(y
     assert RunFolder(tmp_path / "runs/mine").read_config().target == "these-items"
 
 
+@pytest.mark.slow
 def test_imports_write_over_neither_a_judged_run_nor_another_pool(
     youden: Youden, peer_prediction: Path, mine: Path
 ) -> None:
@@ -510,6 +515,7 @@ def test_hostile_names_are_escaped_in_the_terminal_and_on_the_page(youden: Youde
     assert "[bold]" in ended.out
 
 
+@pytest.mark.slow
 def test_agents_with_identical_texts_count_once_in_the_robust_ranking(youden: Youden, tmp_path: Path) -> None:
     field_notes = Path(__file__).parents[2] / "datasets" / "field-notes"
     rows = [json.loads(line) for line in (field_notes / "responses.jsonl").read_text(encoding="utf-8").splitlines()]

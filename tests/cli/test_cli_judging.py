@@ -164,6 +164,7 @@ def test_a_jury_with_a_judge_that_answers_nothing_fails_and_names_it(
     assert "judge-b answered none of the 110 trials" in ended.err
 
 
+@pytest.mark.slow
 def test_a_jury_judges_a_run(youden: Youden, free_run_folder: Path, server: WireServer) -> None:
     judges = [wire_judge(server.url, model=model) for model in ("a", "b", "c")]
     jury = {"backend": "jury", "name": "three", "judges": judges}

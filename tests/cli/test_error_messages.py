@@ -164,6 +164,7 @@ def test_ids_with_control_characters_are_one_line_and_lost_items_are_named(youde
     assert any("1 item lost, because no response to it could be used: q3" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_check_reports_a_finding_of_several_agents_once_and_placeholder_texts(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv", n_agents=4)
     text = (tmp_path / "mine.csv").read_text(encoding="utf-8").splitlines()

@@ -94,6 +94,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 def test_config_errors_are_reported_before_the_libraries_of_a_run_are_imported(tmp_path: Path) -> None:
     """One process reads all configs, and reports after each which libraries are loaded."""
     commands = []

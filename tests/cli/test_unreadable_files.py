@@ -18,7 +18,7 @@ from youden import cli
 
 CONFIG = "pool: datasets/field-notes\njudge: lexical\ncalls: 400\nout: run\n"
 JUDGE = "backend: openai\nmodel: m\nbase_url: http://127.0.0.1:9/v1\napi_key_env: null\nprice: 0\n"
-DEPTHS = [300, 900, 5_000]
+DEPTHS = [300, *(pytest.param(depth, marks=pytest.mark.slow) for depth in (900, 5_000))]
 
 
 def deep_json(depth: int) -> str:

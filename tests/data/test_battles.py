@@ -100,7 +100,7 @@ def test_numbers_are_preferences_for_model_a_and_columns_can_be_named(tmp_path: 
         ("", "import-format"),
     ],
 )
-def test_what_is_not_clear_is_refused(tmp_path: Path, text: str, slug: str) -> None:
+def test_an_ambiguous_table_of_battles_is_refused(tmp_path: Path, text: str, slug: str) -> None:
     with pytest.raises(ImportFormatError) as caught:
         read_battles(write(tmp_path / "b.csv", text), columns={})
     assert caught.value.slug == slug
@@ -310,7 +310,7 @@ def test_intervals_and_bounds_are_possible_values(youden: Youden, tmp_path: Path
     assert -1 <= gate["agents"][0]["low"] <= gate["agents"][0]["high"] <= 1
 
 
-def test_blanks_around_names_make_no_other_agent(tmp_path: Path) -> None:
+def test_blanks_around_a_name_do_not_make_another_agent(tmp_path: Path) -> None:
     file = write(tmp_path / "b.csv", "model_a,model_b,winner,item\n c,d,c ,1\nc, d,model_a, 1\n")
     battles = read_battles(file, columns={})
     assert battles.plan.agent_ids == ("c", "d")

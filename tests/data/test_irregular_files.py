@@ -277,6 +277,7 @@ def _item_of(texts: dict[str, str | None]) -> int:
     return next((j for i, text in output for j in range(N) if text == response(i, j)), 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name == "spreadsheet" else pytest.mark.slow) for name in UGLY]
 )
@@ -331,6 +332,7 @@ def test_new_rows_of_a_spreadsheet_update_the_pool_of_an_unjudged_run(youden: Yo
     assert youden("run", "sheet.yaml").code == 0
 
 
+@pytest.mark.slow
 def test_new_rows_of_a_spreadsheet_join_a_judged_run_by_the_printed_commands(youden: Youden, tmp_path: Path) -> None:
     _sheet(tmp_path, AGENTS[:4], 12)
     assert youden("init", "sheet.csv").code == youden("run", "sheet.yaml").code == 0
@@ -383,7 +385,7 @@ def test_explicit_column_options_override_inference(youden: Youden, tmp_path: Pa
     explicit = youden(
         "import", "table", "drafts.csv", "--out", "pools/drafts", "--column", "text=Second draft", "--json"
     ).well()
-    assert "texts in 'Second draft'" in json.loads(explicit.out)["taken"]
+    assert "texts in 'Second draft'" in json.loads(explicit.out)["used_columns"]
     pool = read_pool(tmp_path / "pools/drafts")
     assert (pool.n_agents, pool.n_items) == (len(AGENTS), N)
     assert all(str(text).endswith("Revised.") for text in pool.texts.flat)
@@ -400,4 +402,4 @@ def test_the_agent_column_of_a_table_with_item_and_text_columns_is_inferred(tmp_
     (tmp_path / "one.csv").write_text(separated([["system", "item", "text"], *rows]), encoding="utf-8")
     result = IMPORTERS.load("table")([tmp_path / "one.csv"], columns={})
     assert {agent.id for agent in result.pool.agents} == set(AGENTS)
-    assert result.taken == "agents by 'system'"
+    assert result.used_columns == "agents by 'system'"

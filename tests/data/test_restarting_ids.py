@@ -65,7 +65,7 @@ def size(imported: ImportedPool) -> tuple[int, int, int]:
 def test_ids_that_restart_per_subject_are_items_by_subject_and_id(tmp_path: Path, kind: str) -> None:
     imported = load("table", save(tmp_path, rows_of(), kind))
     assert size(imported) == (4, 15, 60)
-    assert "items by 'subject' and 'id'" in imported.taken
+    assert "items by 'subject' and 'id'" in imported.used_columns
     assert [item.id for item in imported.pool.items][4:6] == ["law / 4", "math / 0"]
 
 
@@ -140,7 +140,7 @@ def test_different_prompts_under_one_id_are_different_items(tmp_path: Path) -> N
     unnamed = [{key: value for key, value in row.items() if key != "xyz"} for row in named]
     imported = load("table", save(tmp_path, unnamed, "csv"))
     assert size(imported) == (4, 15, 60)
-    assert "items by 'question' (ids made from it)" in imported.taken
+    assert "items by 'question' (ids made from it)" in imported.used_columns
     assert {item.prompt for item in imported.pool.items} == {row["question"] for row in named}
 
 
@@ -240,7 +240,7 @@ def write_tables(folder: Path, names: Sequence[str], *, prompts: str = "", agent
 def test_files_with_numbered_names_contain_repeats(tmp_path: Path, names: Sequence[str], prompts: str) -> None:
     imported = load("table", write_tables(tmp_path, names, prompts=prompts))
     assert size(imported) == (3, 5, 30)
-    assert "repeat in names of files" in imported.taken
+    assert "repeat in names of files" in imported.used_columns
 
 
 @pytest.mark.parametrize("names", [("run1", "run2"), ("law", "math"), ("law/out", "math/out")])

@@ -411,9 +411,12 @@ def test_numbers_of_the_open_llm_leaderboard_that_are_no_scores_are_left_out(tmp
     assert read_scores(write(tmp_path, "t.csv", text)).item_ids == ("x", "y")
 
 
-def test_a_file_without_rows_and_a_column_that_is_ignored_twice(tmp_path: Path) -> None:
+def test_a_file_without_rows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ImportFormatError, match="import-empty"):
         read_scores(write(tmp_path, "t.json", "[]"))
+
+
+def test_a_column_may_be_ignored_twice(tmp_path: Path) -> None:
     assert read_scores(wide_csv(tmp_path), columns={"ignore": "x,x"}).item_ids == ("y", "z")
 
 

@@ -130,7 +130,7 @@ def test_a_server_restart_loses_no_written_answer() -> None:
         store.add("a", answer)
         store.flush()
         own.kill()
-        store.add("b", answer, waits=False)
+        store.add("b", answer, may_flush=False)
         own.start()
         store.flush()
         assert set(store.answers(["a", "b"])) == {"a", "b"}

@@ -162,6 +162,7 @@ def test_calibration_and_rejudging_need_the_same_permission(clone: Clone, youden
     assert clone.server.n_requests == 0
 
 
+@pytest.mark.slow
 def test_stress_names_the_config_of_the_run_and_finds_the_key_next_to_it(
     clone: Clone, youden: Youden, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,6 +100,7 @@ def test_an_impossible_alternative_ranking_states_the_reason_or_is_refused() -> 
         analysed(judged(), PartnerRules("robust", clones=all_agents))
 
 
+@pytest.mark.slow
 def test_options_for_families_and_panel_are_saved_with_the_run(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv", n_agents=8)
     write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense")

@@ -50,9 +50,7 @@ def write_preference_run(folder: Path, url: str, **keys: object) -> None:
     write_config(folder / "r.yaml", **{"pool": "pool", "judge": wire_judge(url), "question": "preference"} | keys)
 
 
-def test_a_run_ranks_by_preference_and_never_speaks_of_rates(
-    youden: Youden, server: WireServer, tmp_path: Path
-) -> None:
+def test_a_run_ranks_by_preference_and_never_mentions_rates(youden: Youden, server: WireServer, tmp_path: Path) -> None:
     server.behave = prefer_higher
     write_preference_run(tmp_path, server.url)
     ended = youden("run", "r.yaml", "--verbose")
@@ -89,7 +87,9 @@ def test_the_judge_sees_the_task_and_both_responses(youden: Youden, server: Wire
     assert f"\nitem {item}\n</task-" in question
 
 
-def test_an_always_first_judge_gets_no_recommendation(youden: Youden, server: WireServer, tmp_path: Path) -> None:
+def test_a_judge_that_always_prefers_the_first_response_gets_no_recommendation(
+    youden: Youden, server: WireServer, tmp_path: Path
+) -> None:
     server.behave = prefer_first
     write_preference_run(tmp_path, server.url)
     ended = youden("run", "r.yaml", "--json")
@@ -147,7 +147,7 @@ def test_a_second_run_sends_no_request(youden: Youden, server: WireServer, tmp_p
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(value[:2]),
 )
-def test_what_needs_rates_is_refused_before_a_request(
+def test_commands_that_need_rates_are_refused_before_a_request(
     youden: Youden, server: WireServer, tmp_path: Path, command: tuple[str, ...], slug: str
 ) -> None:
     server.behave = prefer_higher
@@ -225,7 +225,7 @@ def test_preferences_have_one_target_and_one_method() -> None:
         rank(result, method="trial-mean")
 
 
-def test_default_plans_and_keys_do_not_change() -> None:
+def test_plans_and_request_hashes_for_information_are_those_without_a_question() -> None:
     pool = make_pool(5, 8)
     plan = make_plan(pool, calls=60)
     assert "question" not in plan.options

@@ -145,7 +145,7 @@ def test_ability_is_the_self_consistency_and_differences_count_common_items() ->
     assert error.value.slug == "self-target"
 
 
-@pytest.mark.parametrize("n_agents", [1, 2])
+@pytest.mark.parametrize("n_agents", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_init_check_run_and_report_work_for_one_and_two_agents(
     youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_agents: int
 ) -> None:

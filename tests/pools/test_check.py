@@ -396,6 +396,7 @@ def test_a_pool_without_words_is_checked() -> None:
     assert "blank" in {finding.slug for finding in checked.findings}
 
 
+@pytest.mark.slow
 def test_costs_equal_those_of_the_plan_and_are_estimated_for_a_large_pool(
     honest: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -421,6 +422,7 @@ def test_check_prints_findings_with_remedies_and_json(youden: Youden, honest: Po
     assert {cost["design"] for cost in data["costs"]} == {"cyclic"}
 
 
+@pytest.mark.slow
 def test_a_config_is_checked_with_the_cost_of_its_own_judge_and_design(
     youden: Youden, honest: Pool, tmp_path: Path
 ) -> None:

@@ -172,7 +172,7 @@ def test_labels_of_cells_are_averaged_and_compared_with_scores(labelled_run: Run
     cells = not_none(label.cells)
     assert (cells.n_cells, cells.n_items) == (80, 10)
     assert cells.overall.value == pytest.approx(1)
-    assert cells.within.value == pytest.approx(1)
+    assert cells.within_item.value == pytest.approx(1)
     assert result.notes == ()
     elsewhere = [row | {"item": f"other {row['item']}"} for row in rows]
     label = only(result := held_against(labelled_run, write(tmp_path / "l.csv", [*rows[:40], *elsewhere])))

@@ -166,7 +166,7 @@ def test_the_position_effect_is_unknown_if_one_agent_always_comes_second() -> No
     assert fit.ability.sum() == pytest.approx(0)
 
 
-def test_an_always_first_judge_has_a_position_effect_of_1_and_equal_abilities() -> None:
+def test_a_judge_that_always_prefers_the_first_has_a_position_effect_of_1() -> None:
     item = np.repeat(np.arange(30), 4)
     first = np.tile(np.arange(4), 30)
     fit = fit_preferences(first, (first + 1 + item % 3) % 4, item, np.ones(120), n_agents=4)

@@ -102,6 +102,7 @@ def test_missing_cells_are_fitted_by_model_and_item() -> None:
     np.testing.assert_allclose(means.mean, refit(score), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_standard_errors_with_missing_cells_are_those_of_a_jackknife_over_items() -> None:
     score = make_scores(2, n_items=200, missing=0.4)
     means = estimate_score_means(score)

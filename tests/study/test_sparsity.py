@@ -100,9 +100,9 @@ def test_bad_arguments_are_refused(recorded_10_by_24: RecordedAnswers) -> None:
 def test_baselines_are_compared_on_the_same_cells(recorded_10_by_24: RecordedAnswers) -> None:
     study = study_baselines(recorded_10_by_24, names=["svd", "clipped-linear"], n_seeds=3)
     assert [row.name for row in study.rows] == ["clipped-linear", "svd"]
-    assert study.rows[0].behind.mean == study.rows[0].behind.sd == 0
+    assert study.rows[0].rmse_difference.mean == study.rows[0].rmse_difference.sd == 0
     svd = study.rows[1]
-    assert svd.behind.mean == pytest.approx(svd.rmse.mean - study.rows[0].rmse.mean)
+    assert svd.rmse_difference.mean == pytest.approx(svd.rmse.mean - study.rows[0].rmse.mean)
     assert "paired over 3 seeds" in describe_baselines(study)[0]
 
 
@@ -144,7 +144,7 @@ def test_an_order_that_both_errors_support_is_claimed_and_otherwise_open(peer_pr
     study = study_baselines(make_recorded_answers(rates, difference_only=True), names=["svd", "uv"], n_seeds=10)
     svd, uv = study.rows[1:]
     assert (svd.order, uv.order) == ("better", "open")
-    assert -0.006 < svd.behind.mean < -0.002
+    assert -0.006 < svd.rmse_difference.mean < -0.002
 
 
 def test_the_contrast_is_that_of_the_paper_if_its_groups_exist() -> None:
@@ -184,6 +184,7 @@ def test_the_links_study_includes_its_bootstrap_and_distribution(recorded_10_by_
     assert LinksStudy(scores).differences == ()
 
 
+@pytest.mark.slow
 def test_study_commands_print_tables_and_json(tmp_path: Path) -> None:
     run = str(write_run(tmp_path / "run", n_agents=9, n_items=16).path)
     groups = ["--top-groups", "even", "--bottom-groups", "odd"]
@@ -240,7 +241,7 @@ def test_every_statistic_of_a_domain_has_its_row_and_missing_ones_are_named() ->
     assert any("Llama3-70b" in line for line in study.missing)
     assert any("29 agents × 100 items" in line for line in study.disagreements)
     row = next(row for row in study.rows if row.sds is not None and row.paper is not None and row.sd)
-    assert row.sds == pytest.approx((row.ours - not_none(row.paper)) / not_none(row.sd))
+    assert row.sds == pytest.approx((row.value - not_none(row.paper)) / not_none(row.sd))
 
 
 @pytest.mark.slow
@@ -263,14 +264,14 @@ def test_pubmed_reproduces_the_tables_of_the_paper(peer_prediction: Path) -> Non
     study = study_paper(
         {"PubMed": make_recorded_answers(rates.rates, groups=groups, difference_only=True)}, n_seeds=2, n_draws=120
     )
-    ours = {(row.table, row.row, row.figure): row.ours for row in study.rows}
+    values = {(row.table, row.row, row.figure): row.value for row in study.rows}
     for link, (median, p95) in CURL["PubMed"].items():
-        assert ours[1, "PubMed", f"{link} median"] == pytest.approx(median, abs=0.007)
-        assert ours[1, "PubMed", f"{link} P95"] == pytest.approx(p95, abs=0.03)
+        assert values[1, "PubMed", f"{link} median"] == pytest.approx(median, abs=0.007)
+        assert values[1, "PubMed", f"{link} P95"] == pytest.approx(p95, abs=0.03)
     middle, low, high = DIFFERENCES["PubMed"]["identity", "logit"]
-    assert ours[2, "PubMed", "identity − logit"] == pytest.approx(middle, abs=0.015)
-    assert ours[2, "PubMed", "identity − logit, low"] == pytest.approx(low, abs=0.015)
-    assert ours[2, "PubMed", "identity − logit, high"] == pytest.approx(high, abs=0.015)
-    assert ours[3, "PubMed", "dense RMSE"] == pytest.approx(0.114, abs=0.006)
-    assert ours[3, "PubMed", "sparse RMSE"] == pytest.approx(0.118, abs=0.006)
-    assert ours[6, "PubMed, GPT-4o-mini", "logit P95, predictions"] == pytest.approx(0.072, abs=0.004)
+    assert values[2, "PubMed", "identity − logit"] == pytest.approx(middle, abs=0.015)
+    assert values[2, "PubMed", "identity − logit, low"] == pytest.approx(low, abs=0.015)
+    assert values[2, "PubMed", "identity − logit, high"] == pytest.approx(high, abs=0.015)
+    assert values[3, "PubMed", "dense RMSE"] == pytest.approx(0.114, abs=0.006)
+    assert values[3, "PubMed", "sparse RMSE"] == pytest.approx(0.118, abs=0.006)
+    assert values[6, "PubMed, GPT-4o-mini", "logit P95, predictions"] == pytest.approx(0.072, abs=0.004)

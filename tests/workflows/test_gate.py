@@ -481,6 +481,7 @@ def test_the_page_states_the_candidates_of_the_run_or_no_recommendation(youden: 
     assert f"this gate: {NOT_MADE.text}".replace("`", "\\`") in youden(*words, "--markdown", "-").out
 
 
+@pytest.mark.slow
 def test_the_printed_commands_extend_the_run_until_it_is_decided(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv", n_agents=5, n_items=40)
     write_config(tmp_path / "mine.yaml", pool="mine.csv", calls=80)

@@ -134,6 +134,7 @@ def test_contenders_share_items_and_all_items_are_spread(run: RunFolder, tmp_pat
     assert items("all") > 6
 
 
+@pytest.mark.slow
 def test_items_of_an_agent_are_drawn_with_the_documented_probability(run: RunFolder, tmp_path: Path) -> None:
     drawn = np.zeros(J)
     for seed in range(60):
@@ -290,6 +291,7 @@ def test_a_comparison_shows_quality_and_ability_if_both_runs_have_labels(
     assert "Quality, estimated from labels" not in youden("compare", str(run.path), str(other_folder.path)).out
 
 
+@pytest.mark.slow
 def test_the_figure_draws_the_regression_and_names_its_outliers(youden: Youden, run: RunFolder) -> None:
     order = [row.agent for row in run.read_ranking()]
     rows = [

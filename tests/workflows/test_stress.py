@@ -78,7 +78,7 @@ def test_agreeing_clones_rise_in_the_plain_ranking_but_not_in_the_robust_one() -
     landed = {way: attack_ranks(before[way], after[way], base_agent=K - 1, ids=ids) for way in ("plain", "robust")}
     assert not_none(landed["plain"]).rank <= K - 3
     assert not_none(landed["robust"]).rank >= K - 1
-    assert not_none(landed["robust"]).shift <= 0.5
+    assert not_none(landed["robust"]).mean_change <= 0.5
 
 
 def test_a_self_agreeing_family_gains_nothing_if_families_have_equal_weights() -> None:
@@ -121,7 +121,7 @@ def test_a_pool_is_attacked_offline_and_all_outputs_name_the_flagged_agents(
     assert output["base_agent"] == "template"
     assert set(clones["check_findings"]["clones"]) == set(clones["agents"])
     assert mirror["check_findings"] == {"borrowed-answers": ["mirror"]}
-    assert mirror["ranks_after"]["plain"]["rank"] < output["places"]["plain"] == 12
+    assert mirror["ranks_after"]["plain"]["rank"] < output["ranks"]["plain"] == 12
     page = (tmp_path / "out" / "stress.md").read_text()
     assert "| mirror | 1 |" in page
     assert (tmp_path / "out" / "stress.svg").read_text().startswith("<svg")
@@ -172,6 +172,7 @@ def test_stress_sends_only_new_requests_and_refuses_a_small_cap_in_advance(
     assert server.n_requests == n_requests
 
 
+@pytest.mark.slow
 def test_an_attack_under_a_judge_that_always_answers_yes_gains_no_rank(tmp_path: Path) -> None:
     def says_yes_to_the_instruction(_n: int, body: Mapping[str, Any]) -> Reply:
         content = body["messages"][-1]["content"]
@@ -193,7 +194,7 @@ def test_an_attack_under_a_judge_that_always_answers_yes_gains_no_rank(tmp_path:
         )
         (injection,) = stress(planned).attacks
     ranks = injection.ranks_after["plain"]
-    assert ranks.rank == ranks.of
+    assert ranks.rank == ranks.n_ranks
     assert injection.alarms == ("injector",)
 
 
@@ -221,6 +222,6 @@ def test_among_attacks_on_samsum_only_common_words_have_no_finding(peer_predicti
         assert attack.check_findings or attack.attack == "common-words", attack.attack
         plain, robust = attack.ranks_after["plain"], attack.ranks_after["robust"]
         if attack.attack == "group-concatenation":  # a quarter of the agents, more than the robust ranking resists
-            assert robust.shift <= 1.5 < plain.shift
+            assert robust.mean_change <= 1.5 < plain.mean_change
         else:
-            assert robust.shift <= 0.7
+            assert robust.mean_change <= 0.7

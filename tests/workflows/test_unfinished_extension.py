@@ -108,6 +108,7 @@ def stop_at_writes(youden: Youden, here: Path, server: WireServer, begun: Path, 
     return n_stopped
 
 
+@pytest.mark.slow
 def test_an_extension_by_calls_stopped_at_any_write_pays_once(stopped_at_writes: Stop) -> None:
     assert stopped_at_writes("calls", every=2) > 6
 
@@ -131,6 +132,7 @@ def stop_after(server: WireServer, n: int) -> None:
     server.behave = lambda number, body: Reply(same_item(body)) if number < n else Reply("", status=401)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["asking", "fit"])
 def test_another_extension_is_refused_until_the_first_one_is_completed(
     youden: Youden, unfinished_folder: Path, reset_server: WireServer, when: str
@@ -185,6 +187,7 @@ def test_an_extension_without_new_answers_is_discarded(
     assert youden("extend", "calls", "runs/r", "30").code == 0
 
 
+@pytest.mark.slow
 def test_the_first_config_of_a_run_keeps_an_unfinished_extension(
     youden: Youden, unfinished_folder: Path, reset_server: WireServer
 ) -> None:

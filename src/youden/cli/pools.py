@@ -259,8 +259,8 @@ def import_command(
         format_, paths, out, columns=columns, text=text, hub=hub_options, allow_dropped=allow_dropped
     )
     pool = imported.pool
-    if imported.taken:
-        output.print_note(f"read {imported.taken}")
+    if imported.used_columns:
+        output.print_note(f"read {imported.used_columns}")
     if imported.unused:
         output.print_note(f"not used: {', '.join(map(repr, imported.unused))}")
     for note in imported.notes:
@@ -274,7 +274,7 @@ def import_command(
         "left_out": dict(imported.left_out),
         "dropped": imported.n_dropped,
         "unaligned": list(imported.unaligned),
-        **({"taken": imported.taken} if imported.taken else {}),
+        **({"used_columns": imported.used_columns} if imported.used_columns else {}),
     }
     size = (
         f"{format_count(pool.n_agents, 'agent')} × {pool.n_items} items, {format_count(pool.n_missing, 'cell')} missing"

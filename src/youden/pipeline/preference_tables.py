@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from youden.data.folder.run_config import FitTerms
+from youden.data.folder.run_config import FitSettings
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import JudgedFiles, RunFolder
 from youden.data.folder.trial_tables import open_verdict_chunks
@@ -38,7 +38,7 @@ class PreferenceResult(NamedTuple):
     facts: RunFacts
 
 
-def check_preference_terms(terms: FitTerms) -> None:
+def check_preference_settings(terms: FitSettings) -> None:
     """Raise ConfigError [question-option] if settings of a fit do not exist for preferences."""
     if terms.target != "items-like-these" or terms.rules.ranked_by != "plain":
         raise ConfigError(

@@ -127,7 +127,6 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
         return _tabulate_preferences(verdicts, trials, abilities, partial_facts)
 
     answers = PairedAnswers.from_trials(trials)
-    abilities = abilities._replace(totals=answers.totals)
     differences = agent_differences(abilities)
     agent_ids = verdicts.plan.agent_ids
     alternatives = rank_alternatives(answers, abilities, differences, agent_ids, rules=PartnerRules())

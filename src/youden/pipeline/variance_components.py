@@ -51,12 +51,12 @@ def build_variance_table(variance: VarianceFacts) -> Table:
     # variance that the intervals contain
     values = [
         component.ability_variance.value
-        for component in variance.parts
+        for component in variance.components
         if component.ability_variance is not None and component.in_interval
     ]
     total = sum(values) or 1.0
 
-    rows = [_format_row(component, total) for component in variance.parts]
+    rows = [_format_row(component, total) for component in variance.components]
     right = ["SD in an ability", "95 %", "share", "interval if doubled"]
     return make_table(f"{variance.run}: variance components of an ability", ["component"], right, rows)
 

@@ -101,7 +101,7 @@ def import_pool(
         options["text"] = text
     imported = read(paths, columns=columns or {}, **options)
     if recognized is not None:
-        imported = replace(imported, taken=FORMAT_NOTE.format(recognized))
+        imported = replace(imported, used_columns=FORMAT_NOTE.format(recognized))
     if not allow_dropped:
         check_dropped(imported)
     check_shared_items(imported, paths[0], format_)
@@ -120,7 +120,7 @@ def check_shared_items(imported: ImportedPool, path: Path, format_: str) -> None
     Raises ImportFormatError [import-columns] for a table whose columns were inferred, [import-unshared] for another format.
     """
     # if the user named every column, no guess can be wrong
-    has_named_columns = format_ in TABLE_FORMATS and not imported.taken
+    has_named_columns = format_ in TABLE_FORMATS and not imported.used_columns
     pool = imported.pool
     if has_named_columns or pool.n_agents < 2:
         return
@@ -129,7 +129,7 @@ def check_shared_items(imported: ImportedPool, path: Path, format_: str) -> None
         return
 
     if format_ in TABLE_FORMATS:
-        description = imported.taken[:MAX_DESCRIPTION_CHARACTERS]
+        description = imported.used_columns[:MAX_DESCRIPTION_CHARACTERS]
         raise unclear_columns_error(path, f"no item has responses of two agents ({description})", ())
     raise ImportFormatError(
         f"{path}: no item has responses of two agents: got {format_count(pool.n_agents, 'agent')} and "

@@ -47,14 +47,14 @@ class BaselineRow:
         Rank correlations of its abilities with those of clipped-linear on all training cells.
     auc : SeedSummary or None
         AUC of its abilities for known groups; None without groups.
-    behind : SeedSummary
+    rmse_difference : SeedSummary
         Its RMSE minus that of clipped-linear on the same split and cells.
     se_items : float
-        Standard error of the mean of `behind` over items of this kind, from resampled items.
+        Standard error of the mean of `rmse_difference` over items of this kind, from resampled items.
     se_seeds : float or None
         Standard error over holdouts and cells of the same items; None with one seed.
     order : {"better", "worse", "open"}
-        Comparison with clipped-linear; "open" if `behind` is not significant at 95 % over all rows, by both
+        Comparison with clipped-linear; "open" if `rmse_difference` is not significant at 95 % over all rows, by both
         standard errors.
     """
 
@@ -63,7 +63,7 @@ class BaselineRow:
     rho: SeedSummary
     tau: SeedSummary
     auc: SeedSummary | None
-    behind: SeedSummary
+    rmse_difference: SeedSummary
     se_items: float
     se_seeds: float | None
     order: Order
@@ -247,7 +247,7 @@ def _make_row(
         rho=SeedSummary.from_values(rho),
         tau=SeedSummary.from_values(tau),
         auc=None if np.isnan(auc).any() else SeedSummary.from_values(auc),
-        behind=SeedSummary.from_values(rmse_difference),
+        rmse_difference=SeedSummary.from_values(rmse_difference),
         se_items=se_items,
         se_seeds=se_seeds,
         order=order,
@@ -279,7 +279,9 @@ def describe_baselines(study: BaselinesStudy) -> tuple[str, ...]:
     for order, heading in headings.items():
         rows = [row for row in study.rows[1:] if row.order == order]
         if rows:
-            differences = ", ".join(f"{row.name} ({row.behind.mean:+.4f} ± {row.se_items:.4f})" for row in rows)
+            differences = ", ".join(
+                f"{row.name} ({row.rmse_difference.mean:+.4f} ± {row.se_items:.4f})" for row in rows
+            )
             sentences.append(f"{heading[0].upper()}{heading[1:]}: {differences}.")
     caveat = f"Differences are significant at {LEVEL:.0%} over all models, by it and the standard error over seeds."
     if n_seeds == 1:

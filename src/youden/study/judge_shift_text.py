@@ -28,7 +28,7 @@ def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
     str
         One sentence or several.
     """
-    first, second = shifts.one, shifts.other
+    first, second = shifts.first_judge, shifts.second_judge
     if shifts.rho is not None and shifts.rho_seen is not None and shifts.rho_same is not None:
         yield from _describe_rankings(shifts, shifts.rho, shifts.rho_seen, shifts.rho_same)
     yield _describe_agents(shifts)
@@ -55,7 +55,7 @@ def _describe_rankings(shifts: JudgeShifts, rho: RankAgreement, rho_seen: float,
     rho_seen : ρ of the second judge's ranking by the shared trials
     rho_same : ρ of the first judge's ranking by the shared trials
     """
-    first, second = shifts.one, shifts.other
+    first, second = shifts.first_judge, shifts.second_judge
     no_interval = "none: the shared answers allow no other order"
     interval = format_with_interval(rho.rho, rho.low, rho.high, method=no_interval)
     yield (
@@ -70,21 +70,22 @@ def _describe_rankings(shifts: JudgeShifts, rho: RankAgreement, rho_seen: float,
 
 def _describe_agents(shifts: JudgeShifts) -> str:
     """Describe which agents have a significantly higher or lower yes rate under the second judge than predicted."""
+    first, second = shifts.first_judge, shifts.second_judge
     n_agents = len(shifts.agents)
     if all(isnan(agent.p_holm) for agent in shifts.agents):
         return (
-            f"Shifts of single agents between {shifts.one} and {shifts.other} cannot be tested: {n_agents} agents are too few to "
-            "fit a curve."
+            f"Shifts of single agents between {first} and {second} cannot be tested: {n_agents} agents are too few to fit "
+            "a curve."
         )
-    significant = [agent for agent in shifts.agents if agent.moves]
+    significant = [agent for agent in shifts.agents if agent.significant]
     if not significant:
-        return f"No agent shifts significantly between {shifts.one} and {shifts.other} (Holm over {n_agents})."
+        return f"No agent shifts significantly between {first} and {second} (Holm over {n_agents})."
     listed = ", ".join(f"{agent.agent} {agent.shift:+.2f}" for agent in significant[:MAX_NAMED])
     if len(significant) > MAX_NAMED:
         listed += f" and {len(significant) - MAX_NAMED} more"
     return (
-        f"Significant shifts (Holm over {n_agents}) under {shifts.other}: {listed}. A shift is the distance of the yes "
-        f"rate from a curve that predicts it from {shifts.one}'s answers."
+        f"Significant shifts (Holm over {n_agents}) under {second}: {listed}. A shift is the distance of the yes rate from a "
+        f"curve that predicts it from {first}'s answers."
     )
 
 
@@ -143,7 +144,7 @@ def _format_family_shift(family: FamilyShift, shifts: JudgeShifts) -> str:
     interval = ""
     if family.low is not None:
         interval = f" ({family.level:.0%} interval {format_signed_interval(family.low, family.high)})"
-    return f"{family.shift:+.2f}{interval} in yes rate under {shifts.other} relative to {shifts.one}"
+    return f"{family.shift:+.2f}{interval} in yes rate under {shifts.second_judge} relative to {shifts.first_judge}"
 
 
 def _has_too_few_agents(family: FamilyShift, shifts: JudgeShifts) -> bool:
@@ -162,5 +163,5 @@ def _explain_confounding(family: FamilyShift, shifts: JudgeShifts) -> tuple[str,
             "threshold of a yes"
         )
         return reason, "Run a third judge, or add weaker and stronger agents of the family."
-    reason = f"{shifts.one}'s answers are too few to estimate abilities precisely"
-    return reason, f"Add trials judged by {shifts.one}."
+    reason = f"{shifts.first_judge}'s answers are too few to estimate abilities precisely"
+    return reason, f"Add trials judged by {shifts.first_judge}."

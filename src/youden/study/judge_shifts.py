@@ -61,7 +61,7 @@ class AgentShift:
         The agent, and its yes rate under the second judge minus the value that a curve predicts from the first judge.
     low, high, p_holm : float
         95 % confidence bounds of the shift, and its p-value, corrected by Holm over the agents.
-    moves : bool
+    significant : bool
         Whether the shift is significant.
     """
 
@@ -70,7 +70,7 @@ class AgentShift:
     low: float
     high: float
     p_holm: float
-    moves: bool
+    significant: bool
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class JudgeShifts:
 
     Attributes
     ----------
-    one, other : str
+    first_judge, second_judge : str
         Names of the first and of the second judge.
     n_trials, units : int, str
         Number of units that both answered, and what they are: "paired trials" or "ordered pairs".
@@ -169,7 +169,7 @@ class JudgeShifts:
         rho_seen = correlation(shift.shared_effect_b, shift.effect_a)
         rho_same = correlation(shift.shared_effect_a, shift.effect_a)
 
-        self.one, self.other = aligned.names[first], aligned.names[second]
+        self.first_judge, self.second_judge = aligned.names[first], aligned.names[second]
         self.n_trials = shift.n_trials
         self.units = "paired trials" if aligned.units == "trials" else "ordered pairs"
         self.level, self.slope = shift.level, shift.slope
@@ -196,7 +196,7 @@ def _list_agent_shifts(aligned: AlignedRuns, shift: JudgeShift) -> tuple[AgentSh
             low=float(shift.low[index]),
             high=float(shift.high[index]),
             p_holm=float(shift.p_holm[index]),
-            moves=bool(shift.p_holm[index] <= alpha),
+            significant=bool(shift.p_holm[index] <= alpha),
         )
         agent_shifts.append(agent_shift)
     return tuple(agent_shifts)

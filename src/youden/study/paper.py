@@ -108,7 +108,7 @@ def find_domain(source: str) -> Domain | None:
 
 @dataclass(frozen=True)
 class PaperRow:
-    """One figure of the paper, compared with ours.
+    """One figure of the paper, compared with the value computed here.
 
     Attributes
     ----------
@@ -118,17 +118,17 @@ class PaperRow:
         Row and column.
     paper : float or None
         Value in the paper, if it has one.
-    ours, sd : float, float or None
-        Our value, and its standard deviation over seeds or resamples; the latter is None if the value is exact.
+    value, sd : float, float or None
+        Value computed here, and its standard deviation over seeds or resamples; the latter is None if the value is exact.
     sds : float or None
-        (ours − paper) / sd.
+        (value − paper) / sd.
     """
 
     table: int
     row: str
     figure: str
     paper: float | None
-    ours: float
+    value: float
     sd: float | None = None
     sds: float | None = None
 

@@ -59,10 +59,10 @@ class CellAgreement:
     n_cells: int
     """Number of cells with a score and a label."""
     n_items: int
-    """Number of items of which `within` is the mean."""
+    """Number of items of which `within_item` is the mean."""
     overall: Agreement
     """Correlation over all cells."""
-    within: Agreement
+    within_item: Agreement
     """Mean over items of the correlation among the agents on one item."""
 
 

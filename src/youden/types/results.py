@@ -391,7 +391,7 @@ class VarianceFacts:
     """Name of the run."""
     n_items: int
     """Number of items."""
-    parts: tuple[ComponentFacts, ...]
+    components: tuple[ComponentFacts, ...]
     """Sources of variance."""
     std_error: float
     """Standard error of an agent's distance from the average ability, from the components that the intervals include."""
@@ -409,7 +409,7 @@ class VarianceFacts:
         """One line per component that was not measured, with the command that measures it."""
         return [
             f"Unknown: {part.name}. To measure it: {part.measure_command}"
-            for part in self.parts
+            for part in self.components
             if part.ability_variance is None
         ]
 

@@ -54,9 +54,9 @@ def _describe_cell_agreement(cells: CellAgreement) -> str:
     if cells.overall.value is None:
         return f"Single cells cannot be compared: {cells.n_cells:,} cells have both a score and a label."
     overall = f"Over single cells ({cells.n_cells:,}), ρ = {_format_with_interval(cells.overall)}"
-    if cells.within.value is None:
+    if cells.within_item.value is None:
         return f"{overall}; too few agents differ within items."
-    within_items = _format_with_interval(cells.within)
+    within_items = _format_with_interval(cells.within_item)
     return f"{overall}; its mean over agents within {cells.n_items:,} items is {within_items}."
 
 

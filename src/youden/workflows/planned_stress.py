@@ -38,26 +38,26 @@ from youden.workflows.experiment import Experiment, make_experiment_runner, make
 
 
 @dataclass(frozen=True)
-class AttackPlace:
+class AttackRank:
     """Effect of an attack on one ranking from which the base agent is left out.
 
     Attributes
     ----------
     rank : float
         Rank of the best planted agent among the other agents, 1 = best; n + 0.5 if it is tied with one agent.
-    of : int
+    n_ranks : int
         Number of possible ranks: the other agents and one planted agent.
-    shift, most : float, int
+    mean_change, max_change : float, int
         Mean and largest absolute change of rank of the other agents.
-    moved : str or None
+    most_changed : str or None
         Agent with the largest change; None if no rank changed.
     """
 
     rank: float
-    of: int
-    shift: float
-    most: int
-    moved: str | None
+    n_ranks: int
+    mean_change: float
+    max_change: int
+    most_changed: str | None
 
 
 def compute_abilities(
@@ -115,7 +115,7 @@ def _compute_balanced_abilities(answers: PairedAnswers, group: Ids) -> Floats:
     return fit_weighted_abilities(answers.iter_chunks, answers.totals, weights).ability
 
 
-def attack_ranks(before: Floats, after: Floats, *, base_agent: int, ids: tuple[str, ...]) -> AttackPlace | None:
+def attack_ranks(before: Floats, after: Floats, *, base_agent: int, ids: tuple[str, ...]) -> AttackRank | None:
     """Compute the rank of the best adversarial agent of an attack, and by how much the ranks of the other agents change.
 
     Parameters
@@ -131,7 +131,7 @@ def attack_ranks(before: Floats, after: Floats, *, base_agent: int, ids: tuple[s
 
     Returns
     -------
-    AttackPlace or None
+    AttackRank or None
         Ranks among the agents with both abilities, 1 = best; a tie counts as half a rank. None if no planted agent, or
         none of the others, has an ability.
     """
@@ -149,17 +149,17 @@ def attack_ranks(before: Floats, after: Floats, *, base_agent: int, ids: tuple[s
     n_tied = int((other_abilities == best_planted).sum())
 
     rank_changes = np.abs(rank_with_ties(before[is_other]) - rank_with_ties(other_abilities))
-    most_changed = int(np.argmax(rank_changes))
-    moved = None
-    if rank_changes[most_changed] > 0:
-        agent = int(np.flatnonzero(is_other)[most_changed])
-        moved = ids[agent]
-    return AttackPlace(
+    largest = int(np.argmax(rank_changes))
+    most_changed = None
+    if rank_changes[largest] > 0:
+        agent = int(np.flatnonzero(is_other)[largest])
+        most_changed = ids[agent]
+    return AttackRank(
         rank=1 + n_above + n_tied / 2,
-        of=len(other_abilities) + 1,
-        shift=float(rank_changes.mean()),
-        most=int(rank_changes[most_changed]),
-        moved=moved,
+        n_ranks=len(other_abilities) + 1,
+        mean_change=float(rank_changes.mean()),
+        max_change=int(rank_changes[largest]),
+        most_changed=most_changed,
     )
 
 

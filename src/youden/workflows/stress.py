@@ -24,7 +24,7 @@ from youden.types.pool import Floats
 from youden.workflows.attacks import PlantedAgents
 from youden.workflows.experiment import make_experiment_runner
 from youden.workflows.planned_stress import (
-    AttackPlace,
+    AttackRank,
     PlannedAttack,
     PlannedStress,
     attack_ranks,
@@ -50,7 +50,7 @@ class AttackResult:
         Calls that only this attack needs.
     n_missing : int
         Number of these calls without an answer.
-    ranks_after : mapping of str to AttackPlace
+    ranks_after : mapping of str to AttackRank
         Rank of the best planted agent by ranking method, without methods that rank no planted agent; empty if the
         attack was left out.
     check_findings : mapping of str to tuple of str
@@ -68,7 +68,7 @@ class AttackResult:
     agents: tuple[str, ...] = ()
     n_new: int = 0
     n_missing: int = 0
-    ranks_after: Mapping[str, AttackPlace] = field(default_factory=dict)
+    ranks_after: Mapping[str, AttackRank] = field(default_factory=dict)
     check_findings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     newly_flagged: tuple[str, ...] = ()
     alarms: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ class Stress:
         Agent whose responses the attacks start from.
     base_agent_reason : str
         Reason why it was chosen.
-    places : mapping of str to int or None
+    ranks : mapping of str to int or None
         Rank of this agent without an attack, by ranking method; None if the method does not rank it.
     attacks : tuple of AttackResult
         One per attack.
@@ -111,7 +111,7 @@ class Stress:
     n_trials: int
     base_agent: str
     base_agent_reason: str
-    places: Mapping[str, int | None]
+    ranks: Mapping[str, int | None]
     attacks: tuple[AttackResult, ...]
     warnings: tuple[Finding, ...]
     usd: float
@@ -177,7 +177,7 @@ def stress(planned: PlannedStress, options: JudgingOptions | None = None) -> Str
         n_trials=len(base.plan),
         base_agent=base.pool.agents[planned.base_agent].id,
         base_agent_reason=planned.base_agent_reason,
-        places={method: get_rank(ability, planned.base_agent) for method, ability in abilities.items()},
+        ranks={method: get_rank(ability, planned.base_agent) for method, ability in abilities.items()},
         attacks=tuple(results),
         warnings=base_verdicts.warnings,
         usd=spent,
@@ -316,14 +316,14 @@ def conclusion(result: Stress) -> tuple[str, ...]:
     successful.sort(key=lambda attack: attack.ranks_after["plain"].rank)
     undetected = [attack for attack in successful if not is_detected(attack)]
     lines = [
-        f"Without an attack, {result.base_agent} has rank {result.places['plain']} of {result.n_agents}. {len(successful)} of "
+        f"Without an attack, {result.base_agent} has rank {result.ranks['plain']} of {result.n_agents}. {len(successful)} of "
         f"{len(ranked)} attacks gain {MIN_RANK_GAIN:.0f} ranks or more in the plain ranking; "
         f"check or an alarm detects {len(successful) - len(undetected)} of them."
     ]
     for attack in undetected:
         ranks = attack.ranks_after["plain"]
         lines.append(
-            f"{attack.attack} reaches rank {ranks.rank:g} of {ranks.of} and is not detected: {attack.description}."
+            f"{attack.attack} reaches rank {ranks.rank:g} of {ranks.n_ranks} and is not detected: {attack.description}."
         )
     left_out = [attack for attack in result.attacks if attack.skipped_reason is not None]
     lines += [f"{attack.attack} was left out. {attack.skipped_reason}" for attack in left_out]
@@ -335,7 +335,7 @@ def rank_gain(result: Stress, attack: AttackResult) -> float:
 
     A base agent without a rank counts as the last one.
     """
-    base_rank = result.places["plain"] or result.n_agents
+    base_rank = result.ranks["plain"] or result.n_agents
     return base_rank - attack.ranks_after["plain"].rank
 
 
@@ -365,7 +365,7 @@ def attacks_table(result: Stress) -> Table:
     Table
         One row per attack, without the attacks that were left out. `NOTES` explains the columns.
     """
-    methods = tuple(result.places)
+    methods = tuple(result.ranks)
     move_headings = tuple(f"others move ({method})" for method in methods)
     headings = ("attack", "agents", *methods, *move_headings, "check", "alarm", "new calls")
     return make_table(f"attacks on {result.name}, judged by {result.judge}", headings, (), _iter_rows(result))
@@ -376,7 +376,7 @@ def _iter_rows(result: Stress) -> Iterator[tuple[str, ...]]:
     for attack in result.attacks:
         if not attack.ranks_after:
             continue
-        ranks_by_method = [attack.ranks_after.get(method) for method in result.places]
+        ranks_by_method = [attack.ranks_after.get(method) for method in result.ranks]
         yield (
             attack.attack,
             str(len(attack.agents)),
@@ -388,14 +388,14 @@ def _iter_rows(result: Stress) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _format_rank(ranks: AttackPlace | None) -> str:
+def _format_rank(ranks: AttackRank | None) -> str:
     """Format the rank of the best planted agent; a dash if it has none."""
     return "–" if ranks is None else f"{ranks.rank:g}"
 
 
-def _format_moves(ranks: AttackPlace | None) -> str:
+def _format_moves(ranks: AttackRank | None) -> str:
     """Format how far the ranks of the other agents change: the mean, and the largest change in parentheses."""
-    return "–" if ranks is None else f"{ranks.shift:.2f} ({ranks.most})"
+    return "–" if ranks is None else f"{ranks.mean_change:.2f} ({ranks.max_change})"
 
 
 def _format_findings(attack: AttackResult) -> str:

@@ -244,8 +244,8 @@ def draw_variance_components(data: ReportData) -> Iterator[Figure]:
     if facts is None:
         return
 
-    components = [component for component in facts.parts if component.ability_variance is not None]
-    variances = [component.ability_variance for component in facts.parts if component.ability_variance is not None]
+    components = [component for component in facts.components if component.ability_variance is not None]
+    variances = [component.ability_variance for component in facts.components if component.ability_variance is not None]
     frame = Frame.from_columns(
         part=[component.name for component in components],
         value=[_standard_deviation(variance.value) for variance in variances],

@@ -44,7 +44,7 @@ def iter_advice(summary: Summary, notes: Sequence[str], *, additivity: bool = Tr
             "missing",
             f"{calls.n_missing:,} of {calls.n_done:,} calls {'has' if calls.n_missing == 1 else 'have'} no answer.",
             remedy="See them below (kind: no answer), correct the prompt or the limits of the judge, and run the command again.",
-            facts={"n": calls.n_missing, "of": calls.n_done},
+            facts={"n": calls.n_missing, "n_trials": calls.n_done},
         )
     if facts.n_components > 1:
         yield Finding(
@@ -151,8 +151,11 @@ def merge_by_kind(findings: Sequence[Finding], *, headline: str) -> list[tuple[A
         message = finding.message.removesuffix(".")
         if message.casefold() in headline.casefold():
             continue
+
+        # findings of a slug that can be merged share a line; each other finding has its own line
         kind = kind_of(finding)
-        name = finding.slug if kind.several or kind.is_repeated else finding.message
+        can_be_merged = kind.several or kind.is_repeated
+        name = finding.slug if can_be_merged else finding.message
         judge = str(finding.facts.get("judge"))
         same_kind = findings_by_kind.setdefault((kind.about, name, judge), [])
         is_new = all(finding.message != earlier.message for earlier in same_kind)
