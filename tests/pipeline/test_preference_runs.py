@@ -139,8 +139,6 @@ def test_a_second_run_sends_no_request(youden: Youden, server: WireServer, tmp_p
         (("study", "budget", "runs/r"), "run-preference"),
         (("study", "links", "runs/r"), "run-preference"),
         (("study", "variance", "runs/r"), "run-preference"),
-        (("compare", "runs/r", "runs/r"), "compare-preferences"),
-        (("report", "runs/r", "--against", "runs/r"), "compare-preferences"),
         (("export", "runs/r", "out", "--format", "hf"), "run-preference"),
         (("calibrate", "r.yaml"), "question-calibrate"),
         (("quality", "runs/r", "--labels", "labels.csv"), "run-preference"),

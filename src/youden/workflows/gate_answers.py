@@ -236,7 +236,8 @@ def make_forecaster(
 def _with_ranking_variance(forecast: Forecaster, fit: PreferenceFit) -> Forecaster:
     """Return a forecaster of preferences whose variance is at least that of the ranking.
 
-    An agent with too few effective items for an interval in the ranking has none in a gate either.
+    An agent with too few effective items for an interval in the ranking has none in a gate either. The variance is NaN for
+    agents that no comparisons link.
     """
     C = fit.covariance.covariance
 
@@ -244,6 +245,8 @@ def _with_ranking_variance(forecast: Forecaster, fit: PreferenceFit) -> Forecast
         """Forecast the difference of the agents at two positions, new minus old."""
         result = forecast(new, old)
         difference = result.difference
+        if fit.component[new] != fit.component[old]:
+            return result._replace(difference=difference._replace(variance=math.nan))
         n_effective = float(fit.n_effective_items[[new, old]].min())
         ranking_variance = np.nan_to_num(C[new, new] + C[old, old] - 2 * C[new, old])
         difference = difference._replace(

@@ -264,10 +264,10 @@ def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Fl
     chunk_of_item = first_row // max(1, _MAX_CELLS_PER_CHUNK // len(inverse))
     starts = first_row[np.flatnonzero(np.diff(chunk_of_item, prepend=-1))]
     for start, stop in zip(starts, np.append(starts[1:], len(item)), strict=True):
-        influence = (design[start:stop] @ inverse.T).T
-        by_item = np.add.reduceat(influence**2, np.flatnonzero(np.diff(item[start:stop], prepend=-1)), axis=1)
-        total += by_item.sum(axis=1)
-        squares += (by_item**2).sum(axis=1)
+        influence = design[start:stop] @ inverse.T
+        by_item = np.add.reduceat(influence**2, np.flatnonzero(np.diff(item[start:stop], prepend=-1)), axis=0)
+        total += by_item.sum(axis=0)
+        squares += (by_item**2).sum(axis=0)
     return np.divide(total**2, squares, out=np.zeros(len(total)), where=squares > 0)
 
 
