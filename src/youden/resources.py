@@ -154,8 +154,8 @@ def report_shadow(what: str, name: str, file: Path, *, original: Path | None, wa
     Raises
     ------
     ConfigError
-        [shadowed]: if the environment variable CI is set and `was_path_given` is False, because nobody reads reports in
-        continuous integration.
+        [shadowed]: if the environment variable CI is set and `was_path_given` is False, because reports are rarely read
+        in continuous integration.
     """
     if original is None or _have_same_content(file, original):
         return False

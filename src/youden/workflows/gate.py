@@ -561,15 +561,19 @@ def _compute_required_calls(
         calls = int(forecast.calls[is_enough.argmax()])
         return RequiredCalls(calls=calls, usd=None if usd is None else usd * calls)
 
-    # with every comparison on the present items, the variances of mean answers shrink in proportion to 1 / items
+    # If every comparison is made, also on additional items, the variances of mean answers are proportional to 1 / items.
     later_items = _ITEM_GRID[np.searchsorted(_ITEM_GRID, n_items, side="right") :]
     agent_item_share = float(min(forecast.remaining.agent_item, default=1.0))
     residual_share = float(min(forecast.remaining.residual, default=1.0))
     remaining = RemainingVariance(agent_item_share * n_items / later_items, residual_share * n_items / later_items)
-    is_enough = _compute_power(difference, remaining, later_items, margin=margin, alpha=alpha) >= _CONDITIONAL_POWER
+    power_by_items = _compute_power(difference, remaining, later_items, margin=margin, alpha=alpha)
+
+    is_enough = power_by_items >= _CONDITIONAL_POWER
+    required_items = int(later_items[is_enough.argmax()]) if is_enough.any() else None
+    max_power_on_present_items = float(power.max()) if len(power) else None
     return RequiredCalls(
-        items=int(later_items[is_enough.argmax()]) if is_enough.any() else None,
-        conditional_power=float(power.max()) if len(power) else None,
+        items=required_items,
+        conditional_power=max_power_on_present_items,
         items_at_current_difference=required_n_items(difference, margin=margin, alpha=alpha),
     )
 
