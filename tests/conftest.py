@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Generator
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from memory_folder import MEMORY_FOLDER, can_hold_tests
 from skip_reasons import NO_LITELLM, NO_LOOP, NO_SHARED
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: the workers of pytest-xdist share the cores already
@@ -20,10 +20,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: the workers 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 gc.set_threshold(10_000)  # what collecting made stays to the end, and is looked through a tenth as often
-MEMORY = "/dev/shm"  # noqa: S108
 # A command flushes about fifty files to the disk, and tests would wait for that. Files in memory need no flush.
-if "TMPDIR" not in os.environ and os.path.ismount(MEMORY) and shutil.disk_usage(MEMORY).free > 8 * 2**30:
-    os.environ["TMPDIR"] = tempfile.tempdir = MEMORY
+if "TMPDIR" not in os.environ and can_hold_tests(MEMORY_FOLDER):
+    os.environ["TMPDIR"] = tempfile.tempdir = MEMORY_FOLDER
 # How long an example takes says how busy the machine is. Few examples here: .ci/long draws them again under eight seeds.
 settings.register_profile("unhurried", deadline=None, max_examples=50)
 settings.load_profile("unhurried")
@@ -48,6 +47,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items if os.name == "nt" else ():
         if item.get_closest_marker("posix"):
             item.add_marker(pytest.mark.skip(reason="needs signals, a POSIX shell, symbolic links or named pipes"))
+
+
+def pytest_collection_finish() -> None:
+    """Exclude modules and collected tests, which stay to the end, from garbage collection."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -52,6 +52,7 @@ def write_scores(folder: Path, value: np.ndarray) -> None:
     RunFolder(folder).write_signature(Signature({"youden": "test"}))
 
 
+@pytest.mark.slow
 def test_demo_ranks_the_bundled_pool_and_states_what_its_judge_cannot_detect(youden: Youden, tmp_path: Path) -> None:
     ended = youden("demo")
     assert ended.code == 0
@@ -71,6 +72,7 @@ def test_demo_ranks_the_bundled_pool_and_states_what_its_judge_cannot_detect(you
     assert RUN_FILES | {"holdout.csv"} == {path.name for path in (tmp_path / "runs" / "demo").iterdir()}
 
 
+@pytest.mark.slow
 def test_demo_ranks_the_bundled_pool_alike_despite_a_pool_in_the_working_directory(youden: Youden, mine: Path) -> None:
     (mine / "configs/runs").mkdir(parents=True)
     (mine / "configs/runs/field-notes.yaml").write_text("pool: nowhere", encoding="utf-8")
@@ -159,6 +161,7 @@ def test_plan_states_its_default_holdout(youden: Youden, tmp_path: Path) -> None
         assert ("design 'dense' holds out 20% of the cells by default" in stderr) == (holdout is None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gaps", [False, True])
 def test_the_next_step_is_a_command_that_extends_the_run(youden: Youden, tmp_path: Path, gaps: bool) -> None:
     write_pool_table(tmp_path / "mine.csv", n_agents=6, n_items=60)
@@ -173,6 +176,7 @@ def test_the_next_step_is_a_command_that_extends_the_run(youden: Youden, tmp_pat
     assert grown.code == 0, grown.err
 
 
+@pytest.mark.slow
 def test_single_step_commands_write_the_same_files_as_run(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense")
@@ -249,6 +253,7 @@ def test_plan_redraws_a_deleted_plan_and_fit_requires_it(youden: Youden, mine: P
     assert (mine / "runs/mine/ranking.csv").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_removed_holdout_deletes_its_file(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense", holdout=0.2)
@@ -296,6 +301,7 @@ def test_agents_of_unlinked_components_have_wide_rank_intervals(youden: Youden, 
     assert all(row["simultaneous_rank_high"] - row["simultaneous_rank_low"] >= 3 for row in data["ranking"])
 
 
+@pytest.mark.slow
 def test_a_target_is_saved_and_intervals_of_a_complete_run_have_positive_width(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", calls=5 * 4 * 12)
@@ -316,6 +322,7 @@ def test_a_target_is_saved_and_intervals_of_a_complete_run_have_positive_width(y
     assert RunFolder(tmp_path / "runs/mine").read_config().target == "these-items"
 
 
+@pytest.mark.slow
 def test_imports_write_over_neither_a_judged_run_nor_another_pool(
     youden: Youden, peer_prediction: Path, mine: Path
 ) -> None:
@@ -436,6 +443,7 @@ def test_study_reproduces_the_first_table_of_the_paper(youden: Youden, peer_pred
         assert 0.6 < row["r2"] < 0.75
 
 
+@pytest.mark.slow
 def test_an_imported_run_has_rates_and_both_scores_but_no_false_positive_rate(
     youden: Youden, peer_prediction: Path, tmp_path: Path
 ) -> None:
@@ -510,6 +518,7 @@ def test_hostile_names_are_escaped_in_the_terminal_and_on_the_page(youden: Youde
     assert "[bold]" in ended.out
 
 
+@pytest.mark.slow
 def test_agents_with_identical_texts_count_once_in_the_robust_ranking(youden: Youden, tmp_path: Path) -> None:
     field_notes = Path(__file__).parents[2] / "datasets" / "field-notes"
     rows = [json.loads(line) for line in (field_notes / "responses.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -130,6 +130,7 @@ def test_rows_added_to_a_pool_join_its_run_by_the_printed_command(youden: Youden
     assert youden("run", "runs/mine/config.yaml", "--quiet").code == 0
 
 
+@pytest.mark.slow
 def test_an_extended_run_whose_config_then_searches_states_the_next_step(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "first.csv", n_agents=7, n_items=20)
     write_pool_table(tmp_path / "all.csv", n_agents=8, n_items=20)
@@ -166,6 +167,7 @@ def test_ids_with_control_characters_are_one_line_and_lost_items_are_named(youde
     assert any("1 item lost, because no response to it could be used: q3" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_check_reports_a_finding_of_several_agents_once_and_placeholder_texts(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv", n_agents=4)
     text = (tmp_path / "mine.csv").read_text(encoding="utf-8").splitlines()

@@ -66,7 +66,7 @@ def test_check_of_a_spreadsheet_names_the_command_that_reads_it(youden: Youden, 
 
 
 @pytest.mark.parametrize("word", ["no", "off", "true"])
-def test_a_judge_that_yaml_reads_as_a_boolean_is_to_be_quoted(youden: Youden, tmp_path: Path, word: str) -> None:
+def test_a_judge_name_that_yaml_reads_as_a_boolean_has_to_be_quoted(youden: Youden, tmp_path: Path, word: str) -> None:
     write_config(tmp_path / "c.yaml", pool="mine.csv")
     (tmp_path / "c.yaml").write_text(f"pool: mine.csv\njudge: {word}\n")
     ended = youden("plan", "c.yaml")
@@ -164,7 +164,7 @@ def test_check_counts_no_words_in_scripts_that_are_written_without_spaces(youden
     assert "words on average" not in checked
 
 
-def test_check_writes_of_one_agent_in_the_singular(youden: Youden, tmp_path: Path) -> None:
+def test_check_describes_one_agent_in_the_singular(youden: Youden, tmp_path: Path) -> None:
     texts = make_texts(5, 20)
     parts = [text.split()[:12] for text in texts["a1"]], [text.split()[:12] for text in texts["a2"]]
     texts["production"] = [" ".join(first + second) for first, second in zip(*parts, strict=True)]

@@ -75,6 +75,7 @@ READING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", READING, ids=" ".join)
 def test_a_command_that_reads_a_run_opens_no_server(
     words: tuple[str, ...], received: Path, listener: Listener, youden: Youden
@@ -144,6 +145,7 @@ def test_commands_do_not_send_the_password_to_a_server_that_only_a_config_names(
     assert listener.connections
 
 
+@pytest.mark.slow
 def test_a_command_that_reads_a_run_writes_to_no_file_outside_it(
     received: Path, youden: Youden, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

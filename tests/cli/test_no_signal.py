@@ -70,7 +70,7 @@ def facts_folder(tmp_path: Path, server: WireServer) -> Path:
 GATE = ("gate", "runs/r", "--agent", "garbage", "--baseline", "prod")
 
 
-@pytest.mark.parametrize("judge", list(USELESS))
+@pytest.mark.parametrize("judge", ["coin", *(pytest.param(name, marks=pytest.mark.slow) for name in ("no", "yes"))])
 def test_a_judge_without_signal_gives_no_recommendation_and_an_inconclusive_gate(
     youden: Youden, facts_folder: Path, server: WireServer, judge: str
 ) -> None:
@@ -125,6 +125,7 @@ def test_candidates_and_required_items_do_not_contradict_each_other(youden: Youd
     assert "winner" not in ended.err
 
 
+@pytest.mark.slow
 def test_a_jury_without_signal_gives_no_recommendation(youden: Youden, facts_folder: Path, server: WireServer) -> None:
     server.behave = coin
     judges = [wire_judge(server.url, model=model) for model in ("a", "b")]
@@ -133,6 +134,7 @@ def test_a_jury_without_signal_gives_no_recommendation(youden: Youden, facts_fol
     assert youden("run", "jury.yaml").well().out.startswith("No recommendation: this judge does not separate")
 
 
+@pytest.mark.slow
 def test_a_search_ends_after_its_pilot_and_states_the_reason(
     youden: Youden, facts_folder: Path, server: WireServer
 ) -> None:
@@ -149,6 +151,7 @@ def test_a_search_ends_after_its_pilot_and_states_the_reason(
     assert server.n_requests == n_requests
 
 
+@pytest.mark.slow
 def test_an_extended_run_is_not_searched_by_a_judge_without_signal(
     youden: Youden, facts_folder: Path, server: WireServer
 ) -> None:
@@ -163,6 +166,7 @@ def test_an_extended_run_is_not_searched_by_a_judge_without_signal(
         assert ended.err.startswith("no request is sent: this judge does not separate these agents")
 
 
+@pytest.mark.slow
 def test_compare_states_what_each_run_recommends(youden: Youden, facts_folder: Path, server: WireServer) -> None:
     assert youden("run", "r.yaml").code == 0
     server.behave = USELESS["no"]
@@ -175,6 +179,7 @@ def test_compare_states_what_each_run_recommends(youden: Youden, facts_folder: P
     assert "The runs agree" not in stdout
 
 
+@pytest.mark.slow
 def test_a_judge_that_compares_lengths_is_reported(youden: Youden, facts_folder: Path, server: WireServer) -> None:
     server.behave = by_length
     ended = youden("run", "r.yaml").well()
@@ -191,6 +196,7 @@ def test_a_judge_that_compares_lengths_is_reported(youden: Youden, facts_folder:
     assert "Text length explains" not in youden("run", "s.yaml").well().err
 
 
+@pytest.mark.slow
 def test_the_calibration_of_the_same_judge_is_shown_in_run_report_and_gate(
     youden: Youden, facts_folder: Path, server: WireServer
 ) -> None:

@@ -90,6 +90,7 @@ asyncio.run(cell())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.posix
 @pytest.mark.parametrize("stop", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_a_signal_stops_judge_in_a_running_event_loop_and_answers_are_stored(

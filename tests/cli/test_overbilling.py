@@ -66,6 +66,7 @@ def test_the_last_line_of_a_completed_run_reports_them(
     assert "booked at their maximum cost, $" in last
 
 
+@pytest.mark.slow
 def test_an_extension_and_a_second_judge_report_them(
     youden: Youden, overbilled_folder: Path, server: WireServer
 ) -> None:

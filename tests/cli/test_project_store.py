@@ -93,6 +93,7 @@ def test_the_documented_workflow_leaves_the_project_directory_to_youden() -> Non
     assert {step["with"]["path"] for step in steps if "path" in step.get("with", {})} == {"youden-action"}
 
 
+@pytest.mark.slow
 def test_the_forecast_cost_omits_answers_that_another_run_paid_for(
     youden: Youden, project_folder: Path, server: WireServer
 ) -> None:
@@ -113,6 +114,7 @@ def test_a_judge_without_calls_creates_no_store(youden: Youden, project_folder: 
     assert "store" not in yaml.safe_load((project_folder / "runs/r/config.yaml").read_text())
 
 
+@pytest.mark.slow
 def test_calibration_rejudging_and_stress_use_the_project_store(
     youden: Youden, project_folder: Path, server: WireServer
 ) -> None:
@@ -133,6 +135,7 @@ def test_calibration_rejudging_and_stress_use_the_project_store(
     ]
 
 
+@pytest.mark.slow
 def test_a_retest_of_the_same_judge_sends_requests_despite_answers_in_the_project(
     youden: Youden, project_folder: Path, server: WireServer
 ) -> None:
@@ -145,6 +148,7 @@ def test_a_retest_of_the_same_judge_sends_requests_despite_answers_in_the_projec
     assert server.n_requests == CALLS + n
 
 
+@pytest.mark.slow
 def test_a_run_uses_the_store_that_its_folder_names(
     youden: Youden, project_folder: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +173,7 @@ def test_the_config_takes_precedence_over_the_environment_and_that_over_the_defa
     assert "option.db" in youden("plan", "r.yaml", "--store", "option.db", "--out", "runs/third").err
 
 
+@pytest.mark.slow
 def test_a_run_of_an_earlier_version_finds_the_store_in_its_folder(
     youden: Youden, project_folder: Path, server: WireServer
 ) -> None:
@@ -181,6 +186,7 @@ def test_a_run_of_an_earlier_version_finds_the_store_in_its_folder(
     assert not (project_folder / ".youden").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole", [True, False])
 def test_another_store_is_refused_until_the_answers_are_copied(
     youden: Youden, project_folder: Path, server: WireServer, whole: bool
@@ -205,6 +211,7 @@ def test_another_store_is_refused_until_the_answers_are_copied(
     assert yaml.safe_load((project_folder / "runs/r/config.yaml").read_text())["store"] == "../../other.db"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", ["all", "some"])
 def test_answers_that_the_store_lost_are_taken_from_the_folder(
     youden: Youden, project_folder: Path, server: WireServer, lost: str
@@ -234,6 +241,7 @@ def test_answers_that_the_store_lost_are_taken_from_the_folder(
     assert server.n_requests == CALLS + n
 
 
+@pytest.mark.slow
 def test_a_jury_with_a_deleted_store_sends_no_request_again(
     youden: Youden, project_folder: Path, server: WireServer
 ) -> None:
@@ -246,6 +254,7 @@ def test_a_jury_with_a_deleted_store_sends_no_request_again(
     assert server.n_requests == 3 * CALLS
 
 
+@pytest.mark.slow
 def test_a_run_with_a_damaged_store_resumes_with_another_store(
     youden: Youden, project_folder: Path, server: WireServer
 ) -> None:
@@ -256,6 +265,7 @@ def test_a_run_with_a_damaged_store_resumes_with_another_store(
     assert server.n_requests == CALLS
 
 
+@pytest.mark.slow
 @pytest.mark.posix
 def test_a_symlink_to_the_store_is_the_same_store(youden: Youden, project_folder: Path, server: WireServer) -> None:
     assert youden("run", "r.yaml", "--store", "mine.db").code == 0

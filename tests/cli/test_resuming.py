@@ -36,6 +36,7 @@ def write_keyed_run(folder: Path, judge: dict[str, Any], **keys: Any) -> None:
     write_small_run(folder, "keyed", judge=judge | {"api_key_env": "OPENAI_API_KEY"}, **keys)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["wire", "openai"])
 def test_a_completed_run_needs_no_api_key(
     youden: Youden, tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, backend: str
@@ -81,6 +82,7 @@ def test_a_completed_batch_needs_no_api_key(
     assert len(batch_server.bodies) == 110
 
 
+@pytest.mark.slow
 def test_a_completed_jury_needs_no_api_key_and_no_permission_to_send_it(
     youden: Youden, tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, trusted: Path
 ) -> None:
@@ -212,6 +214,7 @@ def test_commands_that_need_all_answers_refuse_a_partial_run(youden: Youden, cap
     assert server.n_requests == n_done
 
 
+@pytest.mark.slow
 def test_every_recommendation_of_an_unfinished_run_is_marked(
     youden: Youden, capped: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,6 +252,7 @@ def test_every_recommendation_of_an_unfinished_run_is_marked(
     assert youden(*words, "--json").said["recommendation"]["text"].startswith(mark)
 
 
+@pytest.mark.slow
 def test_an_unfinished_run_can_be_replanned_after_a_partial_fit(
     youden: Youden, capped: Path, server: WireServer
 ) -> None:
@@ -262,6 +266,7 @@ def test_an_unfinished_run_can_be_replanned_after_a_partial_fit(
     assert server.n_requests < n_done + 150
 
 
+@pytest.mark.slow
 def test_the_ranking_of_an_earlier_plan_is_not_shown_for_the_current_one(
     youden: Youden, capped: Path, server: WireServer
 ) -> None:
@@ -304,6 +309,7 @@ def test_a_run_without_any_answer_is_not_ranked(youden: Youden, capped: Path) ->
     assert not (capped / "runs/capped/verdicts.parquet").exists()
 
 
+@pytest.mark.slow
 def test_a_partial_fit_keeps_answers_that_the_store_has_lost(youden: Youden, capped: Path, server: WireServer) -> None:
     assert youden("run", "capped.yaml").code == 1
     youden("fit", "runs/capped").well()
@@ -316,6 +322,7 @@ def test_a_partial_fit_keeps_answers_that_the_store_has_lost(youden: Youden, cap
     assert server.n_requests == 596
 
 
+@pytest.mark.slow
 def test_failures_of_a_partial_run_count_against_max_missing(youden: Youden, capped: Path, server: WireServer) -> None:
     server.behave = lambda n, body: (
         Reply("Sorry.") if "item 3" in body["messages"][-1]["content"] else same_item_or_chance(n, body)
@@ -330,6 +337,7 @@ def test_failures_of_a_partial_run_count_against_max_missing(youden: Youden, cap
     assert refused.err.rstrip().endswith("[too-many-missing]")
 
 
+@pytest.mark.slow
 def test_a_search_stopped_at_its_cap_is_ranked_after_each_round(
     youden: Youden, capped: Path, server: WireServer
 ) -> None:
@@ -350,6 +358,7 @@ def test_a_search_stopped_at_its_cap_is_ranked_after_each_round(
     assert complete["ranking"] == finished["ranking"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_jury_is_ranked_by_the_trials_that_all_judges_answered(
     youden: Youden, capped: Path, server: WireServer
 ) -> None:
@@ -400,6 +409,7 @@ def write_partial_run(folder: Path, kind: str, server: WireServer, youden: Youde
     return stores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["jury", "failures"])
 def test_a_partial_fit_does_not_replace_outcomes_by_fewer_from_another_store(
     youden: Youden, capped: Path, server: WireServer, caplog: pytest.LogCaptureFixture, kind: str
@@ -429,6 +439,7 @@ def test_a_partial_fit_does_not_replace_outcomes_by_fewer_from_another_store(
     assert "were kept" not in caplog.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["calls", "search", "jury"])
 def test_a_partial_fit_opens_the_store_for_reading_only(
     youden: Youden, capped: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, kind: str

@@ -18,7 +18,7 @@ from youden import cli
 
 CONFIG = "pool: datasets/field-notes\njudge: lexical\ncalls: 400\nout: run\n"
 JUDGE = "backend: openai\nmodel: m\nbase_url: http://127.0.0.1:9/v1\napi_key_env: null\nprice: 0\n"
-DEPTHS = [300, 900, 5_000]
+DEPTHS = [300, *(pytest.param(depth, marks=pytest.mark.slow) for depth in (900, 5_000))]
 
 
 def deep_json(depth: int) -> str:
@@ -119,7 +119,9 @@ COMMANDS = {
 
 
 @pytest.mark.posix
-@pytest.mark.parametrize("kind", SPECIAL)
+@pytest.mark.parametrize(
+    "kind", ["a named pipe", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("a socket", "a device"))]
+)
 def test_a_path_that_is_no_regular_file_is_an_error_without_waiting(
     youden: Youden, run_folder: Path, tmp_path: Path, kind: str
 ) -> None:

@@ -137,6 +137,7 @@ youden.cli.main()
 """Program that runs `youden` and is killed before the rename of a written file."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,17 @@ def test_an_exported_pool_reads_back_unchanged(tmp_path: Path, ending: str) -> N
     again = read_pool(file)
     assert again.digest == pool.digest
     assert [agent.group for agent in again.agents] == [agent.group for agent in pool.agents]
+
+
+def test_converting_a_pool_to_a_table_allocates_less_than_100_bytes_per_response() -> None:
+    pool = make_pool(200, 100)
+    tracemalloc.start()
+    try:
+        pool_to_table(pool)
+        _, max_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert max_bytes < 100 * pool.n_responses
 
 
 def test_an_unknown_file_extension_is_refused(tmp_path: Path) -> None:

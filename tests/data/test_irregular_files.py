@@ -277,6 +277,7 @@ def _item_of(texts: dict[str, str | None]) -> int:
     return next((j for i, text in output for j in range(N) if text == response(i, j)), 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name == "spreadsheet" else pytest.mark.slow) for name in UGLY]
 )
@@ -331,6 +332,7 @@ def test_new_rows_of_a_spreadsheet_update_the_pool_of_an_unjudged_run(youden: Yo
     assert youden("run", "sheet.yaml").code == 0
 
 
+@pytest.mark.slow
 def test_new_rows_of_a_spreadsheet_join_a_judged_run_by_the_printed_commands(youden: Youden, tmp_path: Path) -> None:
     _sheet(tmp_path, AGENTS[:4], 12)
     assert youden("init", "sheet.csv").code == youden("run", "sheet.yaml").code == 0

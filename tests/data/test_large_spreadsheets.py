@@ -47,8 +47,10 @@ def table(rows: Rows) -> list[tuple[object, ...]]:
     return [tuple(row.get(name) for name in HEADER) for _, row in rows]
 
 
-@pytest.mark.parametrize("column", ["A", "C", "D", "XFD"])
-@pytest.mark.parametrize("stray", ["x", " ", 7])
+@pytest.mark.parametrize("column", [*(pytest.param(name, marks=pytest.mark.slow) for name in "ACD"), "XFD"])
+@pytest.mark.parametrize(
+    "stray", ["x", pytest.param(" ", marks=pytest.mark.slow), pytest.param(7, marks=pytest.mark.slow)]
+)
 def test_a_stray_cell_in_the_last_row_adds_at_most_its_row_and_its_column(
     column: str, stray: object, tmp_path: Path
 ) -> None:
@@ -95,6 +97,7 @@ def test_a_damaged_excel_file_is_an_error_with_its_name(damaged: bytes, tmp_path
         rows_of(file)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["each column an agent", "columns that say nothing"])
 def test_a_table_of_ten_thousand_columns_is_read(layout: str, youden: Youden, tmp_path: Path) -> None:
     n = 10_000
@@ -128,6 +131,7 @@ class CountedRow(dict[str, object]):
         return super().get(key, default)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grown", ["rows", "columns"])
 def test_column_inference_reads_each_row_at_most_once_per_column(grown: str) -> None:
     def n_looks(n: int) -> int:

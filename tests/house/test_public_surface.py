@@ -110,6 +110,8 @@ MODULES_WITH_EXAMPLES = [
     for path in sorted((SOURCES / "youden").rglob("*.py"))
     if ">>> " in path.read_text(encoding="utf-8")
 ]
+
+
 @pytest.mark.parametrize("name", youden.__all__)
 def test_every_public_name_has_a_docstring(name: str) -> None:
     public_object = getattr(youden, name)

@@ -25,7 +25,7 @@ from youden.judging.call.connection import Connection
 from youden.judging.offline.batch_leases import BatchLeases
 from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.judging.store.answers import open_store
-from youden.judging.store.leases import list_jobs
+from youden.judging.store.leases import read_pending_jobs
 from youden.types import Plan, Verdicts
 
 POOL = make_pool(4, 10)
@@ -80,7 +80,7 @@ async def test_requests_in_the_batch_of_a_killed_run_are_not_sent_as_calls(place
             sys.executable, __file__, server.url, place, env={**os.environ, "PYTHONPATH": path}
         )
         with open_store(place) as store:
-            await until(lambda: any(entry.batch for entry in list_jobs(store.backend)))
+            await until(lambda: any(entry.batch for entry in read_pending_jobs(store.backend)))
             sending.kill()
             assert await sending.wait() == -9
             progress = Counted(calls=lambda: calls.n_requests)

@@ -142,7 +142,7 @@ def set_price_date(monkeypatch: pytest.MonkeyPatch, *, age_days: int) -> None:
     """Use prices that were shipped with youden `age_days` days ago, as an installation without litellm does."""
     source = {"description": "a table", "date": (datetime.now(UTC) - timedelta(days=age_days)).date().isoformat()}
     prices = {"input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6, "litellm_provider": "openai"}
-    monkeypatch.setattr(price_table, "_load_table", lambda: {"source": source, "m": prices})
+    monkeypatch.setattr(price_table, "_load_price_table", lambda: {"source": source, "m": prices})
 
 
 @pytest.mark.parametrize(("age_days", "severity"), [(MAX_AGE_DAYS, "ok"), (MAX_AGE_DAYS + 1, "warning")])

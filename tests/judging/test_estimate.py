@@ -41,8 +41,8 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "litellm", raising=False)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(prices, "version", lambda _: "1.2")
-    prices._load_table.cache_clear()
-    monkeypatch.setattr(prices, "_load_table", prices._load_table.__wrapped__)
+    prices._load_price_table.cache_clear()
+    monkeypatch.setattr(prices, "_load_price_table", prices._load_price_table.__wrapped__)
 
 
 def tiktoken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ def test_prices_are_read_from_the_config_or_else_from_the_table_of_litellm(
 
 
 def test_without_litellm_no_price_table_exists(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prices, "_load_table", dict)
+    monkeypatch.setattr(prices, "_load_price_table", dict)
     assert load_judge_config({"backend": "openai", "model": "gpt-4o-mini"}).price_in is None
 
 

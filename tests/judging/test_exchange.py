@@ -238,6 +238,7 @@ HOSTILE: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 def test_hostile_rows_are_stored_as_replies_or_counted_as_no_answer(youden: Youden, exported_folder: Path) -> None:
     """Hostile rows are treated like replies, and valid rows between them are stored."""
     exported(youden, "columns", "c.yaml", "--format", "parquet")

@@ -23,7 +23,7 @@ from youden.errors import IncompleteRunError, JudgeError
 from youden.judging.offline import http_batches
 from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.judging.store.answers import Store
-from youden.judging.store.leases import list_jobs
+from youden.judging.store.leases import read_pending_jobs
 from youden.types import Verdicts
 
 POOL = make_pool(3, 3)
@@ -97,7 +97,7 @@ async def test_an_unreliable_provider_is_polled_again_and_nothing_sent_twice(
         assert sent(server) == {1}
         assert len(server.bodies) == len(PLAN)
         assert verdicts.total_usd == pytest.approx(usd(len(PLAN)))
-        assert list_jobs(store.backend) == []
+        assert read_pending_jobs(store.backend) == []
 
 
 LOOKS = ("an error with status 200", "its files come later", "a list")
@@ -118,7 +118,7 @@ async def test_a_provider_that_never_recovers_is_abandoned_with_all_batches_reco
             with pytest.raises(IncompleteRunError, match=r"which can cost up to 0\.0.*\[batch-unreachable\]") as caught:
                 await ask(server, store, max_outage=0.05)
             assert caught.value.exit_code == 1
-        n_noted, n_kept = sum(len(record.keys) for record in list_jobs(store.backend)), len(store)
+        n_noted, n_kept = sum(len(record.keys) for record in read_pending_jobs(store.backend)), len(store)
         assert n_noted + n_kept == sum(len(lines) for lines in server.inputs)
         assert n_kept > 0 or name != "half a file"
         assert usd(sum(len(lines) for lines in server.inputs)) <= CAP
@@ -142,7 +142,7 @@ async def test_a_refused_list_after_a_lost_start_keeps_the_record(store: Store) 
     async with BatchServer(faults={"create": ["lost"], "list": ["401"]}) as server:
         with contextlib.suppress(Exception):
             await ask(server, store)
-        assert len(list_jobs(store.backend)) == 1
+        assert len(read_pending_jobs(store.backend)) == 1
         assert (await ask_until_complete(server, store)).answered.all()
         assert sent(server) == {1}
 
@@ -152,7 +152,7 @@ async def test_a_possibly_started_batch_that_is_rejected_names_the_command_to_fo
         for _ in range(2):
             with pytest.raises(JudgeError, match=r"its record is kept.*--forget ") as caught:
                 await ask(server, store)
-            (noted,) = list_jobs(store.backend)
+            (noted,) = read_pending_jobs(store.backend)
             assert noted.id in str(caught.value)
         assert (await ask_until_complete(server, store)).answered.all()
         assert sent(server) == {1}
@@ -162,7 +162,7 @@ async def test_an_upload_reply_that_is_no_json_is_reported_and_retried(store: St
     async with BatchServer(odd={"upload": lambda output: b"<html>hello"}) as server:
         with pytest.raises(IncompleteRunError, match=r"answered with no JSON.*It was not started"):
             await ask(server, store, max_outage=0.05)
-        assert list_jobs(store.backend) == []
+        assert read_pending_jobs(store.backend) == []
         server.odd = {}
         assert (await ask_until_complete(server, store)).answered.all()
 

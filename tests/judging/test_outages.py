@@ -139,7 +139,7 @@ def test_the_circuit_opens_on_a_refused_connection_unless_max_outage_is_zero() -
 
 async def test_an_open_circuit_admits_one_probe_at_a_time_and_all_calls_once_it_closes() -> None:
     breaker, n_in_flight, n_probes = CircuitBreaker(60), 0, 3
-    breaker.answered_before = True
+    breaker.has_answered = True
     breaker.record_failure(Attempts(), REFUSED)
     all_admitted = asyncio.Barrier(20 - n_probes)  # passes only if all these calls are in flight at once
 

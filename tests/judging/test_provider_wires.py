@@ -31,7 +31,7 @@ from youden.judging.connecting import connect
 from youden.judging.doctor import diagnose
 from youden.judging.scheduler.options import Batching, JudgingOptions
 from youden.judging.store.answers import Store
-from youden.judging.store.leases import list_jobs
+from youden.judging.store.leases import read_pending_jobs
 from youden.types import Completion, Request, Verdicts
 
 POOL = make_pool(3, 6)
@@ -418,7 +418,7 @@ async def test_a_batch_with_a_lost_reply_is_found_again_and_never_started_twice(
         else:
             with pytest.raises(YoudenError, match="as told"):
                 await in_batches(server, store)
-            assert list_jobs(store.backend) == []
+            assert read_pending_jobs(store.backend) == []
         assert server.n_begun == begun
         assert len(server.bodies) == begun * len(PLAN)
 

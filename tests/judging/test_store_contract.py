@@ -97,10 +97,10 @@ def test_the_first_answer_is_kept_unless_it_was_requested_again(place: str) -> N
         second.add("a", Failure("rejected", 400, "late"))
         second.flush()
         assert first.get_outcomes(["a"]) == {"a": answer("YES")}
-        second.add("a", answer("NO"), again=True)
+        second.add("a", answer("NO"), replaces_answer=True)
         second.flush()
         assert first.answers(["a"]) == {"a": answer("NO")}
-        second.add("a", Failure("transient", 500, "broke"), again=True)
+        second.add("a", Failure("transient", 500, "broke"), replaces_answer=True)
         second.flush()
         assert first.get_outcomes(["a"]) == {"a": answer("NO")}
         assert first.failures(["a"]) == {}
@@ -181,7 +181,7 @@ def test_leases_are_held_until_released_answered_or_unrenewed_for_their_duration
         assert a.leases().acquire(KEYS) == set()
         assert second.acquire([*KEYS, "d"]) == {"d"}
         first.release(["a"])
-        a.add("b", answer(), waits=False)
+        a.add("b", answer(), may_flush=False)
         assert second.acquire(["b"]) == set()
         a.flush()
         assert second.acquire(KEYS) == {"a", "b"}
@@ -285,13 +285,13 @@ def test_a_coordinator_presumed_dead_restores_spending_and_keeps_the_cap(
 
 def test_a_coordinator_without_requests_takes_no_share_of_the_rate_limit(place: str) -> None:
     with coordinate_run(place, run="r") as leader:
-        leader.asks = False
+        leader.sends_requests = False
         leader.sync()
         with join_as_worker(place, run="r") as first, join_as_worker(place, run="r") as second:
-            for member, n_asking in ((first, 1), (second, 1), (leader, 2)):
+            for member, n_sending in ((first, 1), (second, 1), (leader, 2)):
                 first.sync()
                 member.sync()
-                assert (member.others.n, member.others.n_asking) == (2, n_asking)
+                assert (member.others.n, member.others.n_sending) == (2, n_sending)
 
 
 def test_every_commit_is_flushed_to_the_disk_of_sqlite_and_postgresql(place: str) -> None:
@@ -346,6 +346,7 @@ def test_without_a_write_ahead_log_transactions_on_leases_wait_for_the_disk(
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["postgresql"], indirect=True)
 def test_a_role_cannot_switch_off_the_flush_of_commits(place: str) -> None:
     for role, session in (("off", "on"), ("local", "local"), ("remote_apply", "remote_apply")):
@@ -361,13 +362,13 @@ def test_a_flush_does_not_wait_for_readers(place: str) -> None:
         block.execute("BEGIN" if "://" in place else "BEGIN IMMEDIATE")
         if "://" in place:
             block.execute("LOCK TABLE youden.answers IN ACCESS EXCLUSIVE MODE")
-        first.add("a", answer(), waits=False)
+        first.add("a", answer(), may_flush=False)
         writing = threading.Thread(target=first.flush)
         writing.start()
         longest = 0.0
         for n in range(200):
             began = time.monotonic()
-            first.add(f"k{n}", answer(), waits=False)
+            first.add(f"k{n}", answer(), may_flush=False)
             longest = max(longest, time.monotonic() - began)
         assert longest < 5
         assert first.n_pending == 201
@@ -400,27 +401,27 @@ def test_a_recorded_batch_is_visible_to_all_until_forgotten_and_is_copied(place:
             (second.id, ("k3",), None),
         ]
         assert BatchLeases(b, address="a", model="other").pending() == []
-        assert theirs.exclude_sent(["k3", "k4"]) == {"k4"}
+        assert theirs.release_already_sent(["k3", "k4"]) == {"k4"}
         assert b.backend.batches() == sorted([first.id, second.id])
         under_way = PendingBatchKeys(b.backend)
-        assert under_way.keys() == {"k1", "k2", "k3"}
+        assert under_way.read() == {"k1", "k2", "k3"}
         assert copy.backend.put_rows("batches", a.backend.rows("batches", None, n=10)) == 2
         theirs.delete_record(started)
         with pytest.raises(JudgeError, match="lease-lost"):
             ours.record_batch_id(started, "b2")
         assert [job.id for job in ours.pending()] == [second.id]
-        assert under_way.keys() == {"k3"}
+        assert under_way.read() == {"k3"}
         remainder = replace(second, id="rest", keys=("k4",), usd=0.2, file="f", batch="b")
-        a.add("k3", answer(), waits=False)
+        a.add("k3", answer(), may_flush=False)
         ours.replace_record(second, remainder)
         assert [job.id for job in theirs.pending()] == [second.id]
         a.flush()
         assert [(job.id, job.keys, job.usd) for job in theirs.pending()] == [("rest", ("k4",), 0.2)]
-        assert under_way.keys() == {"k4"}
+        assert under_way.read() == {"k4"}
         assert len(b) == 1
         ours.replace_record(remainder, None)
         a.flush()
-        assert under_way.keys() == PendingBatchKeys(b.backend).keys() == set()
+        assert under_way.read() == PendingBatchKeys(b.backend).read() == set()
 
 
 def test_a_store_can_be_used_from_several_threads(place: str) -> None:
@@ -428,7 +429,7 @@ def test_a_store_can_be_used_from_several_threads(place: str) -> None:
 
         def use(who: int) -> None:
             for n in range(10):
-                store.add(f"{who} {n}", answer(), waits=False)
+                store.add(f"{who} {n}", answer(), may_flush=False)
                 store.flush()
                 assert store.answers([f"{who} {n}"])
 

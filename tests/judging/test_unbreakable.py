@@ -64,6 +64,7 @@ def fuzz(backend: str, n_runs: int) -> int:
     return n_sent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ASKED_BY)
 def test_arbitrary_replies_do_not_break_a_run_its_resumption_or_its_cap(backend: str) -> None:
     assert fuzz(backend, 2) >= 2 * len(PLAN)
@@ -349,6 +350,7 @@ def check_spent(spent: Spent, *, told: bool) -> None:
             assert spent.reported <= 1.25 * spent.billed + 1e-9, spent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_the_bill_of_the_server_is_within_the_cap(seed: int, tmp_path: Path) -> None:
     budget = drawn(seed)

@@ -170,7 +170,7 @@ async def test_an_unresponsive_database_is_waited_for_beyond_a_deadline(
 
 def test_a_statement_ends_by_its_deadline_and_after_a_signal_nothing_waits_again(postgres: Cluster) -> None:
     with Hole(postgres.new()) as hole, open_store(hole.url) as store:
-        store.add("a", Completion("YES", "stop", "m", 1, 1), waits=False)
+        store.add("a", Completion("YES", "stop", "m", 1, 1), may_flush=False)
         hole.shut.set()
         shutdown_started.set()
         try:

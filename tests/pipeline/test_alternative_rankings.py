@@ -100,6 +100,7 @@ def test_an_impossible_alternative_ranking_states_the_reason_or_is_refused() -> 
         analysed(judged(), PartnerRules("robust", clones=all_agents))
 
 
+@pytest.mark.slow
 def test_options_for_families_and_panel_are_saved_with_the_run(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv", n_agents=8)
     write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense")
@@ -177,6 +178,7 @@ class TestUndecidedGroups:
         assert allocate_follow_ups(flags, 7) == {}
         assert (4, 5) not in allocate_follow_ups(flags, 10_000)
 
+    @pytest.mark.slow
     def test_follow_ups_of_a_run_are_in_its_folder_and_sent_once(self, youden: Youden, tmp_path: Path) -> None:
         pool = planned("cyclic")[0]
         rng = np.random.default_rng(0)

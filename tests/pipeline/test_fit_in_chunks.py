@@ -177,10 +177,10 @@ def of_an_average(seed: int) -> tuple[Pool, Verdicts]:
     ("grown", "target"),
     [
         (extended, "items-like-these"),
-        (extended, "these-items"),
-        (searched, "items-like-these"),
-        (of_a_jury, "items-and-judges"),
-        (of_an_average, "these-items"),
+        pytest.param(extended, "these-items", marks=pytest.mark.slow),
+        pytest.param(searched, "items-like-these", marks=pytest.mark.slow),
+        pytest.param(of_a_jury, "items-and-judges", marks=pytest.mark.slow),
+        pytest.param(of_an_average, "these-items", marks=pytest.mark.slow),
         *(pytest.param(grown, "these-items", marks=pytest.mark.slow) for grown in (searched, of_a_jury)),
     ],
 )

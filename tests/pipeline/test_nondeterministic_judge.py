@@ -56,6 +56,7 @@ HALF: PlanOptions = {"design": "cyclic", "calls": f"{(K - 1) * J}/agent", "indep
 CELLS: PlanOptions = {"design": "nlogn", "calls": "40%", "holdout": 0.0, "independent": "pooled:20"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", [EVERY, HALF, CELLS])
 def test_on_these_items_intervals_with_replicates_cover_the_mean_answer(of: PlanOptions) -> None:
     assert covered(make_plan(POOL, **of), 2) >= 0.93

@@ -27,10 +27,11 @@ from youden.protocol.extension import add_agents
 from youden.stats.trials.agent_rates import AgentRates
 from youden.study.budget_curves import estimate_abilities
 from youden.study.replaying import RecordedAnswers, make_recorded_answers, replay
-from youden.types import PAIRED, Pool, Verdicts
+from youden.types import INDEPENDENT, PAIRED, Pool, Verdicts
 from youden.types.columns import Meaning
 from youden.types.facts import RankingRow
 from youden.types.pool import Positions
+from youden.types.trials import PROBE
 
 SOURCE = Path(youden.__file__).parent
 RANKING_COLUMNS = [
@@ -104,10 +105,10 @@ RESULTS = {
 
 
 @dataclass(frozen=True)
-class RowWithPartners(RankingRow):
+class RowWithIndependent(RankingRow):
     """A ranking with one more column."""
 
-    n_partners: Annotated[int, Meaning("number of agents that the agent was compared with")] = 0
+    n_independent: Annotated[int, Meaning("number of independent trials of the agent")] = 0
 
 
 def test_the_columns_of_a_ranking_are_public() -> None:
@@ -115,13 +116,17 @@ def test_the_columns_of_a_ranking_are_public() -> None:
 
 
 def test_a_new_column_needs_a_declaration_and_a_value_of_the_abilities(monkeypatch: pytest.MonkeyPatch) -> None:
-    def count_partners(estimate: Abilities) -> Positions:
-        return np.asarray(not_none(estimate.totals).means.compared.sum(axis=1))
+    def count_independent(estimate: Abilities) -> Positions:
+        return estimate.rates.n_trials.astype(np.int64)
 
-    monkeypatch.setattr(abilities, "RankingRow", RowWithPartners)
-    monkeypatch.setattr(Abilities, "n_partners", property(count_partners), raising=False)
-    table = youden.rank(RESULTS["dense"]())
-    assert table["n_partners"].tolist() == [7] * 8
+    monkeypatch.setattr(abilities, "RankingRow", RowWithIndependent)
+    monkeypatch.setattr(Abilities, "n_independent", property(count_independent), raising=False)
+    result = RESULTS["missing"]()
+    plan = result.plan
+    is_counted = (plan.trial_type == INDEPENDENT) & (plan.role != PROBE) & result.answered
+    expected = np.bincount(np.append(plan.first[is_counted], plan.second[is_counted]), minlength=plan.n_agents)
+    table = youden.rank(result).set_index("agent")
+    assert table.loc[list(plan.agent_ids), "n_independent"].tolist() == expected.tolist()
 
 
 def test_rank_uses_the_named_estimator() -> None:

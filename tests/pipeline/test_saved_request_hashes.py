@@ -69,6 +69,7 @@ def test_a_small_run_has_no_file_of_request_hashes(youden: Youden, configured_fo
     assert kept(configured_folder) == []
 
 
+@pytest.mark.slow
 def test_another_judge_has_another_file_and_another_plan_the_same_one(
     youden: Youden, configured_folder: Path, server: WireServer
 ) -> None:

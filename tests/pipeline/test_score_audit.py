@@ -234,6 +234,7 @@ def covers(ranking: pd.DataFrame, truth: Floats) -> Floats:
     return np.asarray((ranking["low"] <= expected) & (expected <= ranking["high"]), dtype=np.float64)
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_mean_score_over_the_population_of_items() -> None:
     rng = np.random.default_rng(6)
     population = rng.beta(2, 2, (4, 20_000)) ** np.array([[0.5], [0.8], [1.2], [2]])

@@ -11,7 +11,7 @@ import pytest
 
 import youden
 from commands import Youden, wire_judge, write_config
-from small_pools import answer_with, make_pool, starts_with
+from small_pools import answer_with, draw_repeats, make_pool, starts_with
 from wire_server import Reply, WireServer
 from youden import make_plan
 from youden.data.folder.run_folder import RunFolder
@@ -22,7 +22,7 @@ from youden.judging.question.questions import iter_keys
 from youden.protocol.subsample import subsample
 from youden.stats import estimate_self_consistency
 from youden.types import Plan, Pool, Verdicts
-from youden.types.pool import Floats, Objects
+from youden.types.pool import Floats
 from youden.types.trials import ROLES, SELF, SELF_TRIAL
 
 COLUMNS = ["self_consistency", "self_consistency_low", "self_consistency_high"]
@@ -30,15 +30,8 @@ COLUMNS = ["self_consistency", "self_consistency_low", "self_consistency_high"]
 
 def pool_of(n_agents: int = 4, n_items: int = 24, n_repeats: int = 3, *, without: tuple[int, ...] = ()) -> Pool:
     """Agents whose responses to an item share words: the later the agent, the fewer; some have one response."""
-    rng = np.random.default_rng(4)
     agents_and_items = make_pool(n_agents, n_items)
-    texts: list[Objects] = []
-    for _ in range(n_repeats):
-        rows = [
-            [" ".join(f"w{rng.integers(9 + 15 * agent) + 80 * j}" for _ in range(8)) for j in range(n_items)]
-            for agent in range(n_agents)
-        ]
-        texts.append(np.array(rows, dtype=object))
+    texts = draw_repeats(n_agents, n_items, n_repeats, words_per_agent=15)
     for agent in without:
         for later in texts[1:]:
             later[agent] = None
@@ -129,7 +122,7 @@ def test_findings_name_agents_that_peers_do_not_corroborate_and_unstable_ones() 
     assert agents["low-self-consistency"] == ("a1",)
 
 
-def test_what_cannot_have_self_trials_is_refused() -> None:
+def test_plans_that_cannot_have_self_trials_are_refused() -> None:
     with pytest.raises(PlanError, match="No agent of 'repeats' can be compared with itself: got self_trials: 9") as few:
         make_plan(pool_of(n_repeats=1), self_trials=9)
     assert few.value.slug == "repeats-few"
@@ -152,7 +145,7 @@ def test_forecasts_do_not_count_self_trials(youden: Youden, tmp_path: Path) -> N
     assert lines <= set(planned.splitlines())
 
 
-def test_a_part_of_a_run_leaves_self_trials_out_and_says_so() -> None:
+def test_a_sample_of_a_run_leaves_self_trials_out_and_states_it() -> None:
     plan = make_plan(pool_of(), calls=300, self_trials=40)
     part = subsample(plan)
     assert len(part) == 300
@@ -190,6 +183,7 @@ def test_run_writes_columns_and_report_and_refuses_another_number(run_with_self_
     assert read_ranking(run) == rows, resumed.out
 
 
+@pytest.mark.slow
 def test_ranking_is_that_of_the_run_without_self_trials(run_with_self_trials: Path, youden: Youden) -> None:
     run = run_with_self_trials
     youden("run", str(run.parent / "c.yaml"), "--self-trials", "0", "--out", str(run.parent / "plain")).well()
@@ -201,6 +195,7 @@ def test_ranking_is_that_of_the_run_without_self_trials(run_with_self_trials: Pa
             assert (run / name).read_bytes() == (run.parent / "plain" / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_extend_keeps_self_trials_and_rejudge_leaves_them_out(run_with_self_trials: Path, youden: Youden) -> None:
     run = run_with_self_trials
     before = {row["agent"]: row["self_consistency"] for row in read_ranking(run)}
@@ -229,6 +224,7 @@ def test_a_config_cannot_combine_self_trials_with_trials_of_another_run(tmp_path
     assert "cannot be combined with self_trials" in refused.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_agents", "settings"), [(1, {}), (4, {"calls": 160, "self_trials": 40})])
 def test_a_run_that_ends_at_its_cap_is_resumed_with_the_same_self_trials(
     youden: Youden, tmp_path: Path, server: WireServer, n_agents: int, settings: dict[str, int]

@@ -151,6 +151,7 @@ def test_one_judge_has_no_judge_component() -> None:
         JudgeSpread(mean_abilities.ability[None], mean_abilities.covariance, np.zeros(8), 0.0)
 
 
+@pytest.mark.slow
 def test_compare_ranks_by_the_average_of_judges_and_states_their_effective_number(youden: Youden, mine: Path) -> None:
     shutil.copytree(mine / "demo", mine / "run")
     shutil.copytree(mine / "demo", mine / "again")
@@ -164,6 +165,7 @@ def test_compare_ranks_by_the_average_of_judges_and_states_their_effective_numbe
     )
 
 
+@pytest.mark.slow
 def test_a_run_reports_its_variance_components_and_commands_for_the_unknown_ones(youden: Youden, mine: Path) -> None:
     output = youden("study", "variance", "demo")
     assert output.code == 0
@@ -174,6 +176,7 @@ def test_a_run_reports_its_variance_components_and_commands_for_the_unknown_ones
     assert "[aa-repeats]" in refused.err
 
 
+@pytest.mark.slow
 def test_the_report_shows_the_variance_components_of_its_fit(youden: Youden, mine: Path) -> None:
     folder, page = RunFolder(mine / "demo"), mine / "demo" / "report.html"
     result = folder.read_variance_components()
@@ -193,6 +196,7 @@ def test_the_report_shows_the_variance_components_of_its_fit(youden: Youden, min
     assert "the judge: another one of this kind. To measure it" not in html.unescape(page.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_a_fit_of_many_comparisons_names_the_command_for_variance_components(
     youden: Youden, mine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

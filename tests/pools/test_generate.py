@@ -273,6 +273,7 @@ def test_the_pool_of_the_paper_is_killed_resumed_ranked_and_regenerated(
     assert read_pool(generation_folder / "made").digest == first_digest
 
 
+@pytest.mark.slow
 def test_the_cap_is_respected_and_the_same_command_resumes(
     youden: Youden, generation_folder: Path, generating_server: WireServer
 ) -> None:

@@ -242,6 +242,7 @@ def test_duplicate_repeat_numbers_are_refused(tmp_path: Path) -> None:
         read_pool(file)
 
 
+@pytest.mark.slow
 def test_a_run_of_repeats_is_planned_judged_reported_and_extended(tmp_path: Path, youden: Youden) -> None:
     write_pool(pool_of(gaps=True), tmp_path / "pool")
     (tmp_path / "run.yaml").write_text("pool: pool\njudge: lexical\ncalls: 170\nout: run\n", encoding="utf-8")
@@ -256,7 +257,7 @@ def test_a_run_of_repeats_is_planned_judged_reported_and_extended(tmp_path: Path
     assert set(plan.trials.first_repeat.tolist()) == {1, 2, 3}
     book, (a, b) = TrialBook(result), plan.text_rows
     for row in range(0, len(plan), 7):
-        first, second = cells_of(book.line(row))
+        first, second = cells_of(book.get_line(row))
         assert text_of(pool, first) == pool.all_texts[a[row], plan.item[row]]
         assert text_of(pool, second) is not None
     assert "first_repeat" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")

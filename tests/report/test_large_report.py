@@ -66,6 +66,7 @@ def test_many_agents_are_drawn_in_bins_of_means() -> None:
     np.testing.assert_array_equal(grid.average_tiles(order)[0], value[np.ix_(order, order)])
 
 
+@pytest.mark.slow
 def test_figures_of_many_agents_are_limited_and_state_it(large_report: ReportData) -> None:
     drawn_ones = {figure.slug: figure for figure in draw_figures(large_report)}
     for slug in ("agents", "agents-clustered"):
@@ -178,6 +179,7 @@ def run_of(place: Path, how: str) -> RunFolder:
     return judged(place / "run", pool=make_pool(7, 12), answers=answers, missing=unanswered, **PLAN_OPTIONS[how])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how",
     [
@@ -202,7 +204,7 @@ def test_a_report_read_in_chunks_equals_that_of_a_complete_read(
     assert_nearly_equal(large, ReportData(RunFolder(folder.path)), how)
     fit_run(folder)
     assert_nearly_equal(pairs, folder.read_pairs(), how)
-    assert (not_none(large.judge).swapped is None) == (not_none(large.trials).n_of_kind["answers differ"] == 0)
+    assert (not_none(large.readers).judge.swapped is None) == (not_none(large.trials).n_of_kind["answers differ"] == 0)
     assert sum(not_none(large.trials).n_of_kind.values()) == len(folder.read_plan())
     assert "trials:" in render_page(large)
 
@@ -238,9 +240,10 @@ def timed(plan: Plan, n: int) -> Verdicts:
 
 
 def latency(source: TrialSource) -> Latency:
-    return not_none(TrialReading(source, nothing_predicted(source.plan)).latency)
+    return not_none(TrialReading(source, nothing_predicted(source.plan)).readers.durations.latency)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_parts")
 def test_seconds_and_hashes_belong_to_their_rows_and_a_sample_of_calls_is_labelled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

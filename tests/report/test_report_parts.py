@@ -104,7 +104,8 @@ def test_means_of_graded_answers_are_not_called_fractions_of_yes_answers(tmp_pat
 
     folder = judged(tmp_path / "run", answers=answers)
     data = ReportData(folder)
-    assert (not_none(data.judge).tpr, not_none(data.judge).fpr, not_none(data.judge).yes) == (0.75, 0.25, (1.0, 0.0))
+    judge = not_none(data.readers).judge
+    assert (judge.tpr, judge.fpr, judge.yes) == (0.75, 0.25, (1.0, 0.0))
     page = " ".join(render_page(data).split())
     assert "are 0.750 on average for pairs from one item and 0.250 for pairs from two" in page
     assert "The proportions of yes answers are 100.0 % and 0.0 %." in page
@@ -117,7 +118,7 @@ def test_the_quality_of_a_judge_equals_manual_counts() -> None:
     )
     result = TrialReading(
         source_of(answer_with(plan, np.array([1.0, 0.0, 1.0, 1.0, 0.0, 1.0]))), nothing_predicted(plan)
-    ).judge
+    ).readers.judge
     assert (result.tpr, result.fpr, result.j, result.yes) == (0.75, 0.5, 0.25, None)
     assert (not_none(result.retest).n, not_none(result.retest).n_same) == (1, 0)
     assert (not_none(result.swapped).n, not_none(result.swapped).n_same) == (1, 1)
@@ -152,7 +153,7 @@ def test_a_further_reader_reads_all_trials_and_is_in_the_report(
 
 def test_a_judge_without_replicates_is_not_called_consistent() -> None:
     result = answer_with(plan_of((0, 0, 1, -1, 0), (1, 2, 3, -1, 0)), np.array([1.0, 0.0]))
-    actual = TrialReading(source_of(result), nothing_predicted(result.plan)).judge
+    actual = TrialReading(source_of(result), nothing_predicted(result.plan)).readers.judge
     assert (actual.retest, actual.swapped, actual.fpr, actual.j) == (None, None, None, None)
 
 
@@ -169,7 +170,7 @@ def test_the_worst_trials_are_those_furthest_below_their_expected_answer() -> No
     rows = ((0, 0, 1, -1, 0), (0, 1, 0, -1, 0), (0, 0, 2, -1, 0), (1, 0, 3, -1, 0), (1, 0, 2, 2, 0))
     predicted = Predictions(ability=np.array([0.9, 0.8, 0.4, 0.3]), difficulty=np.array([0.0, 0.1, np.nan]))
     answers = np.array([0.2, 0.1, 0.2, 0.0, 0.3])
-    result = TrialReading(source_of(answer_with(plan_of(*rows), answers)), predicted).worst
+    result = TrialReading(source_of(answer_with(plan_of(*rows), answers)), predicted).readers.worst.rows
     # Expected on item 0 (mean .6): .9 + .8 − .6 = 1.1 of agents 0 and 1, .7 of 0 and 2; on item 1: .8 + .2 − .5 of 0 and 3.
     # Short by .9 and 1.0 (the same two texts: the worse), .5, .5; a yes of .3 on two items.
     assert result == ((1, 2, 3, 4), (1,), (2, 4), (3,))

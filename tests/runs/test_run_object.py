@@ -95,6 +95,7 @@ def test_an_empty_panel_removes_the_panel(first: Run) -> None:
     assert first.fit(trusted=[]).facts.ranked_by == "plain"
 
 
+@pytest.mark.slow
 def test_other_methods_write_what_their_commands_write(first: Run, by_command: Run, youden: Youden) -> None:
     assert first.fit(trusted=["a0", "a1"], target="these-items").facts.ranked_by == "trusted"
     youden("fit", "commands/first", "--trusted", "a0,a1", "--target", "these-items").well()
@@ -151,6 +152,7 @@ def test_a_notebook_shows_a_run_as_a_table_with_escaped_texts(first: Run) -> Non
     assert package.read_run("runs/html").recommendation.form in html.lower()
 
 
+@pytest.mark.slow
 def test_a_pool_in_memory_is_saved_with_the_run_and_another_one_is_refused(first: Run, youden: Youden) -> None:
     pool = package.read_pool("mine.csv")
     frame = frame_of(pool)
@@ -217,6 +219,7 @@ def paid(youden: Youden, server: WireServer, tmp_path: Path) -> dict[str, Any]:
     return {"judge": wire_judge(server.url, price=1), "calls": 110, "independent": "pooled:20"}
 
 
+@pytest.mark.slow
 def test_the_cap_stops_a_run_and_the_same_call_resumes_it(
     paid: dict[str, Any], server: WireServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -233,6 +236,7 @@ def test_the_cap_stops_a_run_and_the_same_call_resumes_it(
     assert capsys.readouterr() == ("", ""), "without a terminal or a notebook there is no progress bar"
 
 
+@pytest.mark.slow
 async def test_a_run_works_in_a_running_event_loop(paid: dict[str, Any], server: WireServer) -> None:
     asyncio.get_running_loop()
     run = package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)
@@ -241,6 +245,7 @@ async def test_a_run_works_in_a_running_event_loop(paid: dict[str, Any], server:
     assert server.n_requests == 130
 
 
+@pytest.mark.slow
 def test_rejudging_returns_a_separate_run(paid: dict[str, Any], server: WireServer, youden: Youden) -> None:
     run = package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)
     write_config(Path("b.yaml"), **wire_judge(server.url, model="b"))
@@ -257,6 +262,7 @@ def test_rejudging_returns_a_separate_run(paid: dict[str, Any], server: WireServ
     assert (exported.n_answers, exported.n_unanswered) == (len(second.verdicts), 0)
 
 
+@pytest.mark.slow
 def test_a_stopped_extension_is_resumed_by_the_same_call(paid: dict[str, Any], server: WireServer) -> None:
     run = package.run("answers.csv", out="runs/r", max_cost=1.0, **paid)
     grown = frame_of(make_pool(6, 8))
@@ -272,6 +278,7 @@ def test_a_stopped_extension_is_resumed_by_the_same_call(paid: dict[str, Any], s
     assert server.n_requests - answered <= len(run.verdicts) - 110
 
 
+@pytest.mark.slow
 async def test_one_example_of_the_complete_api_also_runs_in_a_notebook(
     monkeypatch: pytest.MonkeyPatch, server: WireServer, tmp_path: Path
 ) -> None:

@@ -44,6 +44,7 @@ def test_the_box_fit_equals_the_plain_fit_if_that_is_inside(seed: int) -> None:
         assert box.n_rounds == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_cvxpy_finds_the_same_optimum(seed: int) -> None:
     """cvxpy 1.9 with Clarabel 0.11 at tolerances of 1e-13."""

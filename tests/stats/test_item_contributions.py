@@ -155,7 +155,9 @@ def test_an_agent_without_an_ability_two_agents_and_a_single_item_are_refused() 
         (-0.1, 0.0, "worse"),
     ],
 )
-def test_non_inferiority_outcomes_at_a_margin_of_05(value: float, error: float, verdict: str) -> None:
+def test_the_outcome_of_non_inferiority_depends_on_the_interval_and_the_margin(
+    value: float, error: float, verdict: str
+) -> None:
     result = decide(value, error * student.ppf(0.975, 1000), margin=0.05)
     assert result.outcome == verdict
     assert result.high - result.low == pytest.approx(2 * student.ppf(0.975, 1000) * error)

@@ -210,6 +210,7 @@ def test_the_command_has_two_names_and_a_perfect_rank_correlation_no_interval(
         assert (pair["ranking"]["low"], pair["ranking"]["high"]) == (None, None)
 
 
+@pytest.mark.slow
 def test_compare_states_the_selection_of_each_run_and_if_they_agree(tmp_path: Path) -> None:
     folders = [write_run(tmp_path / name) for name in ("one", "two")]
     runs = [str(folder.path) for folder in folders]

@@ -264,6 +264,7 @@ def test_pubmed_at_two_percent_ranks_as_the_statistics_page_says(peer_prediction
     assert 0.93 <= (row.coverage or 0) <= 0.995
 
 
+@pytest.mark.slow
 def test_budgets_are_given_as_trials_or_half_widths(youden: Youden, tmp_path: Path) -> None:
     write_run(tmp_path / "dense", n_agents=6, n_items=30)
     ended = youden(

@@ -69,6 +69,7 @@ def test_the_page_of_two_instruments_has_a_figure_and_a_table(youden: Youden, tw
     assert "Signature" not in page
 
 
+@pytest.mark.slow
 def test_runs_of_the_same_question_or_without_common_agents_are_refused(
     youden: Youden, two_runs: tuple[str, str], tmp_path: Path
 ) -> None:

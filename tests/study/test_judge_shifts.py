@@ -100,6 +100,7 @@ def test_a_preference_for_a_family_at_one_end_is_confounded_with_a_curve() -> No
     assert "cannot be distinguished from a nonlinear relation" in words(shifts)
 
 
+@pytest.mark.slow
 def test_measurement_error_does_not_hide_a_preference_for_a_low_family() -> None:
     """Errors flatten the curve: a strong family seems to be favoured and a weak one disfavoured, never the reverse."""
     plan, claimed = plan_of(calls=900), {}

@@ -184,6 +184,7 @@ def test_the_links_study_includes_its_bootstrap_and_distribution(recorded_10_by_
     assert LinksStudy(scores).differences == ()
 
 
+@pytest.mark.slow
 def test_study_commands_print_tables_and_json(tmp_path: Path) -> None:
     run = str(write_run(tmp_path / "run", n_agents=9, n_items=16).path)
     groups = ["--top-groups", "even", "--bottom-groups", "odd"]

@@ -34,6 +34,15 @@ def test_plain_yaml_is_parsed_like_safe_load(data: object) -> None:
     assert parse_yaml(text) == safe_load(text) == data
 
 
+def test_a_text_parsed_again_gives_an_equal_value_that_no_earlier_change_affects() -> None:
+    text = "a: [1, {b: 2}]\n"
+    value = parse_yaml(text)
+    assert value == {"a": [1, {"b": 2}]}
+    assert isinstance(value, dict)
+    value["a"].append(3)
+    assert parse_yaml(text) == {"a": [1, {"b": 2}]}
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

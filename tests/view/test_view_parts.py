@@ -55,7 +55,7 @@ def in_memory(wide_run: RunFolder) -> TrialRows:
 
 @pytest.fixture(scope="module")
 def all_lines(wide_run: RunFolder, in_memory: TrialRows) -> list[TrialLine]:
-    return [in_memory.line(row) for row in range(len(wide_run.read_plan()))]
+    return [in_memory.get_line(row) for row in range(len(wide_run.read_plan()))]
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +77,12 @@ def read_once(columns: dict[tuple[int, str], Any], monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(VerdictChunk, "_read", read_cached)
 
 
+@pytest.mark.slow
 def test_the_run_has_many_row_groups(wide_run: RunFolder) -> None:
     assert len(list(wide_run.open_judged_files().verdicts.row_groups())) > 5
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("read_once")
 @pytest.mark.parametrize(
     ("by", "descending"),
@@ -112,6 +114,7 @@ def test_pages_equal_those_of_all_trials_sorted_in_memory(
         assert lines == [all_lines[row] for row in expected]
 
 
+@pytest.mark.slow
 def test_a_page_reads_only_the_row_groups_of_its_trials(wide_run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = TrialsOnDisk(wide_run)
     groups: set[int] = set()
@@ -171,6 +174,7 @@ def test_every_trial_is_reached_by_paging_with_its_names(wide_run: RunFolder, pa
     assert set(last["agents"].values()) == {plan.agent_ids[last["line"][side]] for side in ("first", "second")}
 
 
+@pytest.mark.slow
 def test_the_page_lists_no_names_and_the_viewer_suggests_matching_ones(parts_client: httpx.Client) -> None:
     page = parts_client.get("/run/wide").text
     assert page.count("<option") < 20
@@ -182,11 +186,13 @@ def test_the_page_lists_no_names_and_the_viewer_suggests_matching_ones(parts_cli
     assert parts_client.get("/run/wide/names", params={"kind": "item", "like": "x" * 201}).status_code == 400
 
 
+@pytest.mark.slow
 def test_a_filter_over_too_many_comparisons_is_refused(parts_client: httpx.Client) -> None:
     refused = parts_client.get("/run/wide/trials", params={"kind": "answers differ"})
     assert (refused.status_code, "more than 4 million comparisons" in refused.text) == (400, True)
 
 
+@pytest.mark.slow
 def test_an_agent_is_found_by_its_name_or_a_part_of_it(parts_client: httpx.Client) -> None:
     def total(**asked: str) -> int:
         return int(parts_client.get("/run/wide/trials", params=asked).json()["total"])

@@ -66,6 +66,7 @@ def test_only_new_comparisons_are_sent_and_abilities_of_old_agents_are_unchanged
     assert "2 agents joined: a5, a6." in page
 
 
+@pytest.mark.slow
 def test_the_terminal_shows_only_agents_with_changed_ranks(
     youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:
@@ -77,6 +78,7 @@ def test_the_terminal_shows_only_agents_with_changed_ranks(
     assert re.findall(r"^(a\d) +\d", table, re.MULTILINE) == ["a1"]
 
 
+@pytest.mark.slow
 def test_an_extension_prints_its_table_and_at_most_six_lines(youden: Youden, extension_folder: Path) -> None:
     ended = youden("extend", "agents", "runs/r", "new", "--calls", "60").well()
     said = [line for line in ended.err.splitlines() if not line.startswith("r:")]
@@ -113,6 +115,7 @@ def test_a_dry_run_sends_no_request_and_changes_no_file(
     assert contents(extension_folder / "runs/r") == before
 
 
+@pytest.mark.slow
 def test_a_run_names_the_command_for_new_responses_and_then_judges_only_those(
     youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:
@@ -140,6 +143,7 @@ def test_a_run_names_the_command_for_new_responses_and_then_judges_only_those(
     assert youden("extend", "repeats", "runs/r", "old").refuses("join-none")
 
 
+@pytest.mark.slow
 def test_an_interrupted_extension_changes_nothing_and_resumes_by_the_same_command(
     youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:
@@ -189,6 +193,7 @@ def test_the_config_repeats_the_complete_run_without_a_call(
     assert (extension_folder / "runs/r/again/ranking.csv").read_bytes() == ranking
 
 
+@pytest.mark.slow
 def test_a_half_width_buys_the_required_number_of_calls(
     youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:
@@ -281,6 +286,7 @@ def test_a_sample_of_an_extended_run_is_rejudged_and_cannot_be_extended(
     assert youden("extend", "calls", "runs/r-by-b", "60").refuses("extend-part")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dies",
     [
@@ -308,6 +314,7 @@ def test_an_extension_killed_between_files_resumes_without_paying_twice(
     assert youden("fit", "runs/r").code == 0
 
 
+@pytest.mark.slow
 def test_the_first_config_of_an_extended_run_names_the_next_step_and_keeps_no_cap(
     youden: Youden, extension_folder: Path
 ) -> None:
@@ -342,6 +349,7 @@ def test_a_repeated_adaptive_run_keeps_its_plan_and_costs(
     assert again.usd == pytest.approx(spent.usd)
 
 
+@pytest.mark.slow
 def test_a_second_process_on_the_same_run_is_refused_before_any_request(
     youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:

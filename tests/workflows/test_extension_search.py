@@ -48,6 +48,7 @@ def search_folder(tmp_path: Path, one_server: WireServer, youden: Youden, begun:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_an_extended_run_is_searched_further_and_its_config_repeats_the_complete_run(
     youden: Youden, search_folder: Path, one_server: WireServer
 ) -> None:
@@ -71,6 +72,7 @@ def test_an_extended_run_is_searched_further_and_its_config_repeats_the_complete
     assert folder.read_facts().choice == choice
 
 
+@pytest.mark.slow
 def test_a_search_ends_at_the_maximum_regret_and_then_sends_no_request(
     youden: Youden, search_folder: Path, one_server: WireServer
 ) -> None:

@@ -183,6 +183,7 @@ def test_an_adaptive_run_is_weighted_like_its_ranking(tmp_path: Path) -> None:
     assert "with `calls: 2000`" in str(format_next_command(replace(gate_of("n"), extendable=False)))
 
 
+@pytest.mark.slow
 def test_a_repeated_gate_is_the_same_analysis_and_more_calls_the_next_at_half_alpha(tmp_path: Path) -> None:
     dense = world()
     first = gate_run(write(tmp_path / "run", dense, calls=800), ["a0"], baseline="a1")
@@ -481,6 +482,7 @@ def test_the_page_states_the_candidates_of_the_run_or_no_recommendation(youden: 
     assert f"this gate: {NOT_MADE.text}".replace("`", "\\`") in youden(*words, "--markdown", "-").out
 
 
+@pytest.mark.slow
 def test_the_printed_commands_extend_the_run_until_it_is_decided(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv", n_agents=5, n_items=40)
     write_config(tmp_path / "mine.yaml", pool="mine.csv", calls=80)

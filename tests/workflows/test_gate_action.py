@@ -130,6 +130,7 @@ def act(here: Path, environment: dict[str, str], **given: str) -> tuple[int, str
     return 0, out
 
 
+@pytest.mark.slow
 def test_the_action_and_every_workflow_fit_the_schemas_of_github() -> None:
     schemas = pytest.importorskip("check_jsonschema")
     vendor = Path(schemas.__file__).parent / "builtin_schemas" / "vendor"
@@ -251,6 +252,7 @@ def test_names_of_any_kind_are_passed_unchanged_to_the_commands(tmp_path: Path) 
     assert printed[-1] == "::notice title=youden gate::passed 100%250A::set-output name=x::y"
 
 
+@pytest.mark.slow
 @pytest.mark.posix
 def test_no_module_of_the_checkout_shadows_pip(tmp_path: Path) -> None:
     (tmp_path / "pip.py").write_text("open('pwned', 'w')\n")

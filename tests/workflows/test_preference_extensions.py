@@ -87,6 +87,7 @@ def check_balance(plan: Plan, *, steps: range = range(1, 2), tolerance: float = 
     assert (np.abs(n_first - n_second) <= tolerance * (n_first + n_second)).all(), (n_first, n_second)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("agent", "outcome", "code"), [("a4", "better", 0), ("a0", "worse", 1), ("a2", "no worse", 0)])
 def test_a_gate_decides_on_a_better_a_worse_and_an_equal_agent(
     youden: Youden, write_run: Callable[..., RunFolder], agent: str, outcome: str, code: int
@@ -108,6 +109,7 @@ def test_a_gate_decides_on_a_better_a_worse_and_an_equal_agent(
     assert read_run("runs/r").gate(agent, baseline=baseline, margin=0.3).outcome == outcome
 
 
+@pytest.mark.slow
 def test_the_calls_that_an_undecided_gate_suggests_extend_the_run(
     youden: Youden, write_run: Callable[..., RunFolder]
 ) -> None:
@@ -124,6 +126,7 @@ def test_the_calls_that_an_undecided_gate_suggests_extend_the_run(
     assert again["agents"][0]["analysis"] == 2
 
 
+@pytest.mark.slow
 def test_equal_agents_of_a_judge_without_preferences_stay_undecided(
     youden: Youden, server: WireServer, write_run: Callable[..., RunFolder]
 ) -> None:
@@ -149,8 +152,15 @@ def test_calls_add_the_trials_of_a_larger_run(
     assert extended == pytest.approx(read_abilities(RunFolder(Path("runs/large"))), abs=1e-9)
 
 
-@pytest.mark.parametrize(("kind", "pool"), [("agents", "new"), ("items", "items"), ("repeats", "repeats")])
-def test_agents_items_and_repeats_join(
+@pytest.mark.parametrize(
+    ("kind", "pool"),
+    [
+        ("agents", "new"),
+        pytest.param("items", "items", marks=pytest.mark.slow),
+        pytest.param("repeats", "repeats", marks=pytest.mark.slow),
+    ],
+)
+def test_agents_items_and_repeats_are_added_to_a_run_of_preferences(
     youden: Youden, server: WireServer, write_run: Callable[..., RunFolder], kind: str, pool: str
 ) -> None:
     folder = write_run(calls=400)
@@ -176,6 +186,7 @@ def test_agents_items_and_repeats_join(
         assert sum(abilities.values()) == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_new_agents_get_the_calls_that_a_half_width_needs(youden: Youden, write_run: Callable[..., RunFolder]) -> None:
     folder = write_run(calls=400)
     youden("extend", "agents", "runs/r", "new", "--half-width", "0.15").well()
@@ -184,6 +195,7 @@ def test_new_agents_get_the_calls_that_a_half_width_needs(youden: Youden, write_
     assert 0.1 < min(half_widths) <= max(half_widths) < 1.25 * 0.15
 
 
+@pytest.mark.slow
 def test_a_new_agent_is_added_and_gated_in_python(write_run: Callable[..., RunFolder]) -> None:
     folder = write_run(calls=600)
     run = read_run(folder.path).extend(agents="new", calls=600, progress=False)
@@ -193,6 +205,7 @@ def test_a_new_agent_is_added_and_gated_in_python(write_run: Callable[..., RunFo
     assert all(0 < not_none(row.high) - not_none(row.low) < 1 for row in gate.agents)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [("--calls", "300"), ("--top", "2", "--max-regret", "0.2")])
 def test_a_run_is_searched_for_its_best_agents(
     youden: Youden, write_run: Callable[..., RunFolder], options: tuple[str, ...]
@@ -214,6 +227,7 @@ def test_a_run_is_searched_for_its_best_agents(
         assert ended["recommendation"]["form"] == "recommended"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", [{"max_regret": 0.3}, {"top": 1, "calls": 700}])
 def test_a_run_that_is_a_search_finds_the_best_agent(
     youden: Youden, server: WireServer, write_run: Callable[..., RunFolder], keys: dict[str, object]
@@ -245,7 +259,7 @@ def test_a_run_that_is_a_search_finds_the_best_agent(
         (("extend", "calls", "runs/r", "20", "--target", "these-items"), "run-config"),
     ],
 )
-def test_what_does_not_exist_for_preferences_is_refused(
+def test_commands_that_do_not_exist_for_preferences_are_refused(
     youden: Youden, server: WireServer, write_run: Callable[..., RunFolder], command: tuple[str, ...], slug: str
 ) -> None:
     write_run(calls=100)

@@ -70,6 +70,7 @@ def first_judge_folder(tmp_path: Path, biased_server: WireServer, youden: Youden
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_second_judge_gets_a_sample_and_its_self_preference_is_detected(
     youden: Youden, first_judge_folder: Path, biased_server: WireServer
 ) -> None:
@@ -146,6 +147,7 @@ def test_the_cost_is_stated_first_and_a_cap_exits_with_1_and_resumes(
     assert biased_server.n_requests == before + 200
 
 
+@pytest.mark.slow
 def test_a_sample_gets_more_calls_in_its_folder(
     youden: Youden, first_judge_folder: Path, biased_server: WireServer
 ) -> None:
@@ -167,6 +169,7 @@ def test_a_sample_gets_more_calls_in_its_folder(
     assert youden(*words, "--calls", "300").refuses("run-mismatch")
 
 
+@pytest.mark.slow
 def test_rejudging_by_the_same_judge_is_reported_as_a_retest(youden: Youden, first_judge_folder: Path) -> None:
     said = youden("rejudge", "runs/mine", "--judge", "first.yaml", "--calls", "200", "--json").said
     assert said["retest"]
@@ -175,6 +178,7 @@ def test_rejudging_by_the_same_judge_is_reported_as_a_retest(youden: Youden, fir
     assert not any(row["favoured_by"] for row in said["judges"]["shifts"][0]["families"])
 
 
+@pytest.mark.slow
 def test_agents_without_families_show_no_self_preference(youden: Youden, tmp_path: Path) -> None:
     write_pool(pool_of(families=False), tmp_path / "pool")
     write_config(tmp_path / "mine.yaml", pool="pool", calls=400)
@@ -187,6 +191,7 @@ def test_agents_without_families_show_no_self_preference(youden: Youden, tmp_pat
     )
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_be_rejudged_is_refused_with_a_remedy(youden: Youden, tmp_path: Path) -> None:
     def refused(*words: str) -> str:
         ended = youden("rejudge", *words)
@@ -227,6 +232,7 @@ def test_a_config_takes_another_runs_trials_or_a_design_of_its_own(youden: Youde
     assert "cannot be combined with design, holdout" in ended.err
 
 
+@pytest.mark.slow
 def test_judges_without_common_trials_are_refused_with_a_remedy(youden: Youden, tmp_path: Path) -> None:
     write_pool(pool_of(), tmp_path / "pool")
     for seed in (0, 1):
@@ -254,6 +260,7 @@ def grow_pool(here: Path, *, n_agents: int = N_AGENTS, n_items: int = N_ITEMS) -
     write_pool(make_pool(n_agents, n_items), here / "grown")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["agents", "items"])
 def test_answers_of_a_second_judge_are_reused_after_an_extension(
     kind: str, youden: Youden, first_judge_folder: Path, biased_server: WireServer
@@ -291,6 +298,7 @@ def test_answers_of_a_second_judge_are_reused_after_an_extension(
     youden("compare", "runs/mine", "runs/mine-by-second").well()
 
 
+@pytest.mark.slow
 def test_a_sample_of_another_run_in_the_folder_does_not_decide_the_budget(
     youden: Youden, first_judge_folder: Path
 ) -> None:
@@ -306,6 +314,7 @@ def test_a_sample_of_another_run_in_the_folder_does_not_decide_the_budget(
     assert Path(str(config.trials_from)).name == "mine"
 
 
+@pytest.mark.slow
 def test_judged_answers_to_a_sample_of_another_run_are_kept(youden: Youden, first_judge_folder: Path) -> None:
     write_config(first_judge_folder / "other.yaml", pool="pool", judge="first.yaml", calls=1000, seed=1)
     youden("run", "other.yaml").well()

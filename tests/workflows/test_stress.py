@@ -172,6 +172,7 @@ def test_stress_sends_only_new_requests_and_refuses_a_small_cap_in_advance(
     assert server.n_requests == n_requests
 
 
+@pytest.mark.slow
 def test_an_attack_under_a_judge_that_always_answers_yes_gains_no_rank(tmp_path: Path) -> None:
     def says_yes_to_the_instruction(_n: int, body: Mapping[str, Any]) -> Reply:
         content = body["messages"][-1]["content"]

@@ -108,6 +108,7 @@ def stop_at_writes(youden: Youden, here: Path, server: WireServer, begun: Path, 
     return n_stopped
 
 
+@pytest.mark.slow
 def test_an_extension_by_calls_stopped_at_any_write_pays_once(stopped_at_writes: Stop) -> None:
     assert stopped_at_writes("calls", every=2) > 6
 
@@ -118,6 +119,7 @@ def test_every_extension_stopped_at_any_write_pays_once(stopped_at_writes: Stop,
     assert stopped_at_writes(kind, every=every) > 2
 
 
+@pytest.mark.slow
 def test_the_same_command_after_the_report_is_a_further_extension(
     youden: Youden, unfinished_folder: Path, reset_server: WireServer
 ) -> None:
@@ -131,6 +133,7 @@ def stop_after(server: WireServer, n: int) -> None:
     server.behave = lambda number, body: Reply(same_item(body)) if number < n else Reply("", status=401)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["asking", "fit"])
 def test_another_extension_is_refused_until_the_first_one_is_completed(
     youden: Youden, unfinished_folder: Path, reset_server: WireServer, when: str
@@ -174,6 +177,7 @@ def test_a_pool_that_changed_meanwhile_does_not_finish_the_extension(
     assert youden("extend", "agents", "runs/r", "new", "--calls", "60").code == 0
 
 
+@pytest.mark.slow
 def test_an_extension_without_new_answers_is_discarded(
     youden: Youden, unfinished_folder: Path, reset_server: WireServer
 ) -> None:
@@ -185,6 +189,7 @@ def test_an_extension_without_new_answers_is_discarded(
     assert youden("extend", "calls", "runs/r", "30").code == 0
 
 
+@pytest.mark.slow
 def test_the_first_config_of_a_run_keeps_an_unfinished_extension(
     youden: Youden, unfinished_folder: Path, reset_server: WireServer
 ) -> None:

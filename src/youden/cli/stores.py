@@ -148,10 +148,10 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
     process is waiting for. With --forget BATCH, a batch is removed from the list, and its requests are sent again.
     """
     from youden.judging.store.answers import open_store
-    from youden.judging.store.leases import list_jobs
+    from youden.judging.store.leases import read_pending_jobs
 
     with open_store(store, read_only=forget is None) as opened:
-        jobs = list_jobs(opened.backend)
+        jobs = read_pending_jobs(opened.backend)
         if forget is not None:
             forgotten = [job for job in jobs if forget in (job.batch, job.id)]
             if not forgotten:

@@ -75,8 +75,9 @@ def _make_judge(config: JudgeConfig, environment: Mapping[str, str], jury: Seque
     """Make the judge that sends requests to the server of a config, or to its several servers in turn.
 
     environment : environment variables, of which the API key is one
+    jury : all judges of the jury that the judge belongs to; empty without a jury
 
-    Raises ConfigError if a key of a judge of its jury may not be sent.
+    Raises: ConfigError if the API key of a judge of the jury may not be sent to its server.
     """
     check_trust(jury, environment)
     judges = {}

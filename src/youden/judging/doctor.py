@@ -19,7 +19,7 @@ from youden.judging.config.price_table import check_price_age, describe_table
 from youden.judging.question.parsing import TOP_LOGPROBS
 from youden.judging.scheduler.calling import with_timeout
 from youden.text.reasoning import split_reasoning
-from youden.types import Completion, Finding
+from youden.types import Completion, Finding, Judge, Request
 from youden.types.finding import Severity
 
 STEPS = ("key", "reach", "model", "parse", "logprobs", "price", "latency")
@@ -121,31 +121,46 @@ async def _test_server(config: JudgeConfig, environment: Mapping[str, str]) -> t
 
 
 async def _send_test(config: JudgeConfig, connection: Connection) -> tuple[Completion, bool]:
-    """Send a test request, and return the reply and whether the server accepted a request for log-probabilities.
+    """Send a test request that asks for log-probabilities, and the same without them if it is rejected.
 
-    The request asks for log-probabilities. If the server rejects it or does not support them, a second request is sent
-    without them. Raises: CallError if the call fails for another reason.
+    If the backend is known not to support log-probabilities, only the second request is sent.
 
     config : judge with one server
     connection : address, key and settings of the server
+
+    Returns the reply, and whether the server accepted a request for log-probabilities.
+    Raises: CallError if the call fails for another reason.
     """
-    questions = config.questions()
-    plain_request = questions.request_for_texts(_TEXT_A, _TEXT_B)
-    logprobs_parameters = {"logprobs": True, "top_logprobs": TOP_LOGPROBS, **plain_request.parameters}
-    logprobs_request = replace(plain_request, parameters=logprobs_parameters)
+    plain_request = config.questions().request_for_texts(_TEXT_A, _TEXT_B)
     judge = make_calling_judge(config.backend, connection)
     try:
-        if "logprobs" in get_backend_record(config.backend).unsupported:
-            return await with_timeout(config.timeout, judge.answer(plain_request)), False
-        try:
-            return await with_timeout(config.timeout, judge.answer(logprobs_request)), True
-        except CallError as error:
-            if error.status not in _REJECTED_STATUSES or logprobs_request.parameters == plain_request.parameters:
-                raise
+        if "logprobs" not in get_backend_record(config.backend).unsupported:
+            completion = await _try_with_logprobs(judge, plain_request, max_seconds=config.timeout)
+            if completion is not None:
+                return completion, True
         return await with_timeout(config.timeout, judge.answer(plain_request)), False
     finally:
         if hasattr(judge, "aclose"):
             await judge.aclose()
+
+
+async def _try_with_logprobs(judge: Judge, plain_request: Request, *, max_seconds: float) -> Completion | None:
+    """Send a request with parameters that ask for log-probabilities; return None if the server rejects them.
+
+    plain_request : the request; its own parameters take precedence
+    max_seconds : longest duration of the call
+
+    Raises: CallError if the call fails for another reason.
+    """
+    logprobs_parameters = {"logprobs": True, "top_logprobs": TOP_LOGPROBS, **plain_request.parameters}
+    logprobs_request = replace(plain_request, parameters=logprobs_parameters)
+    try:
+        return await with_timeout(max_seconds, judge.answer(logprobs_request))
+    except CallError as error:
+        is_same_request = logprobs_parameters == plain_request.parameters
+        if error.status not in _REJECTED_STATUSES or is_same_request:
+            raise
+        return None
 
 
 def _make_finding(step: str, severity: Severity, message: str) -> Finding:

@@ -114,18 +114,20 @@ class JudgedTrials:
     def __len__(self) -> int:
         return len(self._plan)
 
-    def keys(self) -> Iterator[RowKey]:
-        """Yield row and request hash of every trial, beginning at the start position.
+    def iter_row_keys(self) -> Iterator[RowKey]:
+        """Yield row and request hash of every trial, in the order in which the trials are judged.
 
-        A plan ends with its independent trials. They are spread evenly over the others, so that a run that ends early,
-        for example at its cost cap, has answers of both trial types.
+        A plan ends with independent trials. They are spread evenly over the trials before them, so that a run that ends
+        early, for example at its cost cap, has answers of both trial types. Both parts begin at the start position.
         """
         n_trials = len(self._plan)
         paired_rows = np.flatnonzero(self._plan.trial_type == PAIRED)
-        n_first = int(paired_rows[-1]) + 1 if len(paired_rows) else 0
-        first_trials = self._iter_cyclic(0, n_first)
-        last_trials = self._iter_cyclic(n_first, n_trials)
-        interleaved = _interleave(last_trials, n_trials - n_first, others=first_trials, n_others=n_first)
+        n_up_to_last_paired = int(paired_rows[-1]) + 1 if len(paired_rows) else 0
+        first_part = self._iter_cyclic(0, n_up_to_last_paired)
+        independent_part = self._iter_cyclic(n_up_to_last_paired, n_trials)
+        interleaved = _interleave(
+            independent_part, n_trials - n_up_to_last_paired, others=first_part, n_others=n_up_to_last_paired
+        )
         for row, key in interleaved:
             self._request_hashes[row] = key
             yield row, key
@@ -138,7 +140,7 @@ class JudgedTrials:
         yield from islice(iter_keys(start=begin), start - begin)
 
     def answers(self, store: Store) -> PlanAnswers:
-        """Read the answers to all trials from the store. Call this after all `keys` have been iterated over."""
+        """Read the answers to all trials from the store. Call this after `iter_row_keys` has yielded all trials."""
         keys = ((row, self._request_hashes.item(row).decode()) for row in range(len(self)))
         return read_answers(self._questions, self._plan, store, keys, is_new=self.costs.is_new)
 
@@ -154,7 +156,7 @@ class JudgedTrials:
         """Return whether the parser finds an answer in a completion."""
         return self._questions.read(completion).missing_reason == "answered"
 
-    def put(
+    def record_outcome(
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
     ) -> str:
         """Record the outcome of a call, and set `stop` if too many trials have no answer.
@@ -164,7 +166,7 @@ class JudgedTrials:
         rows : sequence of int
             Positions of the trials that need the answer.
         key : str
-            Request hash; not used here.
+            Request hash. It is ignored, because `rows` identify the trials.
         outcome : Completion, Failure or None
             None if the request cannot be sent.
         usd : float
@@ -339,15 +341,17 @@ def _judge_whole_plan(run: _Run, config: JudgeConfig) -> Verdicts:
 
 
 def _replay(run: _Run, config: JudgeConfig) -> Verdicts:
-    """Return verdicts from the stored answers of another judge, at no cost.
+    """Return verdicts from the answers of another judge in the store. No request is sent, and the costs are 0.
 
     run : plan, store, options, budget and log, which all judges of a jury share
+    config : judge with the backend "replay"; its key `replay_of` is the other judge, by default the only one in the store
 
-    Raises: ReplayMissError [replay-miss] for the first trial without a stored answer.
+    Raises: ConfigError [replay-ambiguous] if the other judge is not known; ReplayMissError [replay-miss] for the first
+    trial without a stored answer.
     """
     store = _require_store(run.store, config)
-    replayed = config.replay_of or load_only_judge(store)
-    questions = replayed.questions()
+    replayed_judge = config.replay_of or load_only_judge(store)
+    questions = replayed_judge.questions()
 
     def raise_replay_miss(key: str, row: int) -> None:
         """Raise the error that the store has no answer to the request of a trial."""
@@ -357,9 +361,11 @@ def _replay(run: _Run, config: JudgeConfig) -> Verdicts:
             slug="replay-miss",
         )
 
-    keys = run.options.keys(questions, run.plan)
-    answers = read_answers(questions, run.plan, store, keys, on_read=run.log.advance, on_not_stored=raise_replay_miss)
-    return answers.to_verdicts(replayed.describe(), warnings=_warn_shortened(questions, run))
+    row_keys = run.options.keys(questions, run.plan)
+    answers = read_answers(
+        questions, run.plan, store, row_keys, on_read=run.log.advance, on_not_stored=raise_replay_miss
+    )
+    return answers.to_verdicts(replayed_judge.describe(), warnings=_find_shortened_texts(questions, run))
 
 
 def _read_stored(run: _Run, config: JudgeConfig) -> Verdicts:
@@ -371,8 +377,8 @@ def _read_stored(run: _Run, config: JudgeConfig) -> Verdicts:
     """
     store = _require_store(run.store, config)
     questions = config.questions()
-    keys = run.options.keys(questions, run.plan)
-    answers = read_answers(questions, run.plan, store, keys, on_read=run.log.advance, not_stored="pending")
+    row_keys = run.options.keys(questions, run.plan)
+    answers = read_answers(questions, run.plan, store, row_keys, on_read=run.log.advance, not_stored="pending")
     n_not_stored = len(run.plan) - answers.n_done
     if n_not_stored > 0 and not run.options.allows_pending:
         raise AnswersMissingError(run.plan, n_missing=n_not_stored)
@@ -385,16 +391,20 @@ async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdic
     Verdicts are made from the stored answers only, because worker processes may have sent some of the requests. The API
     key is looked up when the first request is to be sent, so that a run whose answers are all stored needs none.
 
+    run : plan, store, options, budget and log, which all judges of a jury share
+    config : judge, whose prompt, parser and prices are used
     backend : client of the judge's server
+
+    Raises: ConfigError [store-needed] without a store; the errors of `run_loops` if the run has to stop.
     """
     store = _require_store(run.store, config)
 
-    # workers begin at different trials, so that they rarely need the same request
-    workers = run.options.team
-    start_fraction = 0.0 if workers is None else workers.start_fraction
+    # the processes that work on a run begin at different trials, so that they rarely need the same request
+    worker_group = run.options.team
+    start_fraction = 0.0 if worker_group is None else worker_group.start_fraction
     trials = JudgedTrials(run, config.questions(), start_fraction=start_fraction)
     outcomes = trials.outcomes(config, backend, store)
-    loop = RequestLoop(outcomes, caller=Caller(backend, config, run.budget), team=workers)
+    loop = RequestLoop(outcomes, caller=Caller(backend, config, run.budget), team=worker_group)
 
     try:
         store.remember_judge(config.public())
@@ -438,19 +448,27 @@ async def _run_batches(run: _Run, config: JudgeConfig, backend: Backend, batchin
 
 
 def _make_provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
-    """Make the provider of a judge's batches, and report the folder if batches are exchanged through one.
+    """Make the provider of a judge's batches: a Batch API, or a folder for the exchange with an external engine.
+
+    The path of the folder is reported to the user. For a Batch API, the API keys of all judges of the jury are checked first.
 
     run : plan, store, options, budget and log, which all judges of a jury share
+    config : judge with one server
+    store : store of the answers, next to which the folder is
     batching : how to send and poll batches
+
+    Raises: ConfigError or JudgeError if the folder is not known, or an API key is missing or may not be sent.
     """
     name = config.batch_provider or config.backend
     if name == FOLDER:
         folder = _get_batch_folder(store, batching)
         batching.say(f"batches go to {folder}: put the results of requests-….jsonl there as answers-….jsonl")
         return FolderBatches(folder)
+
     check_trust(run.jury, run.environment)
+    connection = config.connection(run.environment)
     policy = RetryPolicy(config.max_tries, config.backoff)
-    return batch_provider(name, config.connection(run.environment), policy)
+    return batch_provider(name, connection, policy)
 
 
 def batch_provider(backend: str, connection: Connection, policy: RetryPolicy) -> BatchProvider:
@@ -469,8 +487,13 @@ def _make_verdicts(
 ) -> Verdicts:
     """Convert answers to verdicts, with costs and with findings about the answers.
 
-    The costs are those of the run's account, if it has one, and `costs` otherwise.
+    If the run has a cost account, the verdicts have the costs that the store has booked to it, in this and in earlier
+    invocations. Otherwise they have the costs of this invocation. The names of the models that answered are added to the
+    store, unless it is opened for reading.
 
+    run : plan, options and budget
+    config : judge that gave the answers
+    answers : answers to all trials of the plan, from the store
     costs : costs of the calls of this invocation
     warnings : findings of the client about its servers
     """
@@ -490,15 +513,16 @@ def _make_verdicts(
             usd_calibration = sum(paid_usd)
 
     uncertain_costs = run.budget.uncertain[config.name].findings(config.name)
-    shortened = _warn_shortened(config.questions(), run)
-    warnings = (*uncertain_costs, *warnings, *model_changes, *shortened)
-    return answers.to_verdicts(config.describe(), costs, usd_calibration=usd_calibration, warnings=warnings)
+    shortened_texts = _find_shortened_texts(config.questions(), run)
+    findings = (*uncertain_costs, *warnings, *model_changes, *shortened_texts)
+    return answers.to_verdicts(config.describe(), costs, usd_calibration=usd_calibration, warnings=findings)
 
 
-def _warn_shortened(questions: Questions, run: _Run) -> tuple[Finding, ...]:
+def _find_shortened_texts(questions: Questions, run: _Run) -> tuple[Finding, ...]:
     """Return a finding if texts were shortened to fit the context window of the model, else an empty tuple.
 
     questions : prompt of the judge, and its limit on the length of texts
+    run : plan whose texts are counted
     """
     n_shortened = int(questions.truncated_rows(run.plan).sum())
     if n_shortened == 0:

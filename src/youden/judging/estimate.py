@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from youden.errors import YoudenError
-from youden.judging.call.failures import Failure
+from youden.judging.call.failures import is_final
 from youden.judging.config.judge_files import JudgeConfig, JudgeLike, call_cost, resolve_judge
 from youden.judging.question.questions import CHARACTERS_PER_TOKEN, KeySource, RowKey, iter_keys
 from youden.judging.store.answers import Store, open_store_of_folder
 from youden.judging.store.plan_answers import CHUNK
-from youden.types import Completion, Plan, Pool
+from youden.types import Plan, Pool
 from youden.types.planning import Cost
 from youden.types.pool import Positions
 
@@ -223,7 +223,7 @@ def estimate(
     if store is not None:
         with suppress(YoudenError), open_store_of_folder(store) as answers:
             questions = config.questions()
-            cost = _subtract_stored(cost, config, answers, keys(questions, plan), questions.count_characters(plan))
+            cost = _with_remaining_cost(cost, config, answers, keys(questions, plan), questions.count_characters(plan))
     return replace(
         cost,
         tokenizer=tokenizer,
@@ -233,43 +233,38 @@ def estimate(
     )
 
 
-def _subtract_stored(
-    cost: Cost, config: JudgeConfig, store: Store, keys: Iterator[RowKey], characters: Positions
+def _with_remaining_cost(
+    cost: Cost, config: JudgeConfig, store: Store, row_keys: Iterator[RowKey], characters: Positions
 ) -> Cost:
     """Add to an estimate how many trials have a stored outcome, and what the remaining calls cost.
 
     The tokens of the remaining requests are estimated from their fraction of all characters.
 
     cost : estimate for all trials
-    keys : row and request hash of each trial
+    store : store of the outcomes
+    row_keys : row and request hash of each trial
     characters : int array (n_trials,), number of characters of each trial's request
+
+    Returns the estimate with `stored` and `usd_left`, which is None if no outcome is stored or a price is unknown.
     """
-    n_stored = 0  # trials
-    n_remaining = 0  # distinct requests
-    remaining_characters = 0
-    while True:
-        chunk = list(islice(keys, CHUNK))
-        if not chunk:
-            break
+    n_stored_trials = 0
+    n_remaining_requests = 0  # requests that occur twice in a chunk count once
+    n_remaining_characters = 0
+    while chunk := list(islice(row_keys, CHUNK)):
         row_by_key = {key: row for row, key in chunk}
         outcomes = store.get_outcomes(list(row_by_key))
-        final_keys = {key for key, outcome in outcomes.items() if _makes_call_unnecessary(outcome)}
-        remaining_rows = [row for key, row in row_by_key.items() if key not in final_keys]
-        n_remaining += len(remaining_rows)
-        remaining_characters += int(characters[remaining_rows].sum())
-        n_stored += sum(key in final_keys for _, key in chunk)
+        stored_keys = {key for key, outcome in outcomes.items() if is_final(outcome)}
+        n_stored_trials += sum(key in stored_keys for _, key in chunk)
+        remaining_rows = [row for key, row in row_by_key.items() if key not in stored_keys]
+        n_remaining_requests += len(remaining_rows)
+        n_remaining_characters += int(characters[remaining_rows].sum())
 
-    usd = None
-    if n_stored > 0:
-        tokens_in = cost.tokens_in * remaining_characters / int(characters.sum())
-        tokens_out = cost.tokens_out * n_remaining / len(characters)
-        usd = _compute_cost(config, tokens_in, tokens_out)
-    return replace(cost, stored=n_stored, usd_left=usd)
-
-
-def _makes_call_unnecessary(outcome: Completion | Failure) -> bool:
-    """Return whether a stored outcome makes a call unnecessary."""
-    return isinstance(outcome, Completion) or outcome.kind == "rejected"
+    if n_stored_trials == 0:
+        return replace(cost, stored=0, usd_left=None)
+    tokens_in = cost.tokens_in * n_remaining_characters / int(characters.sum())
+    tokens_out = cost.tokens_out * n_remaining_requests / len(characters)
+    usd_left = _compute_cost(config, tokens_in, tokens_out)
+    return replace(cost, stored=n_stored_trials, usd_left=usd_left)
 
 
 def _find_encoding(model: str, environment: Mapping[str, str]) -> Any | None:

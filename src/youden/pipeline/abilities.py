@@ -13,6 +13,7 @@ narrower for items like these, although the errors of the fit are up to 7 % smal
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import nan
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,7 +25,6 @@ from youden.run_keys import Target
 from youden.stats.additive.trial_fit import TrialFit
 from youden.stats.base.clusters import CentredCovariance
 from youden.stats.base.metrics import Metric
-from youden.stats.partners import PairTotals
 from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.best_selection import Choice, select_best
 from youden.stats.trials.comparisons import Differences, agent_components, pairwise_differences
@@ -200,9 +200,8 @@ class Abilities(NamedTuple):
         Agents from whose mean abilities are measured; None for all that can be compared with an agent.
     position_effect : Metric
         Win rate minus loss rate of the first response of two equal agents, for preferences; NaN for other runs.
-    totals : PairTotals or None
-        Sums of the answers to the paired trials of each pair of agents; None if the estimator does not return them. The
-        callers that have them, `rank` and `FitResult`, add them.
+    limits : (float, float)
+        Lowest and highest possible ability, which no interval exceeds.
     """
 
     ability: Floats
@@ -217,7 +216,7 @@ class Abilities(NamedTuple):
     search: SearchState | None = None
     reference: Bools | None = None
     position_effect: Metric = NO_POSITION_EFFECT
-    totals: PairTotals | None = None
+    limits: tuple[float, float] = (-1.0, 1.0)
 
     @property
     def std_error(self) -> Floats:
@@ -228,14 +227,19 @@ class Abilities(NamedTuple):
     def low(self) -> Floats:
         """Lower bounds of 95 % intervals around `ability`, float array (n_agents,).
 
-        Their widths are those of intervals for the distance to the average agent.
+        Their widths are those of intervals for the distance to the average agent, without impossible abilities.
         """
-        return np.asarray(self.ability - self.covariance.half_width(LEVEL))
+        return self.limit(self.ability - self.covariance.half_width(LEVEL), self.ability)
 
     @property
     def high(self) -> Floats:
         """Upper bounds of the same intervals, float array (n_agents,)."""
-        return np.asarray(self.ability + self.covariance.half_width(LEVEL))
+        return self.limit(self.ability + self.covariance.half_width(LEVEL), self.ability)
+
+    def limit(self, bound: Floats, ability: Floats | float) -> Floats:
+        """Limit confidence bounds of abilities to possible values; a fitted ability beyond `limits` is its own bound."""
+        lowest, highest = self.limits
+        return np.asarray(np.clip(bound, np.minimum(ability, lowest), np.maximum(ability, highest)))
 
     @property
     def mean_answer(self) -> Floats:
@@ -492,7 +496,12 @@ def select_best_agents(abilities: Abilities, differences: Differences) -> Choice
 def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differences: Differences) -> ChoiceFacts | None:
     """Select the best agents, and return the selection with ids; None if some agents cannot be compared."""
     selection = select_best_agents(abilities, differences)
-    return None if selection is None else describe_selection(selection, abilities.ability, agent_ids)
+    if selection is None:
+        return None
+    bounds = np.array([selection.ability_low, selection.ability_high])
+    low, high = abilities.limit(bounds, abilities.ability[selection.agents[0]]).tolist()
+    selection = replace(selection, ability_low=low, ability_high=high)
+    return describe_selection(selection, abilities.ability, agent_ids)
 
 
 def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[str]) -> ChoiceFacts:

@@ -491,7 +491,7 @@ def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: P
 def with_alternative_columns(
     table: pd.DataFrame, rankings: Sequence[WeightedRanking], agent_ids: Sequence[str]
 ) -> pd.DataFrame:
-    """Return a copy of a ranking table with columns of alternative rankings, such as `robust_ability`, added on the right.
+    """Return a copy of a ranking table, with the columns of alternative rankings (like `robust_ability`) on the right.
 
     The columns of a ranking that could not be made are NaN.
 

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from youden import __version__
-from youden.data.folder.run_config import FitTerms
+from youden.data.folder.run_config import FitSettings
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import JudgedFiles, RunFolder
 from youden.data.folder.trial_tables import open_verdict_chunks
@@ -86,7 +86,7 @@ MAX_NAMED_DEPENDENT = 3
 
 
 def fit_judged(
-    folder: RunFolder, pool: PoolSummary, judged: JudgedFiles, terms: FitTerms, *, rates: bool = False
+    folder: RunFolder, pool: PoolSummary, judged: JudgedFiles, terms: FitSettings, *, rates: bool = False
 ) -> FitResult:
     """Fit a judged run, and write all its tables; earlier files of a fit are replaced together.
 
@@ -159,7 +159,7 @@ def fit_judged(
     return fit
 
 
-def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> FitResult:
+def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitSettings) -> FitResult:
     """Fit an imported run, and write its tables; earlier files of a fit are replaced together.
 
     An imported run has no answers of a judge. It has a score D = TPR − FPR for each ordered pair of agents on each item.
@@ -272,7 +272,6 @@ class FitResult:
         scores, agent_ids = sums.symmetric, sums.symmetric.agent_ids
         self.symmetric, self.row, self.holdout = scores, sums.row, sums.holdout
 
-        abilities = abilities._replace(totals=answers.totals)
         differences = agent_differences(abilities)
         alternatives = rank_alternatives(answers, abilities, differences, agent_ids, rules=rules)
         alternative_facts = {ranking.name: ranking.facts for ranking in alternatives}

@@ -281,7 +281,7 @@ def collect_answers_on_ray(
     if team is None or not planned.judge.stores_new_answers:
         raise _offline_judge_error(planned.judge, "--engine")
     check_cap([planned.judge], planned.config.max_cost)
-    team.asks = False
+    team.sends_requests = False
     team.sync()
     options = options or JudgingOptions()
     log = ProgressLog(options.progress)

@@ -466,10 +466,12 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
         remedy = "use another judge or prompt, because the answers follow the position of the responses"
         return remedy if follows_position else ""
     run, plan = shlex.quote(str(folder.path)), folder.read_plan()
-    if plan.rounds is not None:
-        return f"with more `calls:` in {folder.file('config.yaml')} the same command resumes the search"
     pair = [choice.agents[-1], choice.candidates[0]]
     names = " and ".join(pair)
+    if plan.rounds is not None or plan.is_self_plan:
+        resume = f"with more `calls:` in {folder.file('config.yaml')} the same command resumes the search"
+        new_run = f"to separate {names}, run a pool with more items under another name; self-trials cannot be extended"
+        return new_run if plan.is_self_plan else resume
     n_blocks, n_items = _forecast_blocks_to_separate(folder, plan, pair)
     if n_blocks is None:
         if n_items is None or n_items > _MAX_ITEM_FACTOR * plan.n_items:
@@ -504,7 +506,8 @@ def _forecast_blocks_to_separate(folder: RunFolder, plan: Plan, pair: Sequence[s
         if row.ability is None or row.low is None or row.high is None:
             return None, None
         abilities.append(row.ability)
-        squared_half_width += ((row.high - row.low) / 2) ** 2
+        # of two bounds, one may be limited to a possible ability
+        squared_half_width += max(row.high - row.ability, row.ability - row.low) ** 2
 
     # half-width of the difference that separates the two agents
     required_half_width = abs(abilities[0] - abilities[1]) / _SELECTION_FACTOR

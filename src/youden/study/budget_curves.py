@@ -490,7 +490,8 @@ def estimate_abilities(result: Verdicts, *, target: ScoreKind) -> Estimate:
     """
     if target == "symmetric":
         ranked = ranking.estimate_abilities(result)
-        return Estimate(ranked.ability, ranked.low, ranked.high)
+        half_width = ranked.covariance.half_width()  # coverage is that of the distance from the average agent
+        return Estimate(ranked.ability, ranked.ability - half_width, ranked.ability + half_width)
     if ranking.trial_abilities_from_verdicts(result) is None:
         fit = ClippedLinear().fit(result.rates().training_scores(kind="row"))
         return Estimate(fit.ability_, fit.low_, fit.high_)

@@ -113,7 +113,7 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
         families=families,
         family=_read_judge_family(folder),
         abilities=abilities,
-        target=folder.terms.target,
+        target=folder.fit_settings.target,
         recommendation=read_recommendation(folder) if folder.has("fit.json") else None,
         pool_digests=frozenset() if verdicts is None else _get_pool_digests(verdicts.plan),
     )

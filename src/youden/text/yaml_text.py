@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Hashable, Iterable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
@@ -180,10 +182,8 @@ def parse_yaml(text: str, *, first_line: int = 1) -> object:
     YamlError
         If the text is not valid YAML, if a key occurs twice, or if it is nested too deeply.
     """
-    loader: yaml.SafeLoader | None = None
     try:
-        loader = _Loader(text)
-        data: object = loader.get_single_data()
+        return deepcopy(_load_yaml(text))
     except yaml.MarkedYAMLError as error:
         message = " ".join(part for part in (error.context, error.problem) if part)
         mark = error.problem_mark or error.context_mark
@@ -194,9 +194,16 @@ def parse_yaml(text: str, *, first_line: int = 1) -> object:
         raise YamlError("it is nested too deeply") from None
     except (yaml.YAMLError, ValueError) as error:
         raise YamlError(" ".join(str(error).split())) from None
+
+
+@lru_cache(maxsize=16)
+def _load_yaml(text: str) -> object:
+    """Parse a YAML text. The value is shared by all calls with the same text, because one command reads a file several times."""
+    loader = _Loader(text)
+    try:
+        data: object = loader.get_single_data()
     finally:
-        if loader is not None:
-            loader.dispose()
+        loader.dispose()
     return data
 
 

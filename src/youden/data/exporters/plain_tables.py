@@ -75,22 +75,20 @@ def pool_to_table(pool: Pool) -> pa.Table:
         Rows by agent, then by item, then by repeat. The columns are agent, item, text, prompt, group and, if agents
         have several responses to an item, repeat.
     """
-    rows = []
+    names = ("agent", "item", "text", "prompt", "group", "repeat")
+    columns: dict[str, list[str | int | None]] = {name: [] for name in names}
     for agent, item, repeat, text in iter_responses(pool):
-        row = {
-            "agent": agent.id,
-            "item": item.id,
-            "text": text,
-            "prompt": item.prompt,
-            "group": agent.group,
-            "repeat": repeat,
-        }
-        rows.append(row)
+        columns["agent"].append(agent.id)
+        columns["item"].append(item.id)
+        columns["text"].append(text)
+        columns["prompt"].append(item.prompt)
+        columns["group"].append(agent.group)
+        columns["repeat"].append(repeat)
 
     fields = [(name, pa.string()) for name in ("agent", "item", "text", "prompt", "group")]
     if pool.repeat_texts is not None:
         fields.append(("repeat", pa.int32()))
-    return pa.Table.from_pylist(rows, schema=pa.schema(fields))
+    return pa.table([columns[name] for name, _ in fields], schema=pa.schema(fields))
 
 
 def read_run_tables(folder: RunFolder) -> dict[str, pa.Table]:

@@ -292,8 +292,8 @@ class ImportedResults(ReadOnly):
         Name of the folder.
     agents : tuple of Agent
     rates : Rates
-        One row per item and ordered pair, with D = TPR − FPR as `tpr` = max(D, 0) and `fpr` = max(−D, 0). Each row
-        counts one paired and one independent trial, none missing. Items with no answer of one trial type have no rows.
+        One row per item and ordered pair. Only D = TPR − FPR is known: `tpr` is max(D, 0), and `fpr` is max(−D, 0). Each
+        row counts one paired and one independent trial, none missing. Items with no answer of one trial type have no rows.
     n_failed : int32 array (n_items,)
         Number of failed calls of both trial types. The files hold 0 for a failed call, so that its pair is unknown.
     n_expected : int

@@ -6,6 +6,7 @@ The judge is a baseline that ignores meaning, word order and contradiction.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -117,7 +118,7 @@ class Lexical:
         n_sources = len(pool.all_texts) if plan.is_self_plan else pool.n_agents
         first_responses = np.flatnonzero(agent_of < n_sources)
         other_item = np.where(plan.trial_type == PAIRED, plan.item, plan.other_item)
-        first, second = _find_text_rows(plan, other_item=other_item, rows=(agent_of, item_of))
+        first, second = _find_text_positions(plan, other_item=other_item, agent_of=agent_of, item_of=item_of)
         responses = pool.all_texts.T[pool.all_present.T]
         prompts = [item.prompt or "" for item in pool.items]
         texts = segment_texts([*responses, *prompts])
@@ -151,7 +152,9 @@ class Lexical:
         for m, model in enumerate(models):
             paired_values = paired_mass[m, paired_fits[m]]
             independent_values = independent_mass[m, independent_fits[m]]
-            scale, threshold = _fit_cut(paired_values, independent_values, is_self_plan=plan.is_self_plan)
+            scale, threshold = _fit_scale_and_threshold(
+                paired_values, independent_values, is_self_plan=plan.is_self_plan
+            )
             trials = np.flatnonzero(excluded_folds == model)
             mass = shared_mass(matrix, first[trials], second[trials], weights=word_weights[:, m])
             mass *= text_weight[first[trials], m] * text_weight[second[trials], m]
@@ -167,7 +170,7 @@ class Lexical:
             warnings=(
                 Finding("lexical", _BASELINE),
                 *_warn_without_prompts(pool),
-                *_find_copying(pool, texts, rows=(agent_of, item_of), is_self_plan=plan.is_self_plan),
+                *_find_copying(pool, texts, agent_of=agent_of, item_of=item_of, is_self_plan=plan.is_self_plan),
             ),
         )
 
@@ -206,33 +209,35 @@ def _weight_words(
     return matrix[:, can_count], np.ascontiguousarray(weights[:, can_count].T)
 
 
-def _find_text_rows(plan: Plan, *, other_item: Ids, rows: tuple[Index, Index]) -> tuple[Index, Index]:
-    """Return the rows of the first and of the second text of each trial, int arrays (n_trials,).
+def _find_text_positions(plan: Plan, *, other_item: Ids, agent_of: Index, item_of: Index) -> tuple[Index, Index]:
+    """Find the first and the second text of each trial in the list of all texts of the pool.
 
-    other_item : int array (n_trials,), the item of each second text
-    rows : agent and item of each row, int arrays (n_texts,)
+    other_item : int array (n_trials,), item of the second text of each trial
+    agent_of, item_of : int arrays (n_texts,), row and column in `Pool.all_texts` of each text in the list
 
-    Raises: PlanError [plan-missing-text].
+    Returns the positions of the first and of the second texts in the list, two int arrays (n_trials,).
+    Raises: PlanError [plan-missing-text] if the pool lacks a text of a trial.
     """
     pool = plan.pool
-    row_of_text = np.full(pool.all_texts.shape, -1)
-    row_of_text[rows] = np.arange(len(rows[0]))
-    first_text, second_text = plan.text_rows
-    first = row_of_text[first_text, plan.item]
-    second = row_of_text[second_text, other_item]
-    missing = np.flatnonzero((first < 0) | (second < 0))
-    if missing.size:
-        trial = missing[0]
-        agent, item = plan.first[trial], plan.item[trial]
-        if first[trial] >= 0:  # the second text is missing
-            agent, item = plan.second[trial], other_item[trial]
-        raise PlanError(
-            f"The pool '{pool.name}' lacks texts of the plan in {missing.size} of {len(plan)} trials: the first is "
-            f"trial {trial}, agent '{plan.agent_ids[agent]}' on item '{plan.item_ids[item]}'. "
-            "Make the plan from this pool.",
-            slug="plan-missing-text",
-        )
-    return first, second
+    positions = np.full(pool.all_texts.shape, -1)  # −1 for a text that the pool lacks
+    positions[agent_of, item_of] = np.arange(len(item_of))
+    first_row, second_row = plan.text_rows
+    first = positions[first_row, plan.item]
+    second = positions[second_row, other_item]
+    incomplete_trials = np.flatnonzero((first < 0) | (second < 0))
+    if not incomplete_trials.size:
+        return first, second
+
+    trial = incomplete_trials[0]
+    agent, item = plan.first[trial], plan.item[trial]
+    if first[trial] >= 0:  # the second text is missing
+        agent, item = plan.second[trial], other_item[trial]
+    raise PlanError(
+        f"The pool '{pool.name}' lacks texts of the plan in {incomplete_trials.size} of {len(plan)} trials: the first is "
+        f"trial {trial}, agent '{plan.agent_ids[agent]}' on item '{plan.item_ids[item]}'. "
+        "Make the plan from this pool.",
+        slug="plan-missing-text",
+    )
 
 
 _FEW_ITEMS_REMEDY = "Add items, or use another judge."
@@ -273,45 +278,50 @@ def _draw_folds(items: Index, rng: np.random.Generator, *, n_items: int) -> Inde
 def sample_pairs(
     item_of: Index, rng: np.random.Generator, *, paired: bool, limit: int = FITTING_PAIRS
 ) -> tuple[Index, Index]:
-    """Sample at most `limit` distinct ordered pairs of texts uniformly; return the rows of first and second texts.
+    """Sample distinct ordered pairs of texts uniformly, whatever their agents.
 
     item_of : int array (n_texts,), item of each text, ascending
-    paired : whether both texts of a pair are of the same item; else they are of two items. Agents do not matter.
     rng : source of the sample
-    limit : largest number of pairs; all possible ones if there are no more
+    paired : whether the two texts of a pair respond to the same item; otherwise they respond to different items
+    limit : largest number of pairs; if no more pairs are possible, all of them are returned
+
+    Returns the positions of the first and of the second texts, two int arrays (n_pairs,).
     """
-    # for each text: the first row of its item, the number of texts on the item, and the number of possible partners
+    # for each text: the first position of its item, the number of texts on the item, and the number of possible partners
     n_texts = len(item_of)
     n_on_item = np.bincount(item_of)
-    first_row_of_item = np.cumsum(n_on_item) - n_on_item
-    item_start = first_row_of_item[item_of]
+    start_of_item = np.cumsum(n_on_item) - n_on_item
+    item_start = start_of_item[item_of]
     n_same_item = n_on_item[item_of]
     n_partners = n_same_item - 1 if paired else n_texts - n_same_item
 
-    # pairs are numbered by first text, then by partner, without the texts that cannot be its partner
+    # all possible pairs are numbered by first text, and then by partner: from 0, among the possible partners of this text
     pairs_end = np.cumsum(n_partners)
     pairs_start = pairs_end - n_partners
     n_pairs = int(pairs_end[-1])
     pair = rng.choice(pairs_end[-1], size=min(n_pairs, limit), replace=False, shuffle=False)
     first = np.searchsorted(pairs_end, pair, side="right")
     partner = pair - pairs_start[first]
+
     if paired:
-        # a row on the same item, skipping the first text itself
+        # the partners are the texts on the same item, except the first text itself
         second = item_start[first] + partner
-        second = second + (second >= first)
-    else:
-        # a row on any item, skipping all texts of the first text's item
-        second = partner + (partner >= item_start[first]) * n_same_item[first]
-    return first, second
+        is_after_exception = second >= first
+        return first, second + is_after_exception
+    # the partners are all texts, except those on the item of the first text
+    is_after_exception = partner >= item_start[first]
+    return first, partner + is_after_exception * n_same_item[first]
 
 
-def _fit_cut(paired: Floats, independent: Floats, *, is_self_plan: bool) -> tuple[float, float]:
-    """Fit the scale (95th percentile of paired similarities) and the lowest threshold that maximises TPR − FPR.
+def _fit_scale_and_threshold(paired: Floats, independent: Floats, *, is_self_plan: bool) -> tuple[float, float]:
+    """Fit the scale and the threshold that convert similarities to answers.
+
+    The scale is the 95th percentile of the paired similarities. The threshold is the lowest one that maximises TPR − FPR.
 
     paired, independent : float arrays (n_pairs,), similarities of texts on the same item, and on different items
     is_self_plan : whether the pairs of the same item are responses of one agent; selects the words of the error
 
-    Returns the scale and the threshold.
+    Returns the scale, above 0, and the threshold.
     Raises: JudgeError [lexical-nothing-shared] if a trial type has no pairs or the scale is 0.
     """
     scale = 0.0
@@ -341,31 +351,31 @@ def compute_text_weights(
     """Compute the weight of each text, a float array (n_texts, n_models) in (0, 1].
 
     A text that shares many words with other responses to its item counts less. Its common mass V is the sum of the
-    weights of its common words: words that at least two agents used on the item. The weight of the text is
-    min(1, 2·Q₃ / V)². Q₃ is the upper quartile of the agents' mean common masses on the item, zeros left out.
+    weights of its common words, which at least two agents used on the item. The weight of the text is
+    min(1, 2·Q₃ / V)². Each agent has a mean common mass on the item, and Q₃ is the upper quartile of the positive means.
 
     matrix : int8 csr_array (n_texts, n_words), result of `build_word_matrix`
     item_of, agent_of : int arrays (n_texts,), item and agent of each text; `item_of` ascends
-    word_weights : float array (n_words, n_models), ≥ 0, one column per model of the words' weights
+    word_weights : float array (n_words, n_models), ≥ 0, weight of each word in each model
     """
     n_texts = len(item_of)
     common_words = _find_common_words(matrix, item_of=item_of, agent_of=agent_of)
-    weights = np.ones((n_texts, word_weights.shape[1]))
-    # the texts of an item are consecutive rows, because `item_of` ascends
-    item_starts = np.flatnonzero(np.diff(item_of)) + 1
-    is_common = np.zeros(matrix.shape[1], dtype=np.int8)
-    for rows in np.split(np.arange(n_texts), item_starts):
-        texts = slice(rows[0], rows[-1] + 1)
-        common_words_of_item = common_words[[item_of[rows[0]]]].indices
+    bounded_ratios = np.ones((n_texts, word_weights.shape[1]))  # min(1, 2·Q₃ / V)
+    is_common = np.zeros(matrix.shape[1], dtype=np.int8)  # of the words of one item at a time
+
+    # the texts on an item are consecutive, because `item_of` ascends
+    later_starts = np.flatnonzero(np.diff(item_of)) + 1
+    for start, stop in pairwise([0, *later_starts.tolist(), n_texts]):
+        texts = slice(start, stop)
+        common_words_of_item = common_words[[item_of[start]]].indices
         is_common[common_words_of_item] = 1
         common_mass = _sum_word_weights(matrix[texts], is_common, word_weights)
-        is_common[common_words_of_item] = 0  # for the next item
+        is_common[common_words_of_item] = 0
 
-        # weight (limit / V)^LENGTH_POWER, with the power taken below, if the common mass V exceeds the limit; else 1
         mass_by_agent = _average_by_agent(common_mass, agent_of[texts])
         limit = MAX_QUARTILES * _compute_upper_quartiles(mass_by_agent)
-        np.divide(limit, common_mass, out=weights[texts], where=common_mass > limit)
-    return np.asarray(weights**LENGTH_POWER)
+        np.divide(limit, common_mass, out=bounded_ratios[texts], where=common_mass > limit)
+    return np.asarray(bounded_ratios**LENGTH_POWER)
 
 
 def _sum_word_weights(words: csr_array[np.int8], is_included: NDArray[np.int8], word_weights: Floats) -> Floats:
@@ -449,30 +459,32 @@ def _warn_without_prompts(pool: Pool) -> list[Finding]:
     ]
 
 
-def _find_copying(pool: Pool, texts: SegmentedTexts, *, rows: tuple[Index, Index], is_self_plan: bool) -> list[Finding]:
-    """Return a finding for each agent whose median response is copied from its prompt to at least `COPYING_SHARE`.
+def _find_copying(
+    pool: Pool, texts: SegmentedTexts, *, agent_of: Index, item_of: Index, is_self_plan: bool
+) -> list[Finding]:
+    """Return a finding for each agent that copies its prompts, by the rule of `find_copying_agents`.
 
-    texts : words of all responses, followed by those of the prompts of all items
-    rows : agent and item of each response, int arrays (n_responses,), sorted by item
+    texts : words of all responses, and then of the prompts of all items
+    agent_of, item_of : int arrays (n_responses,), row and column of each response in `Pool.all_texts`; `item_of` ascends
     is_self_plan : whether each trial compares responses of one agent, so that there is no ranking
     """
+    n_responses = len(item_of)
+    shares = np.full(pool.all_texts.shape, np.nan)
+    # the responses to an item are consecutive: from starts[item] to starts[item + 1]
+    starts = np.searchsorted(item_of, np.arange(pool.n_items + 1))
+    for item, record in enumerate(pool.items):
+        if record.prompt is None:
+            continue
+        positions = range(starts[item], starts[item + 1])
+        responses = (texts[position] for position in positions)
+        prompt = texts[n_responses + item]
+        shares[agent_of[positions], item] = copied_shares(responses, prompt)
+
+    # all responses of an agent in one row: from (n_repeats * n_agents, n_items) to (n_agents, n_repeats * n_items)
+    shares_by_agent = np.hstack(np.split(shares, pool.repeats))
     effect = "ranks the agent higher than its responses deserve"
     if is_self_plan:
         effect = "overstates the self-consistency of the agent"
-    agent_rows, item_columns = rows
-    n_responses = len(item_columns)
-    shares = np.full(pool.all_texts.shape, np.nan)
-    # the responses to an item are consecutive: from starts[column] to starts[column + 1]
-    starts = np.searchsorted(item_columns, np.arange(pool.n_items + 1))
-    for column, item in enumerate(pool.items):
-        if item.prompt is not None:
-            positions = range(starts[column], starts[column + 1])
-            responses = (texts[position] for position in positions)
-            prompt = texts[n_responses + column]
-            shares[agent_rows[positions], column] = copied_shares(responses, prompt)
-
-    # `shares` has one row per agent and repeat; put the repeats of an agent side by side in one row
-    shares_by_agent = np.hstack(np.split(shares, pool.repeats))
     findings = []
     for copying in find_copying_agents(shares_by_agent):
         agent_id = pool.agents[copying.agent].id

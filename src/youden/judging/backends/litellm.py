@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import time
-from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -19,7 +18,14 @@ import openai
 from youden.errors import ConfigError, JudgeError
 from youden.extras import format_install
 from youden.judging.call.connection import Connection, make_request_body, make_status_error, parse_retry_after
-from youden.judging.call.failures import CallError, classify_status, find_fatal_code, make_http_error, reject_if_echoed
+from youden.judging.call.failures import (
+    CallError,
+    FailureKind,
+    classify_status,
+    find_fatal_code,
+    make_http_error,
+    to_rejection_if_quoted,
+)
 from youden.judging.call.reply import NO_COOKIES, join_contents, parse_completion, read_response
 from youden.judging.call.reply_errors import find_reply_error
 from youden.text.json_text import parse_json
@@ -80,7 +86,7 @@ class LitellmJudge:
             )
             return parse_completion(reply.model_dump(), seconds=time.perf_counter() - start_time)
         except Exception as error:
-            raise reject_if_echoed(_to_call_error(error), request) from None
+            raise to_rejection_if_quoted(_to_call_error(error), request) from None
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -117,18 +123,23 @@ def _to_call_error(error: Exception) -> CallError:
     message = str(error)
     if any(part in message.lower() for part in _NO_CREDENTIALS):
         return CallError(message, kind="fatal", status=_UNAUTHORISED)
-    code = find_fatal_code(message)
-    status = getattr(error, "status_code", None)
-    if not isinstance(status, int) or status < _MIN_ERROR_STATUS or status == _SERVER_ERROR:
-        return CallError(message, kind="fatal" if code else "transient", wording=code)
+    fatal_code = find_fatal_code(message)
+    status: Any = getattr(error, "status_code", None)
+    is_status_of_reply = isinstance(status, int) and status >= _MIN_ERROR_STATUS and status != _SERVER_ERROR
+    if not is_status_of_reply:
+        kind: FailureKind = "transient" if fatal_code is None else "fatal"
+        return CallError(message, kind=kind, wording=fatal_code)
 
     headers = getattr(error, "litellm_response_headers", None) or {}
-    failure = make_http_error(
-        status, (code,), message, reason=f"HTTP {status}: {message}", retry_after=parse_retry_after(headers)
+    retry_after = parse_retry_after(headers)
+    call_error = make_http_error(
+        status, (fatal_code,), message, reason=f"HTTP {status}: {message}", retry_after=retry_after
     )
-    if failure.kind != classify_status(status) and failure.wording is None:
-        failure.wording = code
-    return failure
+    # a code that made the error fatal was read from the message, which may quote the request
+    is_fatal_by_code = call_error.kind != classify_status(status) and call_error.wording is None
+    if is_fatal_by_code:
+        call_error.wording = fatal_code
+    return call_error
 
 
 def _find_call_error(error: BaseException | None) -> CallError | None:
@@ -139,35 +150,51 @@ def _find_call_error(error: BaseException | None) -> CallError | None:
 
 
 def _make_client() -> Any:
-    """Make the HTTP client for OpenAI's SDK in litellm: no redirects, no cookies, and a limit on the size of replies."""
+    """Make the `httpx.AsyncClient` for OpenAI's SDK in litellm.
+
+    The client follows no redirects and stores no cookies. Its method `send` is replaced by one that checks replies.
+    """
     httpx: Any = import_module("httpx")
     client = httpx.AsyncClient()
     client.cookies.jar.set_policy(NO_COOKIES)
-    send_unlimited = client.send
+    original_send = client.send
 
-    async def send_limited(request: Any, **options: Any) -> Any:
-        """Send a request and read its reply up to the limit. Raises: CallError, for a reply that reports an error."""
+    async def send_and_check(request: Any, **options: Any) -> Any:
+        """Send a request and return the checked reply.
+
+        Raises: CallError if the reply reports an error or is larger than `MAX_REPLY_BYTES`.
+        """
         options |= {"stream": True, "follow_redirects": False}
-        streaming_response = await send_unlimited(request, **options)
+        streaming_response = await original_send(request, **options)
         response = await read_response(streaming_response)
         if not response.is_success:
             raise make_status_error(response.status_code, response.content, response.headers)
-        with suppress(ValueError):
-            reply = parse_json(response.content).value
-            error = find_reply_error(reply)
-            if error is not None:
-                raise error
-            if join_contents(reply):  # litellm accepts only a string
-                response = type(response)(
-                    response.status_code,
-                    headers=response.headers.multi_items(),
-                    content=json.dumps(reply),
-                    request=response.request,
-                )
-        return response
+        return _check_response(response)
 
-    client.send = send_limited
+    client.send = send_and_check
     return client
+
+
+def _check_response(response: Any) -> Any:
+    """Return an httpx response in which contents that are lists of parts are joined, because litellm rejects them.
+
+    A response that is not JSON is returned unchanged. Raises: CallError if the reply reports an error.
+    """
+    try:
+        reply = parse_json(response.content).value
+    except ValueError:
+        return response
+    error = find_reply_error(reply)
+    if error is not None:
+        raise error
+    if not join_contents(reply):
+        return response
+    return type(response)(
+        response.status_code,
+        headers=response.headers.multi_items(),
+        content=json.dumps(reply),
+        request=response.request,
+    )
 
 
 def _import_litellm() -> Any:

@@ -14,7 +14,7 @@ import openai
 from openai import AsyncOpenAI, DefaultAioHttpClient
 
 from youden.judging.call.connection import Connection, make_request_body, make_status_error, parse_reply
-from youden.judging.call.failures import CallError, reject_if_echoed
+from youden.judging.call.failures import CallError, to_rejection_if_quoted
 from youden.judging.call.http_client import make_connection_error
 from youden.judging.call.reply import NO_COOKIES, parse_completion, read_response
 from youden.types import Completion, Request
@@ -50,9 +50,9 @@ class OpenAIJudge:
             reply = await self._client.post("/chat/completions", cast_to=bytes, body=make_request_body(request))
             return parse_completion(parse_reply(reply), seconds=time.perf_counter() - start_time)
         except CallError as error:
-            raise reject_if_echoed(error, request) from None
+            raise to_rejection_if_quoted(error, request) from None
         except Exception as error:
-            raise reject_if_echoed(_to_call_error(error), request) from None
+            raise to_rejection_if_quoted(_to_call_error(error), request) from None
 
     async def aclose(self) -> None:
         """Close the connections."""

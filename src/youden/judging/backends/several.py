@@ -18,6 +18,7 @@ import numpy as np
 
 from youden.errors import JudgeError
 from youden.judging.call.failures import TOO_MANY_REQUESTS, CallError, is_no_response
+from youden.text.sentences import format_count
 from youden.types import MISSING_REASONS, Completion, Finding, Judge, Plan, Request, Verdicts
 from youden.types.pool import Codes, Floats
 
@@ -61,30 +62,29 @@ class _Server:
         self.n_failed = 0
         self.wait = 0.0
 
-    def record_failure(self, reason: str, *, now: float, is_certain: bool, was_probe: bool) -> None:
-        """Record a failed call, and leave the server out after a certain failure or three failures in a row.
+    def record_failure(self, reason: str, *, now: float, affects_all_calls: bool, was_probe: bool) -> None:
+        """Record a failed call, and decide whether the server is left out, that is, gets no requests other than probes.
 
-        The server is then probed after 1 second, and after twice the time for each failed probe, up to 30 seconds.
-        Calls that were sent before it was left out change only the count of failures and `last_failure`.
+        The server is left out after one failure that affects all calls, or after three failures in a row. It is probed
+        after 1 second; each failed probe doubles this time, up to 30 seconds.
 
         reason : why the call failed
         now : time by the clock of the judge, in seconds
-        is_certain : whether every other call to the server would have failed, too
+        affects_all_calls : whether every other call to the server would have failed, too
         was_probe : whether the call tested a server that is left out
         """
         self.n_failed += 1
         self.last_failure = reason
-        if self.is_left_out and not was_probe:
-            return  # the call was sent before the server was left out
-
         if self.is_left_out:
-            self.wait = min(MAX_WAIT_SECONDS, 2 * self.wait)
-        elif is_certain or self.n_failed >= FAILURE_THRESHOLD:
+            if was_probe:  # otherwise, the call was sent before the server was left out
+                self.wait = min(MAX_WAIT_SECONDS, 2 * self.wait)
+                self.probe_time = now + self.wait
+            return
+
+        if affects_all_calls or self.n_failed >= FAILURE_THRESHOLD:
             self.n_left_out += 1
             self.wait = MIN_WAIT_SECONDS
-        else:
-            return
-        self.probe_time = now + self.wait
+            self.probe_time = now + self.wait
 
 
 class RoundRobin:
@@ -120,7 +120,7 @@ class RoundRobin:
         """
         tried: list[_Server] = []
         while True:
-            server = self._select(tried)
+            server = self._select_server(tried)
             tried.append(server)
             try:
                 return await self._send(server, request)
@@ -130,15 +130,15 @@ class RoundRobin:
                     raise _with_address(error, server.address) from None
 
     def warnings(self) -> tuple[Finding, ...]:
-        """Return a finding for each server that was left out."""
+        """Return a warning as a `Finding` for each server that failed and got no requests for some time."""
         findings = []
         for server in self._servers:
             if server.n_left_out == 0:
                 continue
             at_end = ", also at the end" if server.is_left_out else ""
             message = (
-                f"The server {server.address} failed and was left out, {server.n_left_out:,} ×{at_end} (the last failure: "
-                f"{server.last_failure}). Other servers answered instead."
+                f"The server {server.address} failed and was left out {format_count(server.n_left_out, 'time')}{at_end} "
+                f"(the last failure: {server.last_failure}). Other servers answered instead."
             )
             findings.append(Finding("server", message, facts={"address": server.address, "n": server.n_left_out}))
         return tuple(findings)
@@ -149,11 +149,13 @@ class RoundRobin:
             if hasattr(server.judge, "aclose"):
                 await server.judge.aclose()
 
-    def _select(self, tried: Collection[_Server]) -> _Server:
-        """Select the server for a request, among those that were not tried.
+    def _select_server(self, tried: Collection[_Server]) -> _Server:
+        """Select the server for a request.
 
-        This is a server that is left out and due for a probe, or else the working server with the fewest calls in
-        flight. If all servers are left out, it is the one whose probe is due next.
+        A server that is left out comes first if it is time to probe it. Otherwise the working server with the fewest
+        calls in flight is selected, or, if no server works, the one that is to be probed next.
+
+        tried : servers that failed for this request, which are not selected again
         """
         now = self._clock()
 
@@ -174,13 +176,15 @@ class RoundRobin:
         return selected
 
     async def _send(self, server: _Server, request: Request) -> Completion:
-        """Send a request to a server, and record whether the server failed. Raises: CallError if the call fails.
+        """Send a request to a server, and record whether the server failed.
 
-        A rejected request and a reply of too many requests (HTTP 429) are no failures of the server.
+        The server did not fail if it rejected the request or replied with HTTP 429, too many requests.
+
+        Raises: CallError if the call fails.
         """
         is_probe = server.is_left_out
-        failure_reason = ""
-        is_certain = False  # whether every other call would have failed, too
+        failure_reason = ""  # of the server; empty if it did not fail
+        affects_all_calls = False
         if is_probe:
             server.is_probed = True
         server.n_in_flight += 1
@@ -189,7 +193,7 @@ class RoundRobin:
         except CallError as error:
             if error.kind != "rejected" and error.status != TOO_MANY_REQUESTS:
                 failure_reason = error.reason
-                is_certain = _is_independent_of_request(error) and error.unbilled
+                affects_all_calls = _is_independent_of_request(error) and error.unbilled
             raise
         except asyncio.CancelledError:
             failure_reason = "no reply in time"
@@ -199,7 +203,9 @@ class RoundRobin:
             if is_probe:
                 server.is_probed = False
             if failure_reason:
-                server.record_failure(failure_reason, now=self._clock(), is_certain=is_certain, was_probe=is_probe)
+                server.record_failure(
+                    failure_reason, now=self._clock(), affects_all_calls=affects_all_calls, was_probe=is_probe
+                )
             else:
                 server.record_success()
 
@@ -252,7 +258,7 @@ class Jury:
         Returns
         -------
         Verdicts
-            Verdicts of the jury, with the answers of each judge as `votes`.
+            Verdicts of the jury. Their `votes` contain the answers of each judge.
 
         Raises
         ------

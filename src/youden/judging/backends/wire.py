@@ -7,7 +7,7 @@ import time
 import orjson
 
 from youden.judging.call.connection import Connection, make_request_body, parse_reply
-from youden.judging.call.failures import CallError, reject_if_echoed
+from youden.judging.call.failures import CallError, to_rejection_if_quoted
 from youden.judging.call.http_client import HttpClient
 from youden.judging.call.reply import parse_completion
 from youden.types import Completion, Request
@@ -42,7 +42,7 @@ class WireJudge:
             body = await self._http.send("POST", self.path, self.encode(request))
             return self.decode(body, seconds=time.perf_counter() - start_time)
         except CallError as error:
-            raise reject_if_echoed(error, request) from None
+            raise to_rejection_if_quoted(error, request) from None
         except Exception as error:  # a reply that breaks the decoder fails this call only
             raise CallError(f"{type(error).__name__}: {error}", kind="transient") from None
 

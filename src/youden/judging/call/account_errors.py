@@ -143,22 +143,22 @@ def parse_error_parts(body: object) -> ErrorParts:
     >>> parse_error_parts({"error": "Incorrect API key provided."})
     ErrorParts(codes=(), message='Incorrect API key provided.')
     """
-    outer = _get_first_object(body)
-    if outer is None:
+    body_object = _get_first_object(body)
+    if body_object is None:
         return ErrorParts((), body)
-    error = outer.get("error") or outer
-    inner = _get_first_object(error)
+    error = body_object.get("error") or body_object
+    error_object = _get_first_object(error)
 
     # objects that may contain codes or a message, the most specific first
-    objects = [outer if inner is None else inner]
-    details = (inner or outer).get("details")
+    objects = [body_object if error_object is None else error_object]
+    details = (error_object or body_object).get("details")
     if isinstance(details, list):
         objects += [detail for detail in details if isinstance(detail, dict)]
-    if outer is not objects[0]:
-        objects.append(outer)
+    if error_object is not None and error_object is not body_object:
+        objects.append(body_object)
 
     codes = tuple(_iter_codes(objects))
-    if inner is None:
+    if error_object is None:  # the error is its own message
         return ErrorParts(codes, error)
     for fields in objects:
         for name in ("message", "detail", "Message"):

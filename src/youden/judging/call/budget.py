@@ -48,7 +48,7 @@ class UncertainCosts:
     usd_lost: float = 0.0
     max_usd_lost: float = 0.0
 
-    def describe_unreported(self, model: str) -> str:
+    def describe_unreported_usage(self, model: str) -> str:
         """Describe the cost that is counted for answers without valid token counts; empty if there are none.
 
         model : name of the model
@@ -68,7 +68,7 @@ class UncertainCosts:
         """
         findings = []
         if self.n_unreported:
-            message = self.describe_unreported(model)
+            message = self.describe_unreported_usage(model)
             unreported: dict[str, Fact] = {"n": self.n_unreported, "usd": self.usd_unreported, "doubted": model}
             findings.append(Finding("bill", message, facts=unreported))
         if self.n_lost:
@@ -154,9 +154,9 @@ class Budget:
             costs.usd_lost += usd
             costs.max_usd_lost += max_usd
 
-    def describe_unreported(self) -> str:
-        """Describe all answers without credible token usage; empty if there are none."""
-        notes = [costs.describe_unreported(model) for model, costs in self.uncertain.items()]
+    def describe_unreported_usage(self) -> str:
+        """Describe the cost that is counted for answers without valid token counts, model by model; empty without any."""
+        notes = [costs.describe_unreported_usage(model) for model, costs in self.uncertain.items()]
         return " ".join(filter(None, notes))
 
     def can_reserve(self, usd: float) -> bool:

@@ -12,7 +12,7 @@ from typing import Literal
 from youden.errors import JudgeError
 from youden.judging.call.account_errors import BAD_KEY, NO_CREDIT, find_account_error, is_echo
 from youden.judging.call.secrets import mask_secret_parts, mask_secrets
-from youden.types import Request
+from youden.types import Completion, Request
 
 FailureKind = Literal["transient", "rejected", "fatal"]
 
@@ -95,6 +95,11 @@ class Failure:
     """Description of its last error, without secrets."""
 
 
+def is_final(outcome: Completion | Failure | None) -> bool:
+    """Return whether a stored outcome makes another call unnecessary: an answer, or a rejection of the request."""
+    return isinstance(outcome, Completion) or (isinstance(outcome, Failure) and outcome.kind == "rejected")
+
+
 def to_text(value: object) -> str:
     """Convert a server's message, which may be any JSON value, to text.
 
@@ -175,23 +180,23 @@ def make_http_error(
     return CallError(reason, kind="fatal", status=status, retry_after=retry_after, wording=wording)
 
 
-def reject_if_echoed(error: CallError, request: Request) -> CallError:
-    """Convert a fatal error to a rejection if the provider may only have repeated the text of the request.
+def to_rejection_if_quoted(error: CallError, request: Request) -> CallError:
+    """Convert a fatal error to a rejection if the provider's message may only quote the text of the request.
 
-    An error such as "credit balance is too low" ends the run if it is found in the provider's message. If the request
-    contains the same words, the message may be a quotation.
+    Words such as "credit balance is too low" in the provider's message end the run. If the request contains the same
+    words, the message may be a quotation, and only the request is rejected.
 
     Parameters
     ----------
     error : CallError
-        Error of the call.
+        Error of the call. Its `wording` has the words because of which the run would end.
     request : Request
         The request that failed.
 
     Returns
     -------
     CallError
-        A rejection of this request, or `error` itself if it does not depend on words of the request.
+        A rejection of this request if it contains the words; otherwise `error` itself.
     """
     request_texts = [message.content for message in request.messages]
     if error.wording is None or not is_echo(error.wording, request_texts):
@@ -200,7 +205,7 @@ def reject_if_echoed(error: CallError, request: Request) -> CallError:
 
 
 def find_fatal_code(message: str) -> str | None:
-    """Find a provider's code for an error that ends the run in a message; None if there is none.
+    """Search an error's message for a provider's code that ends the run, and return the code; None if there is none.
 
     Examples
     --------

@@ -115,7 +115,8 @@ def make_connection_error(error: BaseException) -> CallError:
     Returns
     -------
     CallError
-        Of kind `transient`, or as the status of a proxy means. It is `unbilled` if the request was certainly not sent.
+        Of kind `transient`. If a proxy refused the connection, the kind is that of the proxy's HTTP status
+        (`classify_status`). The error is `unbilled` if the request was certainly not sent.
     """
     if isinstance(error, TimeoutError):
         return CallError("No reply within the timeout.", kind="transient")

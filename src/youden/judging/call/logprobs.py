@@ -37,22 +37,29 @@ def _remove_reasoning(text: object, message: Mapping[str, Any]) -> str | None:
 
 
 def _find_answer_tokens(answer: str, entries: list[Any]) -> list[Any]:
-    """Return the last entries whose tokens spell the answer, and all after them; an empty list if none do.
+    """Return the entries of the tokens of an answer, which follow those of reasoning.
 
-    entries : elements of the log-probabilities, one per token of the reply
+    The last tokens of the reply must spell the answer, except for white space and end-of-text tokens.
+
+    answer : text of the reply without reasoning
+    entries : elements of the field `content` of the log-probabilities, one per token of the reply; each should be an
+        object with a string `token`
+
+    Returns the last elements of `entries`; empty if their tokens do not spell the answer.
     """
     tokens = [_get_token(entry) for entry in entries]
-    end = len(tokens)
-    while end > 0 and _END_TOKEN.fullmatch(tokens[end - 1]):
-        end -= 1
+    stop = len(tokens)
+    while stop > 0 and _END_TOKEN.fullmatch(tokens[stop - 1]):
+        stop -= 1
 
+    # join tokens from the last one backwards, until they spell the answer or are longer than it
     stripped_answer = answer.strip()
-    spelled = ""
-    for position in range(end - 1, -1, -1):
-        spelled = tokens[position] + spelled
-        if spelled.strip() == stripped_answer:
-            return entries[position:]
-        if len(spelled) > len(answer) + MAX_TOKEN_BYTES:
+    joined_tokens = ""
+    for start in range(stop - 1, -1, -1):
+        joined_tokens = tokens[start] + joined_tokens
+        if joined_tokens.strip() == stripped_answer:
+            return entries[start:]
+        if len(joined_tokens) > len(answer) + MAX_TOKEN_BYTES:
             break
     return []
 
@@ -64,19 +71,21 @@ def _get_token(entry: object) -> str:
 
 
 _END_TOKEN = re.compile(r"<\|[^<>]*\|>|</s>|\s*")
+"""A token after the text of an answer, such as <|im_end|> or </s>, or a blank token."""
 
 
-def find_first_alternatives(logprobs: object, text: object, message: Mapping[str, Any]) -> Any:
-    """Return the tokens that the model considered for the first token of its answer that is not blank.
+def find_first_token_alternatives(logprobs: object, text: object, message: Mapping[str, Any]) -> Any:
+    """Return the log-probabilities of the first token of an answer: the tokens that the model could have chosen.
 
-    They are returned as a tuple of pairs (token, log-probability), which are not validated. It is empty without
-    log-probabilities, if every token is blank, and if the answer after a reasoning is not among the tokens.
+    Blank tokens, and the tokens of reasoning before the answer, are skipped.
 
-    logprobs : log-probabilities of the tokens of the reply
+    logprobs : field `logprobs` of the first choice of the reply; None if the reply has none
     text : text of the message
     message : the message, whose other fields may contain reasoning
 
-    Raises: CallError (transient) if the log-probabilities are invalid.
+    Returns a tuple of pairs (token, log-probability), which are not validated. It is empty if the reply has no
+    log-probabilities or only blank tokens, and if the tokens after the reasoning do not spell the answer.
+    Raises: CallError (transient) if `logprobs` has the wrong structure.
     """
     if logprobs is None:
         return ()

@@ -18,7 +18,7 @@ from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
 from youden.judging.call.failures import CallError
-from youden.judging.call.logprobs import find_first_alternatives, validate_logprobs
+from youden.judging.call.logprobs import find_first_token_alternatives, validate_logprobs
 from youden.judging.call.reply_errors import UNKNOWN_STATUS, find_reply_error, object_or_empty
 from youden.judging.call.reply_fields import (
     MAX_NAME_CHARACTERS,
@@ -140,7 +140,7 @@ def parse_completion(reply: object, *, seconds: float) -> Completion:
         seconds=seconds,
         fingerprint=body.get("system_fingerprint"),
         refusal=refusal,
-        top_logprobs=find_first_alternatives(choice.get("logprobs"), text, message),
+        top_logprobs=find_first_token_alternatives(choice.get("logprobs"), text, message),
     )
     completion = validate_completion(completion)
 
@@ -349,9 +349,10 @@ def count_request_bytes(request: Request) -> int:
 def _check_length(completion: Completion, answer_limit: int | None) -> None:
     """Check the size of an answer's text, refusal and log-probabilities.
 
-    answer_limit : maximum number of tokens of an answer; None if it is unknown
+    answer_limit : maximum number of tokens of an answer; None if nothing limits it
 
-    Raises: CallError (rejected) if they are too long for this limit, or for any answer if there is none.
+    Raises: CallError (rejected) if the text and the refusal have more bytes than this number of tokens can have
+    (without a limit, more than `MAX_REPLY_BYTES`), or the tokens with log-probabilities more than `EXTRA_BYTES`.
     """
     max_text_bytes = MAX_REPLY_BYTES
     limit_note = ""
@@ -403,12 +404,13 @@ def _join_content(content: Any) -> tuple[Any, str | None]:
 
 
 def join_contents(reply: object) -> bool:
-    """Replace, in place, each content of a reply that is a list of parts by its text.
+    """Join the contents of messages that are lists of parts to texts, in place.
 
     Parameters
     ----------
     reply : object
-        The reply, parsed from JSON.
+        The reply, parsed from JSON. In each message whose `content` is a part or a list of parts, the texts of the parts
+        replace the `content`, and a refusal among them is moved to the field `refusal`.
 
     Returns
     -------
@@ -444,23 +446,26 @@ def _first_choice(choices: object) -> object:
 
 
 def _needs_no_cleaning(completion: Completion) -> bool:
-    """Return whether a completion has only short ASCII fields and no log-probabilities, like most completions."""
+    """Return whether a completion has only short ASCII fields and no log-probabilities, like most completions.
+
+    The fields are from JSON and may have any type. Types are compared by `is`, so that a bool is not an int.
+    """
     if completion.top_logprobs != () or completion.refusal is not None:
         return False
 
-    # types are compared exactly, because the fields are from JSON and may have any type
-    text, reason = completion.text, completion.finish_reason
-    model, build = completion.model, completion.fingerprint
-    is_text = type(text) is type(reason) is type(model) is str
-    if not is_text or not (text.isascii() and reason.isascii() and model.isascii()):
+    text, reason, model = completion.text, completion.finish_reason, completion.model
+    if not (type(text) is str and text.isascii()):
         return False
-    if not 0 < len(reason) <= MAX_NAME_CHARACTERS or len(model) > MAX_NAME_CHARACTERS:
+    if not (type(reason) is str and reason.isascii() and 0 < len(reason) <= MAX_NAME_CHARACTERS):
         return False
+    if not (type(model) is str and model.isascii() and len(model) <= MAX_NAME_CHARACTERS):
+        return False
+    build = completion.fingerprint
     if build is not None and not (type(build) is str and build.isascii() and len(build) <= MAX_NAME_CHARACTERS):
         return False
 
     tokens_in, tokens_out, seconds = completion.tokens_in, completion.tokens_out, completion.seconds
-    are_whole = type(tokens_in) is type(tokens_out) is int
-    if not are_whole or not (0 <= tokens_in <= MAX_TOKEN_COUNT and 0 <= tokens_out <= MAX_TOKEN_COUNT):
-        return False
-    return type(seconds) is float and 0 <= seconds < math.inf
+    is_valid_in = type(tokens_in) is int and 0 <= tokens_in <= MAX_TOKEN_COUNT
+    is_valid_out = type(tokens_out) is int and 0 <= tokens_out <= MAX_TOKEN_COUNT
+    is_valid_duration = type(seconds) is float and 0 <= seconds < math.inf
+    return is_valid_in and is_valid_out and is_valid_duration

@@ -43,20 +43,27 @@ def is_number(value: object) -> bool:
     return isinstance(value, float) or abs(value) <= 2**53
 
 
+_MAX_COUNT_DIGITS = len(str(MAX_TOKEN_COUNT))
+
+
 def parse_count(value: object) -> int | None:
-    """Parse a number of tokens; None if it is invalid. A string of digits is valid, as in providers' own libraries."""
+    """Parse a number of tokens from 0 to `MAX_TOKEN_COUNT`; None if it is invalid.
+
+    Valid are an int, a float without a fraction, and a string of decimal digits, which providers' own libraries accept
+    too. A bool is invalid.
+    """
     if value is None:
         return None
-    if type(value) is int:  # as most are
+    if type(value) is int:  # the most frequent type is tested first
         return value if 0 <= value <= MAX_TOKEN_COUNT else None
-    max_digits = len(str(MAX_TOKEN_COUNT))
-    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) <= max_digits:
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    if not 0 <= value <= MAX_TOKEN_COUNT or value != int(value):
-        return None
-    return int(value)
+
+    if isinstance(value, str):
+        is_count = value.isascii() and value.isdecimal() and len(value) <= _MAX_COUNT_DIGITS
+        count = int(value) if is_count else -1
+        return count if 0 <= count <= MAX_TOKEN_COUNT else None
+    if isinstance(value, float) and 0 <= value <= MAX_TOKEN_COUNT and value.is_integer():
+        return int(value)
+    return None
 
 
 def clean_name(value: object) -> str | None:

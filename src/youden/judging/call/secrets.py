@@ -30,7 +30,7 @@ class KnownSecrets:
     parts: frozenset[str] = frozenset()
     """All parts of `_PART_CHARACTERS` of all forms."""
     short: tuple[str, ...] = ()
-    """Secrets that are shorter than such a part."""
+    """Secrets that are shorter than such a part, the longest first."""
 
 
 _registered = KnownSecrets()
@@ -50,20 +50,22 @@ def register_secrets(secrets: Iterable[str | None]) -> None:
     if new_secrets <= _registered.secrets:
         return
     _registered.secrets |= new_secrets
-    longest_first = sorted(_registered.secrets, key=len, reverse=True)
 
-    forms_of_long: set[str] = set()
+    masked_forms: set[str] = set()  # masked as a whole, also in answers
     parts: set[str] = set()
-    for secret in longest_first:
-        for form in _iter_forms(secret):
+    for secret in _registered.secrets:
+        forms = set(_iter_forms(secret))
+        if len(secret) >= MIN_SECRET_CHARACTERS:
+            masked_forms |= forms
+        for form in forms:
             parts.update(_iter_parts(form))
-            if len(secret) >= MIN_SECRET_CHARACTERS:
-                forms_of_long.add(form)
-
-    alternatives = "|".join(map(re.escape, sorted(forms_of_long, key=len, reverse=True)))
-    _registered.pattern = re.compile(alternatives) if forms_of_long else None
     _registered.parts = frozenset(parts)
-    _registered.short = tuple(secret for secret in longest_first if len(secret) < _PART_CHARACTERS)
+
+    # the longest come first, because one may contain another
+    alternatives = "|".join(map(re.escape, sorted(masked_forms, key=len, reverse=True)))
+    _registered.pattern = re.compile(alternatives) if masked_forms else None
+    short_secrets = [secret for secret in _registered.secrets if len(secret) < _PART_CHARACTERS]
+    _registered.short = tuple(sorted(short_secrets, key=len, reverse=True))
 
 
 def _iter_parts(form: str) -> Iterator[str]:
@@ -140,14 +142,14 @@ def _iter_forms(secret: str) -> Iterator[str]:
     json_without_quotes = json.dumps(secret)[1:-1]
     yield from (json_without_quotes, quote(secret), quote(secret, safe=""))
 
-    # Base64 encodes three bytes by four characters, so a secret has three forms, by its offset in a group of three bytes.
-    # The first and the last characters are left out if they also depend on bytes before or after the secret.
-    n_shared_start = {0: 0, 1: 2, 2: 3}
-    for offset, n_shared in n_shared_start.items():
-        encoded = base64.b64encode(bytes(offset) + secret.encode()).decode()
-        unpadded = encoded.rstrip("=")
-        is_padded = unpadded != encoded
-        stop = len(unpadded) - 1 if is_padded else len(unpadded)
-        form = encoded[n_shared:stop]
-        yield form
-        yield form.replace("+", "-").replace("/", "_")  # the alphabet for URLs
+    # Base64 encodes each group of three bytes by four characters of six bits. The encoded secret therefore depends on the
+    # number of bytes in its first group that precede it (0, 1 or 2). These bytes determine the first 0, 2 or 3 characters
+    # at least in part. Padding (=) shows that bytes after the secret would determine a part of the last character, too.
+    for n_bytes_before, n_characters_before in ((0, 0), (1, 2), (2, 3)):
+        encoded = base64.b64encode(bytes(n_bytes_before) + secret.encode()).decode()
+        without_padding = encoded.rstrip("=")
+        is_padded = without_padding != encoded
+        stop = len(without_padding) - 1 if is_padded else len(without_padding)
+        own_characters = encoded[n_characters_before:stop]
+        yield own_characters
+        yield own_characters.replace("+", "-").replace("/", "_")  # the alphabet for URLs

@@ -217,7 +217,10 @@ class AnswerSettings(BaseModel):
         return next((limit for limit in limits if isinstance(limit, int)), None)
 
     def describe(self) -> dict[str, Json]:
-        """Return everything that an answer depends on, for the metadata of verdicts; the prompt by its digest."""
+        """Return all settings that an answer depends on, for the metadata of verdicts.
+
+        The prompt is described by its name and the digest of its text.
+        """
         prompt = self.loaded_prompt
         described: dict[str, Json] = {
             "backend": self.backend,
@@ -242,12 +245,19 @@ class AnswerSettings(BaseModel):
 
 
 def _parse_base_url(url: object) -> str:
-    """Return a URL without a trailing slash. Raises: ValueError if it is not an http or https address without a query."""
+    """Return a base URL without a trailing slash.
+
+    url : value of the key `base_url`, or an element of it, of any type
+
+    Raises: ValueError if the value is not an http or https URL with a host, or if the URL has a query or a fragment.
+    """
+    text = url if isinstance(url, str) else ""
     try:
-        parts = urlsplit(url if isinstance(url, str) else "")
-        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        parts = urlsplit(text)
+        is_web_address = parts.scheme in ("http", "https") and bool(parts.hostname)
+        is_valid = is_web_address and (parts.port or 1) > 0  # reading an invalid port raises ValueError
     except ValueError:
         is_valid = False
     if not is_valid or parts.query or parts.fragment:
         raise ValueError("must be an address http://… or https://… without ? and #, or a list of such addresses")
-    return str(url).rstrip("/")
+    return text.rstrip("/")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +18,10 @@ from youden.errors import ConfigError
 from youden.judging.backend_records import BACKENDS, JUDGES, PROVIDERS, infer_judge_keys
 from youden.judging.backends.by_function import SameSource
 from youden.judging.config.answering import SECRETS
-from youden.judging.config.price_table import describe_table, find_table_entry, find_table_price
+from youden.judging.config.judge_paths import find_judge_file, list_judge_names, report_hidden_judge
+from youden.judging.config.price_table import describe_table, find_table_price
 from youden.judging.config.settings import JudgeConfig, call_cost
-from youden.judging.config.trust import find_base_url, find_litellm_fault
-from youden.resources import find_resource, find_resource_folders, find_shipped, report_shadow, report_shadow_at
+from youden.judging.config.trust import describe_host_change, find_base_url
 from youden.run_keys import Question
 from youden.text.yaml_text import format_unknown_key, format_validation_error, read_yaml
 from youden.types.pool import Json
@@ -65,15 +64,19 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
         [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed]: if the judge cannot be loaded;
         [question-judge]: if it cannot answer the question of the run, or its prompt asks another one.
     """
+    # the config is immutable, so the judge is cached in its __dict__, with the values that it was loaded for
     cache_key = (config.judge, config.file, config.question)
     cached_key, cached_judge = config.__dict__.get("loaded_judge", (None, None))
     if isinstance(cached_judge, JudgeConfig) and cached_key == cache_key:
         return cached_judge
 
-    # a judge that was named in the config and found in a file next to it may hide another one
-    name = config.judge_name
-    if name is not None and isinstance(config.judge, str) and Path(config.judge).stem == Path(name).name:
-        report_judge_shadow(name, Path(config.judge))
+    # `judge` is a path if the name in the config was resolved to a file next to it, which may hide another judge
+    name, file = config.judge_name, config.judge
+    if name is not None and isinstance(file, str):
+        is_file_of_name = Path(file).stem == Path(name).name
+        if is_file_of_name:
+            report_hidden_judge(name, Path(file))
+
     judge = load_judge_config(config.judge, file=config.file)
     judge = judge.with_env_folders(config.directory)
     judge = with_question(judge, config.question)
@@ -84,7 +87,8 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
 def with_question(judge: JudgeConfig, question: Question) -> JudgeConfig:
     """Return a judge whose prompt asks a question.
 
-    The prompt is replaced only if the judge has the default prompt; a prompt that its config names is kept.
+    For a preference, the default prompt is replaced by the one for preferences. All other prompts are kept, and must ask
+    the question. A judge without a prompt, such as the lexical judge, can answer only a question for information.
 
     Parameters
     ----------
@@ -107,11 +111,15 @@ def with_question(judge: JudgeConfig, question: Question) -> JudgeConfig:
         members = tuple(with_question(member, question) for member in judge.judges)
         return judge.model_copy(update={"judges": members})
     if judge.replay_of is not None:
-        replayed = with_question(judge.replay_of, question)
-        return judge.model_copy(update={"replay_of": replayed})
-    if judge.makes_calls and question == "preference" and judge.prompt == INFORMATION_PROMPT:
-        judge = judge.with_changes({"prompt": PREFERENCE_PROMPT})
-    prompt_question = judge.loaded_prompt.question if judge.makes_calls else "information"
+        replayed_judge = with_question(judge.replay_of, question)
+        return judge.model_copy(update={"replay_of": replayed_judge})
+
+    prompt_question: Question = "information"
+    if judge.makes_calls:
+        has_default_prompt = judge.prompt == INFORMATION_PROMPT
+        if question == "preference" and has_default_prompt:
+            judge = judge.with_changes({"prompt": PREFERENCE_PROMPT})
+        prompt_question = judge.loaded_prompt.question
     if prompt_question != question:
         raise ConfigError(
             f"The judge '{judge.name}' is asked for {prompt_question}, and the run for {question}. Set `question: "
@@ -153,7 +161,7 @@ def load_judge_config(
         config = _validate(source, location="the judge's config", folder=Path(), file=file, from_code=from_code)
         return config.with_source_file(file, from_code=from_code)
 
-    path = _find_file(source)
+    path = find_judge_file(source)
     if path is None:
         keys = {"backend": str(source)} if source in JUDGES else infer_judge_keys(str(source)) or {}
         return _validate(keys, location=f"the judge '{source}'", folder=Path())
@@ -205,99 +213,10 @@ def resolve_judge(judge: JudgeLike) -> JudgeConfig | SameSource:
 def list_judges() -> list[JudgeConfig]:
     """Load all judges that have a config file, sorted by name; files that cannot be loaded are left out."""
     judges = []
-    for name in _list_judge_names():
+    for name in list_judge_names():
         with suppress(ConfigError):
             judges.append(load_judge_config(name))
     return judges
-
-
-def _list_judge_names() -> list[str]:
-    """Return the names of all judges that have a config file, sorted."""
-    files = [path for folder in _list_judge_folders() for path in folder.glob("*.yaml")]
-    return sorted({path.stem for path in files})
-
-
-def _list_judge_folders() -> list[Path]:
-    """Return the folders that are searched for judges: judges/ in the working directory, then each configs/judges/."""
-    return [Path("judges"), *(root / "judges" for root in find_resource_folders("configs"))]
-
-
-def _find_file(source: str | Path) -> Path | None:
-    """Find the file of a judge, given its path or its name; None if the name is that of a backend or model.
-
-    Raises: ConfigError [unknown-judge] if there is no file, backend or model of this name.
-    """
-    if isinstance(source, Path) or source.endswith((".yaml", ".yml")):
-        path = Path(source)
-        report_shadow_at(path)
-        is_shipped = path.parts[:1] == ("configs",) and not path.exists()
-        if is_shipped:
-            path_in_configs = Path(*path.parts[1:]).as_posix()
-            return find_resource("configs", path_in_configs)
-        return path
-
-    for folder in _list_judge_folders():
-        path = folder / f"{source}.yaml"
-        if path.is_file():
-            report_judge_shadow(source, path)
-            return path
-    if _needs_no_file(source):
-        return None
-
-    names = sorted({*_list_judge_names(), *JUDGES})
-    similar = get_close_matches(source, names, n=1)
-    hint = f"Did you mean '{similar[0]}'?" if similar else f"Known: {', '.join(names)}."
-    raise ConfigError(
-        f"There is no judge called '{source}'. {hint} Pass the name of a file judges/NAME.yaml in the working directory, a path "
-        "that ends in .yaml, or a model with its provider, such as openai/gpt-4o.",
-        slug="unknown-judge",
-    )
-
-
-def _needs_no_file(name: str) -> bool:
-    """Return whether a judge's name is that of a backend or a model."""
-    if name in JUDGES:
-        return True
-    keys = infer_judge_keys(name)
-    if keys is None:
-        return False
-    names_provider = "/" in name
-    return names_provider or bool(find_table_entry(str(keys["backend"]), name))
-
-
-def report_judge_shadow(name: str, path: Path) -> bool:
-    """Report that a judge's file hides a shipped judge, a backend or a model of the same name.
-
-    Parameters
-    ----------
-    name : str
-        Name of the judge.
-    path : Path
-        Its file.
-
-    Returns
-    -------
-    bool
-        Whether there is a judge, backend or model of the same name with other content.
-
-    Raises
-    ------
-    ConfigError
-        [shadowed]: if there is one and the variable CI is set, because reports in continuous integration are not read.
-    """
-    original = find_shipped("configs", f"judges/{name}.yaml")
-    if original is None and _needs_no_file(name):
-        original = Path(name)
-    return report_shadow("judge", name, path, original=original)
-
-
-def find_local_judge(name: str) -> Path | None:
-    """Find the file of a judge in judges/ or configs/judges/ of the working directory; None if there is none."""
-    for folder in (Path("judges"), Path("configs", "judges")):
-        path = folder / f"{name}.yaml"
-        if path.is_file():
-            return path
-    return None
 
 
 def _validate(
@@ -314,9 +233,9 @@ def _validate(
     """
     keys = dict(data)
     if "replay_of" in keys:
-        keys["replay_of"] = _load_nested(keys["replay_of"], folder, file, from_code=from_code)
+        keys["replay_of"] = _load_nested_judge(keys["replay_of"], folder, file, from_code=from_code)
     if isinstance(keys.get("judges"), list):
-        keys["judges"] = [_load_nested(judge, folder, file, from_code=from_code) for judge in keys["judges"]]
+        keys["judges"] = [_load_nested_judge(judge, folder, file, from_code=from_code) for judge in keys["judges"]]
     prompt = keys.get("prompt")
     if isinstance(prompt, str) and prompt.endswith(".md") and (folder / prompt).is_file():
         keys["prompt"] = str(folder / prompt)
@@ -363,9 +282,10 @@ def _set_base_url_from_environment(keys: dict[str, Any]) -> None:
 
 
 def _with_default_decision(config: JudgeConfig) -> JudgeConfig:
-    """Return the config with `decision: logprobs` if no decision is set and log-probabilities are known to serve.
+    """Return the config with `decision: logprobs` if it sets no decision and log-probabilities can be used.
 
-    The provider must return them for the model, and the first token of a reply must give the label.
+    They can be used if the provider is known to return them for the model, and the first token of a reply is enough to
+    identify the label.
     """
     pattern = config.record.logprobs_pattern
     if "decision" in config.model_fields_set or pattern is None:
@@ -374,7 +294,8 @@ def _with_default_decision(config: JudgeConfig) -> JudgeConfig:
     is_switched_off = config.parameters.get("logprobs") is False
     if uses_other_server or is_switched_off:
         return config
-    if not config.starts_with_label or not re.fullmatch(pattern, config.model or ""):
+    returns_logprobs = re.fullmatch(pattern, config.model or "") is not None
+    if not (config.starts_with_label and returns_logprobs):
         return config
     return config.with_changes({"decision": "logprobs"})
 
@@ -388,7 +309,7 @@ def _check_provider(config: JudgeConfig, location: str) -> None:
     """
     record = config.record
     if config.backend == "litellm":
-        fault = find_litellm_fault(config.model or "", config.parameters)
+        fault = describe_host_change(config.model or "", config.parameters)
         if fault is not None:
             raise _make_config_error(location, fault)
     if config.backend in PROVIDERS and not config.address:
@@ -425,12 +346,16 @@ def _expand_price(keys: Mapping[str, Any]) -> dict[str, Any]:
     return other_keys | {"price_in": keys["price"], "price_out": keys["price"]}
 
 
-def _load_nested(judge: object, folder: Path, file: Path | None, *, from_code: bool) -> object:
-    """Load a judge whose name, path or keys are in the keys of another judge; other values are returned unchanged.
+def _load_nested_judge(judge: object, folder: Path, file: Path | None, *, from_code: bool) -> object:
+    """Load a judge that the keys of another judge refer to: a judge of a jury, or one whose answers are replayed.
 
-    folder : folder to which a path is relative
-    file : file that contains the value; None for keys from Python code
-    from_code : whether the keys are from Python code
+    judge : name of the judge, path of its file relative to `folder`, or its keys
+    folder : folder of the file with the keys of the other judge
+    file : file with the keys of the other judge, for error messages; None if they are not from a file
+    from_code : whether the keys of the other judge were passed from Python
+
+    Returns the config. A value of another type is returned unchanged, because the validation of the keys rejects it.
+    Raises: the errors of `load_judge_config`.
     """
     if isinstance(judge, str) and judge.endswith((".yaml", ".yml")):
         return load_judge_config(folder / judge)

@@ -60,13 +60,13 @@ def find_table_price(config: JudgeConfig) -> tuple[float, float] | None:
 
 def find_table_entry(backend: str, model: str) -> Mapping[str, Any]:
     """Return a model's entry in the table of prices, listed with or without its provider; empty if there is none."""
-    table = _load_table()
+    table = _load_price_table()
     return table.get(f"{_get_table_provider(backend)}/{model}") or table.get(model, {})
 
 
 def describe_table() -> str:
     """Describe the table of prices by the version of litellm or, for the shipped part, by its source and date."""
-    source = _load_table().get("source")
+    source = _load_price_table().get("source")
     if source is None:
         return f"litellm {version('litellm')}'s table"
     return str(source["description"])
@@ -81,7 +81,7 @@ def check_price_age() -> Finding:
         Severity "warning" if the shipped prices are used and are older than `MAX_AGE_DAYS`, else "ok". The fact `age_days`
         is None if the prices of the installed litellm are used.
     """
-    source = _load_table().get("source")
+    source = _load_price_table().get("source")
     if source is None:
         return Finding("prices", "the installed litellm has the prices", severity="ok", facts={"age_days": None})
 
@@ -101,18 +101,23 @@ def _get_table_provider(backend: str) -> str:
 
 
 @cache
-def _load_table() -> Mapping[str, Mapping[str, Any]]:
-    """Load litellm's table if litellm is installed, else the shipped part of it."""
+def _load_price_table() -> Mapping[str, Mapping[str, Any]]:
+    """Load the table of prices: that of the installed litellm, or otherwise the part of it that ships with youden.
+
+    Returns the entries by model, such as "gpt-4o" or "groq/openai/gpt-oss-20b". An entry maps litellm's field names,
+    such as `input_cost_per_token`, to values. The shipped part also has an entry "source", with its date and description.
+    The table is empty if litellm's file cannot be read.
+    """
     spec = find_spec("litellm")
     if spec is None or spec.origin is None:
-        return _read_table(find_resource("configs", PRICES, local=False))
+        return _read_price_table(find_resource("configs", PRICES, local=False))
     try:
-        return _read_table(Path(spec.origin).parent / _LITELLM_TABLE)
+        return _read_price_table(Path(spec.origin).parent / _LITELLM_TABLE)
     except (OSError, ValueError):
         return {}
 
 
-def _read_table(file: Path) -> Mapping[str, Mapping[str, Any]]:
+def _read_price_table(file: Path) -> Mapping[str, Mapping[str, Any]]:
     """Read a JSON file that maps each name to a mapping."""
     table: Mapping[str, Mapping[str, Any]] = orjson.loads(file.read_bytes())
     return table

@@ -107,8 +107,11 @@ class JudgeConfig(RequestSettings, AnswerSettings):
             return "yes or no" if self.vote == "majority" else "graded"
         if self.backend == "lexical":
             return "lexical"
-        has_label_answers = self.makes_calls and self.decision != "logprobs"
-        return "yes or no" if has_label_answers or self.backend == REPLAY else "graded"
+        if self.backend == REPLAY:  # of an unknown judge
+            return "yes or no"
+        if self.makes_calls and self.decision != "logprobs":
+            return "yes or no"
+        return "graded"
 
     @property
     def other_decision(self) -> Decision | None:
@@ -131,18 +134,18 @@ class JudgeConfig(RequestSettings, AnswerSettings):
 
     @property
     def starts_with_label(self) -> bool:
-        """Whether the first token of a reply gives the label, by all that the config says.
+        """Whether the first token of a reply identifies the label.
 
-        The labels have to begin with different letters, and a reply must not have space for an explanation before its
-        label.
+        Two conditions are checked. The labels begin with different letters, and the config does not set a `max_tokens`
+        that leaves space for an explanation before the label.
         """
         labels = self.loaded_prompt.labels
         initials = {label[:1].casefold() for label in labels}
         if len(initials) < len(labels):
             return False
-        max_tokens = self.max_tokens or math.inf
-        has_space = "max_tokens" in self.model_fields_set and max_tokens > MAX_TOKENS["text"]
-        return not has_space
+        if "max_tokens" not in self.model_fields_set:
+            return True
+        return self.max_tokens is not None and self.max_tokens <= MAX_TOKENS["text"]
 
     @property
     def makes_calls(self) -> bool:

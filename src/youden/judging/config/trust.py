@@ -134,10 +134,12 @@ def is_loopback(host: str) -> bool:
 def find_key_uses(backend: str, model: str | None, variable: str | None, urls: Iterable[str]) -> tuple[KeyUse, ...]:
     """Return the hosts that a judge sends environment variables to.
 
-    A variable is sent to the host of each address. A host that only the library of the backend knows is written
-    `BACKEND/PROVIDER`, such as litellm/groq, with the provider from the model's name. A judge without a variable sends
-    none, with one exception: if litellm is given addresses, it finds the variables of the provider by itself (for groq,
-    GROQ_API_KEY and GROQ_API_TOKEN) and sends them there. It does not do so for openai and local servers such as ollama.
+    If the config names a variable, it is sent to the host of each address. Without an address, only the library of the
+    backend knows the host, which is then written `BACKEND/PROVIDER`, such as litellm/groq.
+
+    If the config names no variable, none is sent, with one exception: litellm itself finds the variables of most
+    providers (for groq, GROQ_API_KEY and GROQ_API_TOKEN), and sends them to the given addresses. For the provider openai
+    and for local servers such as ollama, it sends none.
 
     Parameters
     ----------
@@ -145,7 +147,7 @@ def find_key_uses(backend: str, model: str | None, variable: str | None, urls: I
         Backend and model of the judge. The provider is the part of the model's name before the first slash, by default
         openai.
     variable : str or None
-        Environment variable that contains the API key; None if the judge names none.
+        Environment variable that contains the API key; None if the config names none.
     urls : iterable of str
         Addresses of the judge's servers; empty if the backend's library knows the address.
 
@@ -160,16 +162,14 @@ def find_key_uses(backend: str, model: str | None, variable: str | None, urls: I
     hosts = [get_host(url) for url in urls]
 
     if variable is not None:
-        if not hosts:
-            hosts = [f"{backend}/{provider}"]
+        hosts = hosts or [f"{backend}/{provider}"]
         return tuple(KeyUse(variable, host) for host in hosts)
-    if backend != "litellm" or provider in _WITHOUT_CREDENTIALS:
+
+    is_found_by_litellm = backend == "litellm" and provider not in _WITHOUT_CREDENTIALS
+    if not is_found_by_litellm:
         return ()
-    variables_of_provider = _FOUND_BY_LITELLM.get(provider, _get_litellm_variables(provider))
-    uses = []
-    for host in hosts:
-        uses += [KeyUse(name, host) for name in variables_of_provider]
-    return tuple(uses)
+    variables = _FOUND_BY_LITELLM.get(provider, _get_litellm_variables(provider))
+    return tuple(KeyUse(name, host) for host in hosts for name in variables)
 
 
 def _get_litellm_variables(provider: str) -> tuple[str, ...]:
@@ -178,8 +178,8 @@ def _get_litellm_variables(provider: str) -> tuple[str, ...]:
     return f"{name}_API_KEY", f"{name}_API_TOKEN"
 
 
-def find_litellm_fault(model: str, parameters: Mapping[str, object]) -> str | None:
-    """Describe why litellm could send a request to a host other than its provider's, and the remedy.
+def describe_host_change(model: str, parameters: Mapping[str, object]) -> str | None:
+    """Describe why litellm could send a request to a host other than the provider's, and the remedy.
 
     Parameters
     ----------
@@ -201,15 +201,18 @@ def find_litellm_fault(model: str, parameters: Mapping[str, object]) -> str | No
         if name in parameters and not _HOST_LABEL.fullmatch(str(parameters[name])):
             return f"{name} is not a region: got {str(parameters[name])[:60]!r}. Set a region, such as us-east-1."
 
-    # the fourth field of an Amazon Resource Name, arn:PARTITION:SERVICE:REGION:…, becomes a part of the host's name
-    has_invalid_region = False
-    for fields_after_arn in model.split("arn:")[1:]:
-        _, _, region, *_ = [*fields_after_arn.split(":"), "", "", ""]
-        if not _HOST_LABEL.fullmatch(region):
-            has_invalid_region = True
-    if "://" in model or has_invalid_region:
+    # the region of an Amazon Resource Name, arn:PARTITION:SERVICE:REGION:…, becomes a part of the host's name
+    _, *names_without_prefix = model.split("arn:")
+    are_regions_valid = all(_HOST_LABEL.fullmatch(_get_arn_region(name)) for name in names_without_prefix)
+    if "://" in model or not are_regions_valid:
         return f"the model contains an address: got {model[:60]!r}. Set model to its name, and base_url to the address."
     return None
+
+
+def _get_arn_region(name: str) -> str:
+    """Return the region in an Amazon Resource Name without its prefix, PARTITION:SERVICE:REGION:…; empty without one."""
+    fields = name.split(":")
+    return fields[2] if len(fields) > 2 else ""
 
 
 def is_known_key_use(use: KeyUse) -> bool:
@@ -229,9 +232,12 @@ def is_known_key_use(use: KeyUse) -> bool:
 
 @cache
 def _compile_known_hosts() -> Mapping[str, tuple[str, ...]]:
-    """Return regular expressions for the known hosts of each environment variable.
+    """Compile the known hosts of each environment variable to regular expressions.
 
-    Hosts of litellm are written `litellm/PROVIDER`.
+    The known hosts of the API key of a provider are those in `HOSTS`, the host of its default address, and
+    `litellm/PROVIDER`, its host if the request is sent by litellm, with the name by which litellm knows the provider.
+
+    Returns the expressions by variable. Each must match a whole host.
     """
     hosts_by_variable = {variable: list(hosts) for variable, hosts in HOSTS.items()}
     for name, record in (BACKENDS | PROVIDERS).items():
@@ -240,7 +246,8 @@ def _compile_known_hosts() -> Mapping[str, tuple[str, ...]]:
         hosts = hosts_by_variable.setdefault(record.key_variable, [])
         if record.address:
             hosts.append(get_host(record.address))
-        hosts.append(f"litellm/{record.priced_as or name}")
+        litellm_name = record.priced_as or name
+        hosts.append(f"litellm/{litellm_name}")
 
     patterns = {}
     for variable, hosts in hosts_by_variable.items():
@@ -313,7 +320,8 @@ def check_key_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> 
 def find_trusted_file() -> Path:
     """Return the path of the user's file of allowed hosts, `youden/trusted.yaml` in the configuration directory.
 
-    A relative path in XDG_CONFIG_HOME is ignored, as its specification demands: a project must not contain the file.
+    This directory is APPDATA on Windows, and elsewhere XDG_CONFIG_HOME or by default ~/.config. A variable with a relative
+    path is ignored, because the file would then be in the current project, which must not be able to allow anything.
 
     Raises: ConfigError [trust-file] if the user has neither a configuration directory nor a home directory.
     """

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from youden.errors import YoudenError
 from youden.judging.store.answers import Store
-from youden.judging.store.leases import Job, lease_lost_error, list_jobs
+from youden.judging.store.leases import Job, lease_lost_error, read_pending_jobs
 from youden.judging.store.plan_answers import Call
 from youden.types import Completion
 
@@ -30,12 +30,13 @@ class BatchLeases:
 
     Attributes
     ----------
-    elsewhere : bool
-        Whether another process holds a lease on a request or batch that was wanted since this was last set to False.
+    has_peer_lease : bool
+        Whether another process has leased, or sent in a batch, a request that this process was to send. The caller sets
+        it to False before each round of requests.
     """
 
     def __init__(self, store: Store, *, address: str, model: str) -> None:
-        self.elsewhere = False
+        self.has_peer_lease = False
         self._store = store
         self._address, self._model = address, model
         self._leases = store.leases()
@@ -58,14 +59,14 @@ class BatchLeases:
 
     def pending(self) -> list[Job]:
         """Return the batches that were sent, or are being sent, and not merged, oldest first."""
-        jobs = list_jobs(self._store.backend)
+        jobs = read_pending_jobs(self._store.backend)
         return [job for job in jobs if (job.address, job.model) == (self._address, self._model)]
 
     def acquire(self, calls: Sequence[Call]) -> list[Call]:
         """Acquire leases on the requests of calls, and return the calls that have to be sent.
 
-        These are the calls that no other process has leased, or has answered since they were looked up. Sets `elsewhere`
-        if another process has leased one of them.
+        A call has to be sent if no other process has leased its request, and none has answered it since the call was
+        looked up. If another process has leased a request, `has_peer_lease` is set.
 
         Raises: JudgeError [lease-lost] if the leases that this process holds have expired.
         """
@@ -80,18 +81,18 @@ class BatchLeases:
                 newly_answered.add(call.key)
         self._leases.release(newly_answered)
 
-        leased_elsewhere = set(keys) - leased_keys - newly_answered
-        if leased_elsewhere:
-            self.elsewhere = True
+        leased_by_others = set(keys) - leased_keys - newly_answered
+        if leased_by_others:
+            self.has_peer_lease = True
         keys_to_send = leased_keys - newly_answered
         return [call for call in calls if call.key in keys_to_send]
 
-    def exclude_sent(self, keys: Collection[str]) -> set[str]:
-        """Return the requests of `keys` that no other process has sent in a batch.
-
-        If another process has sent some of them, their leases are released, and `elsewhere` is set.
+    def release_already_sent(self, keys: Collection[str]) -> set[str]:
+        """Release the leases on requests that another process has sent in a batch, and set `has_peer_lease` if it has.
 
         keys : hashes of requests that this process has leased
+
+        Returns the hashes of the requests that no other process has sent.
         """
         # This process may have taken over the lease of an unresponsive process that had sent the request in a batch.
         # The record of that batch exists by now, because it is made while the request is leased.
@@ -104,7 +105,7 @@ class BatchLeases:
         sent_keys = keys_in_other_jobs & leased_keys
         if sent_keys:
             self.release(sent_keys)
-            self.elsewhere = True
+            self.has_peer_lease = True
         return leased_keys - sent_keys
 
     def record_batch(self, usd: float, keys: Sequence[str]) -> Job:
@@ -144,23 +145,24 @@ class BatchLeases:
         self._store.settle(job.id, None if remainder is None else remainder.row)
 
     def resume(self) -> list[Job]:
-        """Acquire the leases on batches that an earlier process left, and return the records of these batches.
+        """Take over the batches that an earlier process left, and return their records.
 
-        The records of batches that were not uploaded are deleted.
+        A process that has the lease on a batch polls it. If the requests of a batch were not uploaded, its record is
+        deleted, and they are sent again.
         """
         leased_keys = self._leases.acquire([job.lease_key for job in self.pending()])
         if not leased_keys:
             return []
 
+        # read the records again, because another process may have changed them before its lease was taken over
+        leased_jobs = [job for job in self.pending() if job.lease_key in leased_keys]
         resumed_jobs = []
-        for job in self.pending():
-            if job.lease_key not in leased_keys:
-                continue
+        for job in leased_jobs:
             if job.file is None:
                 self.delete_record(job)
                 continue
             self._own_ids.add(job.id)
-            self._leases.acquire(job.keys)
+            self._leases.acquire(job.keys)  # so that no process sends the same requests as single calls
             resumed_jobs.append(job)
         return resumed_jobs
 

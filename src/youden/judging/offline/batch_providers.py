@@ -145,9 +145,11 @@ class FolderBatches:
         self._key_cache: dict[str, tuple[tuple[int, int], tuple[set[str], int]]] = {}
 
     async def upload(self, text: bytes) -> str:
-        """Write a file of requests, and return its name.
+        """Write a file of requests to the folder, from which the engine reads it, and return its name.
 
-        A file that has the same requests and no answers yet is used again.
+        If a file of the same requests exists and has no answers yet, it is replaced, and no second file is written.
+
+        text : one request per line, in UTF-8
         """
         digest = hashlib.sha256(text).hexdigest()[:12]
         with _file_errors():
@@ -176,9 +178,9 @@ class FolderBatches:
         n_unreadable = 0
         with _file_errors():
             is_marked_done = done_path.exists()
-            requested_keys, _ = self._read_keys(self._folder / batch)
+            requested_keys, _ = self._read_request_hashes(self._folder / batch)
             if answers_path.exists():
-                answered_keys, n_unreadable = self._read_keys(answers_path)
+                answered_keys, n_unreadable = self._read_request_hashes(answers_path)
 
         n_done = len(answered_keys & requested_keys)
         if n_done == len(requested_keys):
@@ -205,8 +207,8 @@ class FolderBatches:
         """Return the path of the answers to a file of requests, given its name."""
         return self._folder / requests.replace("requests-", "answers-", 1)
 
-    def _read_keys(self, path: Path) -> tuple[set[str], int]:
-        """Return the request hashes in a file of JSON lines, and the number of lines without one.
+    def _read_request_hashes(self, path: Path) -> tuple[set[str], int]:
+        """Return the request hashes in a file of requests or answers, and the number of its lines without one.
 
         The result is cached until the size or the modification time of the file changes.
         """

@@ -178,7 +178,9 @@ def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tup
 
 
 def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Iterable[str]) -> Entry:
-    """Replace the texts of an entry by their SHA-256, and its answer by one that is parsed like it.
+    """Replace the texts of an entry by their SHA-256.
+
+    The text of an answer is replaced by a text that gives the same verdict, so that the entry can still be replayed.
 
     Parameters
     ----------
@@ -192,9 +194,9 @@ def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Itera
     Returns
     -------
     Entry
-        With the hashes of all texts of the request, and of a refusal or the reason of a failure. The answer is the
-        first of these that `read` parses like the old one: its hash, a label, an unfinished reasoning, a label as JSON;
-        its hash if none is.
+        The entry with the hash in place of each text of the request, of a refusal, and of the reason of a failure. These
+        texts are tried in place of the text of an answer: its hash, each label, an unfinished reasoning, and each label as
+        JSON. The first text for which `read` returns the same as for the answer is used, and the hash if there is none.
     """
     if entry.redacted:
         return entry
@@ -316,8 +318,8 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
 def _parse_entry(line: bytes) -> Entry:
     """Parse a line of a cassette.
 
-    Raises: ValueError if the line is not valid, if it has neither or both of an answer and a failure, or if its request
-        has another hash.
+    Raises: ValueError in three cases: the line is not valid; it has no outcome, or both an answer and a failure; or its
+    request hash is not the hash of its request. The third is not checked if the texts of the request are redacted.
     """
     fields = _Line.model_validate_json(_replace_surrogates(line))
     request = fields.request.model_dump(exclude_none=True, exclude={"parameters"})
@@ -335,7 +337,10 @@ def _parse_entry(line: bytes) -> Entry:
 
 
 def _replace_surrogates(line: bytes) -> bytes:
-    """Replace lone surrogates in a line of JSON, which pydantic rejects; other lines are returned unchanged."""
+    """Replace lone surrogates in a line of JSON, because pydantic rejects them.
+
+    A line without lone surrogates, or one that is not JSON, is returned unchanged.
+    """
     if b"\\ud" not in line.lower():
         return line
     try:
@@ -387,10 +392,7 @@ def _to_json(value: object) -> bytes:
 def _redact_completion(
     completion: Completion, *, read: Callable[[Completion], Reading], labels: Iterable[str]
 ) -> Completion:
-    """Replace the text of a completion by one that is parsed like it.
-
-    The new text is the first of these that is parsed equally: the hash of the text, a label, an open reasoning tag, a
-    label as JSON. If none is, it is the hash.
+    """Replace the text of a completion by a text that gives the same verdict, so that it can be replayed; see `redact`.
 
     read : function that parses an answer
     labels : labels of the prompt

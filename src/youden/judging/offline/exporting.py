@@ -19,13 +19,13 @@ import pyarrow.parquet as pq
 
 from youden.data.atomic import make_directory, move_into_place, remove_leftovers, scratch_directory
 from youden.errors import InputError
-from youden.judging.call.failures import Failure
+from youden.judging.call.failures import is_final
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.offline.lines import make_request_line
 from youden.judging.question.questions import Questions, iter_keys
 from youden.judging.store.answers import Store
 from youden.judging.store.plan_answers import CHUNK
-from youden.types import Completion, Plan, Request
+from youden.types import Plan, Request
 from youden.types.pool import Positions
 
 KEY_BYTES = 32
@@ -277,11 +277,13 @@ def export_requests(
 def _export_judge(
     plan: Plan, *, config: JudgeConfig, store: Store, folder: Path, format: Format, shards: int
 ) -> tuple[int, list[Path]]:
-    """Write the requests of one judge without a stored answer; return their number and the files with requests.
+    """Write the requests of one judge to files, except those whose answer is stored already.
 
     folder : folder that is created, and also gets the manifest
-    shards : maximum number of files with requests
     format : format of the files, which is also their suffix
+    shards : maximum number of files with requests
+
+    Returns the number of requests, and the paths of the files with requests; no files if there are no requests.
     """
     table = RequestTable.from_plan(config, plan)
     questions = config.questions()
@@ -322,9 +324,7 @@ def _iter_unanswered(table: RequestTable, store: Store, questions: Questions, pl
         keys = [table.name(position) for position in positions]
         outcomes = store.get_outcomes(keys)
         for key, position in zip(keys, positions, strict=True):
-            outcome = outcomes.get(key)
-            is_rejected = isinstance(outcome, Failure) and outcome.kind == "rejected"
-            if isinstance(outcome, Completion) or is_rejected:
+            if is_final(outcomes.get(key)):
                 continue
             row = int(table.row[position])
             if questions.context is None or questions.fits(questions.request(plan, row)):

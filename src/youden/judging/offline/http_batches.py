@@ -11,7 +11,9 @@ import io
 import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -37,6 +39,16 @@ _MAX_RESULT_BYTES = 2_000_000_000
 """Largest result file: several times the size of 50,000 answers with log-probabilities."""
 _MAY_HAVE_STARTED = {408, 409}
 """Statuses below 500 after which the provider may have started a batch."""
+
+
+@dataclass
+class _BatchStart:
+    """State of the attempts to start one batch."""
+
+    file: str
+    """Id of its file of requests."""
+    may_exist: bool
+    """Whether the batch may exist, because an earlier process or a request without a reply may have started it."""
 
 
 class _HttpBatches:
@@ -91,39 +103,41 @@ class _HttpBatches:
         CallError
             `unbilled` only if no batch of the file was started.
         """
-        may_have_started = maybe_started
-
-        async def find_or_start() -> str | None:
-            """Return the id of the batch, and start it if it does not exist; None if its requests are not available."""
-            nonlocal may_have_started
-            if may_have_started:
-                existing_batch = await self._find_batch(file)
-                if existing_batch is not None:
-                    return existing_batch
-            body = self._make_start_body(file)
-            if body is None:
-                return None
-
-            may_have_started_before = may_have_started
-            may_have_started = True
-            data = io.BytesIO(orjson.dumps(body))
-            try:
-                reply = await self._send_json("POST", self.path, data, seconds=_TRANSFER_SECONDS)
-            except CallError as error:
-                status = error.status or 0
-                is_refused = 400 <= status < 500 and status not in _MAY_HAVE_STARTED
-                may_have_started = may_have_started_before or not is_refused
-                raise
-            return _get_id(reply, "the batch")
-
+        start = _BatchStart(file, may_exist=maybe_started)
         try:
-            batch = await self._policy.call(find_or_start)
+            batch = await self._policy.call(partial(self._find_or_start, start))
         except CallError as error:
-            error.unbilled = not may_have_started
+            error.unbilled = not start.may_exist
             raise
         if batch is None:
             raise CallError("The requests were never sent.", kind="transient", unbilled=True)
         return batch
+
+    async def _find_or_start(self, start: _BatchStart) -> str | None:
+        """Make one attempt to start a batch, unless it exists already, and return its id.
+
+        Returns None if the batch does not exist, and its requests are not available in this process.
+        """
+        if start.may_exist:
+            existing_batch = await self._find_batch(start.file)
+            if existing_batch is not None:
+                return existing_batch
+        body = self._make_start_body(start.file)
+        if body is None:
+            return None
+
+        could_exist_before = start.may_exist
+        start.may_exist = True  # from here on, also if the reply is lost
+        data = io.BytesIO(orjson.dumps(body))
+        try:
+            reply = await self._send_json("POST", self.path, data, seconds=_TRANSFER_SECONDS)
+        except CallError as error:
+            status = error.status or 0
+            is_refused = 400 <= status < 500 and status not in _MAY_HAVE_STARTED
+            if is_refused:
+                start.may_exist = could_exist_before
+            raise
+        return _get_id(reply, "the batch")
 
     async def status(self, batch: str) -> BatchState:
         """Return the current status of a batch, given its id."""
@@ -231,7 +245,10 @@ class OpenAIBatches(_HttpBatches):
         return None
 
     def _parse_state(self, reply: Mapping[str, Any], batch: str) -> BatchState:
-        """Parse the status of a batch. Raises: CallError if the status is unknown or is that of another batch."""
+        """Parse the status of a batch; `n_lines` is None if the provider's reply does not determine it.
+
+        Raises: CallError if the status is unknown or is that of another batch.
+        """
         reported_status = reply.get("status")
         status = reported_status.lower() if isinstance(reported_status, str) else None
         if status not in _IN_PROGRESS | _ENDED or reply.get("id", batch) != batch:
@@ -245,9 +262,10 @@ class OpenAIBatches(_HttpBatches):
         file_ids = [reply.get("output_file_id"), reply.get("error_file_id")]
         files = tuple(file_id for file_id in file_ids if isinstance(file_id, str) and file_id)
 
-        # a completed batch has a line for every request, whatever its counts are
         n_lines = None
-        if status != "completed" and (has_counts or (status == "failed" and not files)):
+        failed_without_results = status == "failed" and not files
+        # a completed batch has a result line for every request, also if its counts are wrong
+        if status != "completed" and (has_counts or failed_without_results):
             n_lines = n_done
 
         errors = object_or_empty(reply.get("errors")).get("data")
@@ -313,7 +331,9 @@ class AnthropicBatches(_HttpBatches):
         return {"requests": self._requests[file]}
 
     async def _find_batch(self, file: str) -> str | None:
-        """Search for the batch that was started from a file; None if there is none.
+        """Search the provider's list, newest batch first, for the batch of a file; return its id, or None without one.
+
+        file : id that `upload` made: hash of the first request, number of requests, and Unix time, separated by colons
 
         Raises: CallError if a batch of the same size is in progress, which may be the one.
         """
@@ -322,7 +342,8 @@ class AnthropicBatches(_HttpBatches):
         async for entry in self._iter_batches():
             if _parse_time(entry.get("created_at")) < earliest_start:
                 return None
-            if sum(_parse_counts(entry).values()) != int(n_requests):
+            has_same_size = sum(_parse_counts(entry).values()) == int(n_requests)
+            if not has_same_size:
                 continue
             batch = _get_id(entry, "the batch")
             if entry.get("processing_status") != "ended":

@@ -165,12 +165,12 @@ class _AnswerImport:
         failures: dict[str, Failure] = {}
         for key, judge, n_characters, reported_outcome in self._iter_plan_rows(rows):
             outcome = self._check_usage(reported_outcome, judge, n_characters)
-            if key in self._answers:
+            if key in self._answers:  # an earlier row has answered the request, and its answer will be stored
                 self._counts.n_stored += 1
             elif isinstance(outcome, Completion):
                 self._answers[key] = judge, outcome
                 self._has_answer = True
-            elif outcome.kind == "fatal":
+            elif outcome.kind == "fatal":  # about the engine's account, key or model, so that nothing was sent
                 self._counts.n_not_sent += 1
                 if not self._counts.not_sent_reason:
                     self._counts.not_sent_reason = outcome.reason
@@ -214,7 +214,8 @@ class _AnswerImport:
     def finish(self) -> ImportCounts:
         """Record the names of the models that answered, and return the counts.
 
-        Raises: JudgeError [import-rejected], InputError [import-other-plan] or [import-nothing] if nothing was imported.
+        Raises: JudgeError [import-rejected] if there are rejections and no answers; InputError [import-other-plan] if no
+        readable row answers a request of the plan; [import-nothing] if no row is readable.
         """
         counts = self._counts
         if self._early_rejections:
@@ -223,17 +224,18 @@ class _AnswerImport:
             self._store.remember_served(table.config.public(), served.new_names())
 
         n_readable = counts.n_rows - counts.n_unreadable
-        if counts.n_unknown == n_readable > 0:
+        are_all_unknown = counts.n_unknown == n_readable
+        if n_readable > 0 and are_all_unknown:
             raise InputError(
                 f"None of the {counts.n_unknown:,} answers belongs to a request of this plan (keys "
                 f"{', '.join(counts.unknown_keys)} …). They belong to another plan, judge or prompt. Pass the config that was "
                 "exported.",
                 slug="import-other-plan",
             )
-        if counts.n_unreadable == counts.n_rows:
+        if n_readable == 0:
             raise InputError(
-                f"No answer can be read: got {counts.n_rows:,} rows, of which {counts.n_unreadable:,} are cut off or are no "
-                "results. Pass result lines of a Batch API (custom_id, response) or Parquet (request_hash, text).",
+                f"No answer can be read: got {format_count(counts.n_rows, 'row')}, each of them cut off or not a result. "
+                "Pass result lines of a Batch API (custom_id, response) or Parquet (request_hash, text).",
                 slug="import-nothing",
             )
         return counts
@@ -244,12 +246,13 @@ class _AnswerImport:
         Yields
         ------
         key : str
-            Request hash.
+            Request hash, in lower case.
         judge : int
             Position of the judge that the request is for.
         n_characters : int
             Number of characters of the request.
         outcome : Completion or CallError
+            Answer or failure.
         """
         readable = [row for row in rows if row.outcome is not None]
         self._counts.n_rows += len(rows)
@@ -260,27 +263,39 @@ class _AnswerImport:
         n_characters = np.zeros(len(hashes), dtype=np.int64)
         for judge, table in enumerate(self._requests):
             positions = table.find(hashes)
-            is_found = (positions >= 0) & (judges < 0)
-            judges[is_found] = judge
-            n_characters[is_found] = table.characters[positions[is_found]]
+            is_of_judge = (positions >= 0) & (judges < 0)
+            judges[is_of_judge] = judge
+            n_characters[is_of_judge] = table.characters[positions[is_of_judge]]
 
-        all_digits = hashes.tobytes().hex()
-        n_digits = 2 * KEY_BYTES  # of a request hash in hexadecimal
+        # the key of a row may contain capitals, so convert the bytes to digits again: one text with the digits of all rows
+        digits_of_all_rows = hashes.tobytes().hex()
+        n_digits = 2 * KEY_BYTES  # per row
         columns = zip(readable, judges.tolist(), n_characters.tolist(), strict=True)
         for position, (row, judge, n_row_characters) in enumerate(columns):
             if judge < 0 or row.outcome is None:
-                self._counts.n_unknown += 1
-                if len(self._counts.unknown_keys) < _MAX_EXAMPLES:
-                    self._counts.unknown_keys.append(str(row.key)[:_MAX_EXAMPLE_LENGTH])
+                self._count_unknown_row(row)
                 continue
-            key = all_digits[n_digits * position : n_digits * (position + 1)]
+            start = n_digits * position
+            key = digits_of_all_rows[start : start + n_digits]
             yield key, judge, n_row_characters, row.outcome
 
+    def _count_unknown_row(self, row: ResultLine) -> None:
+        """Count a row that answers no request of the plan, and keep its key as an example if there are few."""
+        self._counts.n_unknown += 1
+        if len(self._counts.unknown_keys) < _MAX_EXAMPLES:
+            self._counts.unknown_keys.append(str(row.key)[:_MAX_EXAMPLE_LENGTH])
+
     def _check_usage(self, outcome: Completion | CallError, judge: int, n_characters: int) -> Completion | CallError:
-        """Return an answer whose token counts are possible or 0, or an error if the answer is too long.
+        """Check the token counts and the length of an answer.
 
         The length of the request is known in characters, not in bytes. A character has one to four bytes, which the
         limits of the check allow for.
+
+        outcome : answer, or a failure, which is returned unchanged
+        judge : position of the judge that the request is for
+        n_characters : number of characters of the request
+
+        Returns the answer, with token counts of 0 if those that it reports are not possible; an error if it is too long.
         """
         if isinstance(outcome, CallError):
             return outcome

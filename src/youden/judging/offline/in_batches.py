@@ -9,24 +9,24 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from youden.judging.call.budget import Budget
-from youden.judging.call.failures import CallError, reject_if_echoed
+from youden.judging.call.failures import CallError, to_rejection_if_quoted
 from youden.judging.call.reply import check_usage_for
 from youden.judging.config.judge_files import call_cost
 from youden.judging.offline.batch_errors import (
     batch_cancelled_error,
     batch_refused_error,
     make_run_error,
-    rejected_lines,
 )
 from youden.judging.offline.batch_leases import BatchLeases
+from youden.judging.offline.batch_outcomes import find_outcomes
 from youden.judging.offline.batch_providers import BatchProvider, BatchState
-from youden.judging.offline.lines import RequestLine, iter_results, make_request_line, split_lines
+from youden.judging.offline.lines import RequestLine, make_request_line, split_lines
 from youden.judging.scheduler.calling import max_call_cost
 from youden.judging.scheduler.options import Batching
 from youden.judging.scheduler.outcomes import Outcomes
@@ -36,27 +36,12 @@ from youden.text.sentences import format_count
 from youden.types import Completion
 
 
-def _merge_results(files: Sequence[bytes]) -> dict[str, Completion | CallError]:
-    """Read the outcome of each request, by its hash, from the contents of result files.
-
-    If a request has several results, an answer takes precedence over a failure, and the first answer over later ones.
-    """
-    outcomes: dict[str, Completion | CallError] = {}
-    for file in files:
-        for key, outcome in iter_results(file):
-            is_answer = isinstance(outcome, Completion)
-            had_answer = isinstance(outcomes.get(key), Completion)
-            if key not in outcomes or (is_answer and not had_answer):
-                outcomes[key] = outcome
-    return outcomes
-
-
 @dataclass
 class _PolledBatch:
     """A batch in progress, which is polled until its results are merged."""
 
     job: Job
-    """The batch; after a part of it was merged, the remainder."""
+    """Record of the batch; once some of its results are stored, record of its requests without a result."""
     n_requests: int
     """Number of requests that were sent."""
     last_status: str = ""
@@ -124,22 +109,22 @@ class BatchRunner:
         """
         async with self._leases.hold(on_failure=self._stop.stop_with_error):
             while not self._stop.is_stopped:
-                self._leases.elsewhere = False
+                self._leases.has_peer_lease = False
                 jobs = await self._resume_batches()
                 if not jobs and not self._stop.is_stopped:
                     jobs = await self._send_batches()
-                await self._merge_all(jobs)
-                if not jobs and not self._leases.elsewhere:
-                    break
-                if not jobs:
+                if jobs:
+                    await self._poll_until_merged(jobs)
+                elif self._leases.has_peer_lease:  # wait for the results of other processes
                     await self._batching.sleep(self._batching.poll)
+                else:
+                    break
             if not self._stop.is_stopped:
                 self._outcomes.store_failures()
 
-        self._stop.raise_if_stopped(self._budget)
-        if self._is_over_cap:
+        if self._is_over_cap:  # reported only if the run was not stopped for another reason
             self._stop.stop(lambda: self._work.make_budget_error(self._budget))
-            self._stop.raise_if_stopped(self._budget)
+        self._stop.raise_if_stopped(self._budget)
 
     async def _resume_batches(self) -> list[Job]:
         """Return the records of batches that an earlier process left, after starting those that were only uploaded."""
@@ -155,13 +140,18 @@ class BatchRunner:
                 self._report(f"batch {job.batch}: {format_count(len(job.keys), 'request', 'was', 'were')} sent earlier")
                 jobs.append(job)
                 continue
-            started_job = await self._start_batch(job, may_exist=True)
+            started_job = await self._start_batch(job, maybe_started=True)
             if started_job is not None:
                 jobs.append(started_job)
         return jobs
 
     async def _send_batches(self) -> list[Job]:
-        """Send all requests without an outcome that the cost cap allows, and return the records of their batches."""
+        """Send the requests that still need an outcome, as many as the cost cap allows.
+
+        If a batch cannot be started, the run ends, and no further batch is sent.
+
+        Returns the records of the batches that were started.
+        """
         self._is_over_cap = False
         self._unreserved_usd = 0.0
         jobs: list[Job] = []
@@ -169,22 +159,25 @@ class BatchRunner:
             self._iter_lines(), max_requests=self._batching.max_requests, max_bytes=self._batching.max_bytes
         )
         for batch_lines in batches:
-            unsent_keys = self._leases.exclude_sent([line.key for line in batch_lines])
+            unsent_keys = self._leases.release_already_sent([line.key for line in batch_lines])
             unsent_lines = [line for line in batch_lines if line.key in unsent_keys]
-            self._unreserved_usd -= math.fsum(line.usd for line in batch_lines)
+            self._unreserved_usd -= math.fsum(line.usd for line in batch_lines)  # `_send_lines` reserves the cost
             if not unsent_lines:
                 continue
-            job = await self._send_batch(unsent_lines)
+            job = await self._send_lines(unsent_lines)
             if job is None:
                 break
             jobs.append(job)
         return jobs
 
     def _iter_lines(self) -> Iterator[RequestLine]:
-        """Acquire leases on the requests to send, and yield their lines until the cost cap is reached."""
+        """Acquire leases on the requests to send, and yield their lines until the cost cap is reached.
+
+        The largest possible cost of each line is added to `_unreserved_usd`. At the cap, `_is_over_cap` is set.
+        """
         visited: set[str] = set()
-        for calls in look_up(self._work.keys(), self._store, make_request=self._work.request):
-            calls_to_send = [call for call in calls if call.key not in visited and not self._settle_stored(call)]
+        for calls in look_up(self._work.iter_row_keys(), self._store, make_request=self._work.request):
+            calls_to_send = [call for call in calls if call.key not in visited and not self._end_without_sending(call)]
             visited |= {call.key for call in calls_to_send}
             leased_calls = self._leases.acquire(calls_to_send)
             for position, call in enumerate(leased_calls):
@@ -196,10 +189,10 @@ class BatchRunner:
                 self._unreserved_usd += max_usd
                 yield make_request_line(call.key, call.request, usd=max_usd)
 
-    def _settle_stored(self, call: Call) -> bool:
-        """Record the outcome of a call that need not be sent, and return whether this is the case.
+    def _end_without_sending(self, call: Call) -> bool:
+        """End a call whose outcome is stored, or whose request is too long for the model; return whether the call ended.
 
-        A call is not sent if its outcome is stored, or if its request does not fit the context window.
+        After a failure in this run, a call is sent again only if the failure was transient, also under `retry_failed`.
         """
         rows = call.rows
         if self._done[rows[0]]:
@@ -213,11 +206,12 @@ class BatchRunner:
         self._done[rows] = True
         return True
 
-    async def _send_batch(self, lines: list[RequestLine]) -> Job | None:
-        """Upload request lines as one file, start their batch, and return its record; None if a step failed.
+    async def _send_lines(self, lines: list[RequestLine]) -> Job | None:
+        """Send request lines as one batch: record it, upload the file, and start the batch.
 
-        The record is stored before anything is sent, so that an interrupted run can resume the batch. A failed step ends
-        the run.
+        The record is stored before anything is sent, so that an interrupted run can resume the batch.
+
+        Returns the record with the ids of file and batch; None if a step failed, which ends the run.
         """
         provider = self._provider  # raises an error about its key before the batch is recorded
         max_usd = math.fsum(line.usd for line in lines)
@@ -226,44 +220,45 @@ class BatchRunner:
         try:
             file = await provider.upload(b"".join(line.text for line in lines))
         except CallError as error:
-            self._end_unsent(job, error, may_exist=False)
+            self._end_run_before_start(job, error)
             return None
-        return await self._start_batch(self._leases.record_file_id(job, file), may_exist=False)
+        job_with_file = self._leases.record_file_id(job, file)
+        return await self._start_batch(job_with_file, maybe_started=False)
 
-    async def _start_batch(self, job: Job, *, may_exist: bool) -> Job | None:
+    async def _start_batch(self, job: Job, *, maybe_started: bool) -> Job | None:
         """Start the batch of an uploaded file.
 
-        If this fails, the run ends, and the record of the file is kept only if the batch may have been started despite the
-        error, so that its requests may be billed.
+        If this fails, the run ends. If the provider may have started the batch despite the error, the record is kept,
+        because the requests may be billed.
 
         job : record of the uploaded file
-        may_exist : whether an earlier process may have started the batch already
+        maybe_started : whether an earlier process may have started the batch already
 
         Returns the record with the id of the batch, or None if the run ends.
         """
         self._leases.check()
         try:
-            batch = await self._provider.start(job.file or "", maybe_started=may_exist)
+            batch = await self._provider.start(job.file or "", maybe_started=maybe_started)
         except CallError as error:
-            may_be_billed = not error.unbilled
-            self._end_unsent(job, error, may_exist=may_be_billed)
+            if error.unbilled:
+                self._end_run_before_start(job, error)
+            else:
+                self._end_run(error, job)
             return None
         self._report(f"batch {batch}: {format_count(len(job.keys), 'request')} sent")
         return self._leases.record_batch_id(job, batch)
 
-    def _end_unsent(self, job: Job, error: CallError, *, may_exist: bool) -> None:
-        """End the run because a batch could not be started, and delete its record.
+    def _end_run_before_start(self, job: Job, error: CallError) -> None:
+        """End the run because a batch was not started, delete its record, and release its reserved cost.
 
-        may_exist : whether the batch may have been started nevertheless; its record is then kept
         job : record of the batch
-        error : why the batch could not be started
+        error : why the batch was not started
         """
-        if not may_exist:
-            self._leases.delete_record(job)
-            self._budget.settle(job.usd, 0.0)
-        self._end_run(error, job if may_exist else None)
+        self._leases.delete_record(job)
+        self._budget.settle(job.usd, 0.0)
+        self._end_run(error, None)
 
-    async def _merge_all(self, jobs: list[Job]) -> None:
+    async def _poll_until_merged(self, jobs: list[Job]) -> None:
         """Poll batches until all have ended and their results are stored; only once if the run has to stop."""
         pending = [_PolledBatch(job, len(job.keys)) for job in jobs]
         while pending:
@@ -274,7 +269,7 @@ class BatchRunner:
                 await self._batching.sleep(self._batching.poll)
 
     async def _poll(self, batch: _PolledBatch) -> bool:
-        """Poll a batch, store its results if it has ended, and return whether all results are stored."""
+        """Poll a batch once, and store its results if it has ended; return whether all its results are stored."""
         job = batch.job
         files: list[bytes] = []
         try:
@@ -296,7 +291,8 @@ class BatchRunner:
         remainder = self._merge(job, state, files)
         if remainder is None:
             return True
-        if remainder is not job:
+        has_new_results = remainder is not job
+        if has_new_results:
             batch.job = remainder
             batch.unknown_since = None
         reason = f"The provider reports '{state.status}', but {len(remainder.keys):,} results are missing."
@@ -310,100 +306,103 @@ class BatchRunner:
         error : why the poll failed
         """
         now = time.monotonic()
-        if error.kind == "transient" and batch.unknown_since is None:
+        if error.kind != "transient":
+            self._end_run(error, batch.job)
+        elif batch.unknown_since is None:
             batch.unknown_since = now
             self._report(f"batch {batch.job.batch}: its state is unknown ({error.reason}); it stays at the provider")
-        elif error.kind != "transient" or now - (batch.unknown_since or now) >= self._config.max_outage:
+        elif now - batch.unknown_since >= self._config.max_outage:
             self._end_run(error, batch.job)
 
     def _merge(self, job: Job, state: BatchState, files: list[bytes]) -> Job | None:
         """Store the results of a batch that has ended, and delete its record in the same transaction.
 
-        Requests that failed or never ran are sent again later.
+        If results are missing, a record of their requests takes its place. Requests that failed or never ran are sent
+        again later. The run ends if the provider refused or cancelled the batch.
 
         job : record of the batch
         state : final state of the batch
         files : contents of the result files
 
-        Returns the record of the requests whose results are missing; None if there are none.
+        Returns the record of the requests whose results are missing. This is `job` itself if there are no results yet, and
+        None if no result is missing.
         """
-        outcomes = _merge_results(files)
-        job_outcomes = {key: outcomes[key] for key in job.keys if key in outcomes}
-        if not outcomes:
-            job_outcomes |= dict(rejected_lines(job, state.errors))
-
-        missing_keys = [key for key in job.keys if key not in job_outcomes]
-        lacks_lines = state.n_lines is None or len(outcomes) < state.n_lines
-        if lacks_lines and not job_outcomes:
+        outcomes, missing_keys = find_outcomes(job, state, files)
+        if missing_keys and not outcomes:
             return job
-        if not lacks_lines and state.status != "failed":
-            never_ran = CallError(f"The batch {state.status} without running it.", kind="transient", unbilled=True)
-            job_outcomes |= dict.fromkeys(missing_keys, never_ran)
 
-        settled_usd, spent_usd = self._store_outcomes(job_outcomes)
+        max_usd, spent_usd = self._store_outcomes(outcomes)
         remainder = None
-        if lacks_lines and missing_keys:
-            remainder = replace(job, keys=tuple(missing_keys), usd=job.usd - settled_usd, id=new_id())
+        if missing_keys:
+            remainder = replace(job, keys=tuple(missing_keys), usd=job.usd - max_usd, id=new_id())
         self._leases.replace_record(job, remainder)
         self._store.flush()
         if remainder is not None:
             self._budget.reserve_unconditionally(remainder.usd)
         self._budget.settle(job.usd, spent_usd)
 
-        if remainder is None and state.status == "failed" and not job_outcomes:
+        if remainder is None and state.status == "failed" and not outcomes:
             self._stop.stop_with_error(batch_refused_error(job, state, judge=self._config.name))
         elif remainder is None and state.status == "cancelled":
-            n_unanswered = sum(isinstance(outcome, CallError) for outcome in job_outcomes.values())
+            n_unanswered = sum(isinstance(outcome, CallError) for outcome in outcomes.values())
             self._stop.stop_with_error(batch_cancelled_error(job, n_unanswered=n_unanswered))
         return remainder
 
     def _store_outcomes(self, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
-        """Store the outcomes of requests, and return two sums in USD.
+        """Store the outcomes of requests, and compute their costs.
 
-        Answers are stored first: once there is an answer, a failure is attributed to its request, and not to the server.
+        Answers are stored first, because a failure before any answer may be the fault of the server.
 
-        outcomes : outcome by request hash; it may include requests of another plan
+        outcomes : outcome by request hash; the requests of another plan are allowed, and only their answers are stored
 
-        Returns the largest possible cost of the requests of this plan, and the actual cost of all requests.
+        Returns two sums in USD: the largest possible cost of the requests of this plan, and the actual cost of all requests.
         """
-        rows_by_key: defaultdict[str, list[int]] = defaultdict(list)
-        rows_and_keys = self._work.keys()
-        for row, key in rows_and_keys:
-            self._leases.renew()  # the task that renews them does not run during this loop
-            if key in outcomes:
-                rows_by_key[key].append(row)
+        rows_by_key = self._find_rows(outcomes)
         self._leases.check()
+        cached = self._store.get_outcomes(list(rows_by_key)) if self._outcomes.retry_failed else {}
+        answers = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, Completion)}
+        failures = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, CallError)}
 
-        stored = self._store.get_outcomes(list(rows_by_key)) if self._outcomes.retry_failed else {}
-        answered_keys = [key for key, outcome in outcomes.items() if isinstance(outcome, Completion)]
-        failed_keys = [key for key, outcome in outcomes.items() if isinstance(outcome, CallError)]
         max_costs = []
         costs = []
-        for key in (*answered_keys, *failed_keys):
-            outcome = outcomes[key]
+        for key, outcome in (answers | failures).items():
             if key in rows_by_key:
                 call = self._failed_calls.get(key)
                 if call is None:
-                    call = Call(key, rows_by_key[key], stored.get(key), self._work.request)
+                    call = Call(key, rows_by_key[key], cached.get(key), self._work.request)
                 max_cost = max_call_cost(self._config, call.request)
                 max_costs.append(max_cost)
                 costs.append(self._store_outcome(call, outcome, max_cost=max_cost))
-            elif isinstance(outcome, Completion):  # a request of another plan
-                cost = call_cost(self._config, outcome.tokens_in, outcome.tokens_out)
-                costs.append(cost)
-                self._outcomes.record_cost(key, cost, outcome)
-                self._store.add(key, outcome, waits=False)
+            elif isinstance(outcome, Completion):
+                costs.append(self._store_answer_of_other_plan(key, outcome))
         return math.fsum(max_costs), math.fsum(costs)
+
+    def _find_rows(self, outcomes: Mapping[str, Completion | CallError]) -> dict[str, list[int]]:
+        """Find the rows of this plan that wait for outcomes, by request hash. The leases are renewed meanwhile."""
+        rows_by_key: defaultdict[str, list[int]] = defaultdict(list)
+        for row, key in self._work.iter_row_keys():
+            self._leases.renew()  # the task that renews them does not run during this loop
+            if key in outcomes:
+                rows_by_key[key].append(row)
+        return rows_by_key
+
+    def _store_answer_of_other_plan(self, key: str, completion: Completion) -> float:
+        """Store an answer that no row of this plan needs, and return its cost in USD by the reported usage."""
+        usd = call_cost(self._config, completion.tokens_in, completion.tokens_out)
+        self._outcomes.record_cost(key, usd, completion)
+        self._store.add(key, completion, may_flush=False)
+        return usd
 
     def _store_outcome(self, call: Call, outcome: Completion | CallError, *, max_cost: float) -> float:
         """Store the outcome of a call, and return its cost in USD.
 
         The cost is `max_cost` if the provider does not report the usage, or if it may have lost the result of its work.
+        A call whose failure may be retried is not done: it is kept in `_failed_calls`, and sent in a later batch.
         """
         if isinstance(outcome, Completion):
             checked_outcome, usd = self._check_answer(call, outcome, max_cost=max_cost)
         else:
-            checked_outcome = reject_if_echoed(outcome, call.request)
+            checked_outcome = to_rejection_if_quoted(outcome, call.request)
             usd = 0.0 if checked_outcome.unbilled else max_cost
 
         call.usd += usd
@@ -411,12 +410,14 @@ class BatchRunner:
             self._outcomes.record_cost(call.key, usd, checked_outcome)
             self._outcomes.record_answer(call, checked_outcome)
             self._done[call.rows] = True
-        else:
-            self._outcomes.record_cost(call.key, usd, None)
-            call.attempts.n_failed += 1
-            has_retries = checked_outcome.kind == "transient" and call.attempts.n_failed < self._config.max_tries
-            self._done[call.rows] = self._outcomes.record_failure(call, checked_outcome, may_retry=has_retries)
-            self._failed_calls[call.key] = call
+            return usd
+
+        self._outcomes.record_cost(call.key, usd, None)
+        call.attempts.n_failed += 1
+        may_retry = checked_outcome.kind == "transient" and call.attempts.n_failed < self._config.max_tries
+        has_ended = self._outcomes.record_failure(call, checked_outcome, may_retry=may_retry)
+        self._done[call.rows] = has_ended
+        self._failed_calls[call.key] = call
         return usd
 
     def _check_answer(

@@ -114,9 +114,11 @@ class LineReader:
 
 
 def _content_without_ids(result: Mapping[str, Any]) -> bytes | None:
-    """Return the fields of a result line that determine its outcome, as JSON; None if the line is not a usual reply.
+    """Return what determines the outcome of a result line as JSON: its status, its error, and its reply without ids.
 
-    result : the parsed line, without NaN and infinity
+    result : the parsed line, without NaN and infinity, which JSON cannot represent
+
+    Returns None if the line has no `response` with a `status_code` and a `body`; such a line is not cached.
     """
     try:
         response = result["response"]

@@ -258,11 +258,12 @@ def format_difference(request: Mapping[str, Any], entries: Mapping[str, Entry]) 
     if not entries:
         return "The cassette is empty."
     redacted_request = {**request, "messages": redacted_messages(request["messages"])}
-    lines_by_redaction = {False: _to_lines(request), True: _to_lines(redacted_request)}
-    nearest = _find_nearest_entry(entries, lines_by_redaction)
+    lines = _to_lines(request)
+    redacted_lines = _to_lines(redacted_request)
+    nearest = _find_nearest_entry(entries, lines, redacted_lines)
     diff = difflib.unified_diff(
         _to_lines(nearest.request),
-        lines_by_redaction[nearest.redacted],
+        redacted_lines if nearest.redacted else lines,
         "nearest recorded",
         "requested",
         n=1,
@@ -276,17 +277,19 @@ def format_difference(request: Mapping[str, Any], entries: Mapping[str, Entry]) 
     return "\n".join(["It differs from the nearest recorded request:", *diff_lines])
 
 
-def _find_nearest_entry(entries: Mapping[str, Entry], lines_by_redaction: Mapping[bool, list[str]]) -> Entry:
-    """Return the entry whose request is most similar to a request; of equal ones, that with the smallest hash.
+def _find_nearest_entry(entries: Mapping[str, Entry], lines: list[str], redacted_lines: list[str]) -> Entry:
+    """Return the recorded entry that is most similar to a request; if several are, the one with the smallest hash.
 
-    lines_by_redaction : lines of the request by whether its texts are redacted; each entry is compared with the lines
-        that are redacted as it is
+    entries : entries by request hash, at least one
+    lines, redacted_lines : the request as lines (`_to_lines`), with its texts and with their hashes; the second form is
+        compared with entries whose texts are replaced by hashes
     """
+    plain_set, redacted_set = set(lines), set(redacted_lines)
     sorted_entries = [entry for _, entry in sorted(entries.items())]
     similarities = []
     for entry in sorted_entries:
+        requested_lines = redacted_set if entry.redacted else plain_set
         recorded_lines = set(_to_lines(entry.request))
-        requested_lines = set(lines_by_redaction[entry.redacted])
         similarities.append(_compute_similarity(recorded_lines, requested_lines))
     return sorted_entries[similarities.index(max(similarities))]
 

@@ -4,8 +4,7 @@ Parsing is a pure, versioned second pass over stored answers, so that a better p
 decides by a label in its text, by a JSON object, or by the log-probabilities of its first token. Nothing is guessed: an
 answer that does not clearly give one label is missing, and does not count as a no.
 
-Texts are truncated only if the judge's config allows it. Their length is counted in characters, because the model's
-tokenizer is not available.
+Texts are truncated only if the judge's config allows it, and by characters, because no tokenizer is available.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ def make_decision_hint(decision: Decision, labels: Sequence[str]) -> str:
 
 
 def find_json_label(text: str, labels: Sequence[str]) -> str | None:
-    """Return the label that a JSON answer gives; None if it gives none of them or more than one.
+    """Return the label that a JSON answer gives, as the value of "answer"; None if it gives none or more than one.
 
     Examples
     --------
@@ -87,16 +86,14 @@ def find_json_label(text: str, labels: Sequence[str]) -> str | None:
     """
     try:
         value = parse_json(text).value
+        # a parsed object has only the last of several values of "answer", so they are counted in a second pass
         json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_reject_two_answers)
     except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict):
         return None
     answer = value.get("answer")
-    for label in labels:
-        if label == answer:
-            return label
-    return None
+    return next((label for label in labels if label == answer), None)
 
 
 def _reject_two_answers(pairs: list[tuple[str, object]]) -> None:
@@ -279,22 +276,22 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
             return _make_reading(label, prompt)
 
     answer, has_reasoning = split_reasoning(completion.text)
-    label_or_missing = _find_answer_label(completion, answer, labels, decision)
-    if isinstance(label_or_missing, Reading):
-        return label_or_missing
+    label, missing_reason = _find_answer_label(completion, answer, labels, decision)
+    if answer is None or label is None:
+        return make_missing_reading(missing_reason)
     if decision != "logprobs":
-        return _make_reading(label_or_missing, prompt)
+        return _make_reading(label, prompt)
 
-    first_word = (answer or "").split(maxsplit=1)[0]
-    begins_with_label = find_unique_label(first_word, labels) == label_or_missing
+    first_word = answer.split(maxsplit=1)[0]
+    begins_with_label = find_unique_label(first_word, labels) == label
     min_probability = 0.0 if begins_with_label else MIN_LABEL_PROBABILITY
     probabilities = compute_label_probabilities(completion.top_logprobs, labels, min_probability=min_probability)
     if probabilities is None:
         return make_missing_reading("unparsed")
-    if has_reasoning and not _is_likeliest_label(label_or_missing, completion.top_logprobs, labels):
+    if has_reasoning and not _is_likeliest_label(label, completion.top_logprobs, labels):
         return make_missing_reading("unparsed")
     expected_grade = math.fsum(probability * prompt.labels[name] for name, probability in probabilities.items())
-    return _make_reading(label_or_missing, prompt, answer=expected_grade)
+    return _make_reading(label, prompt, answer=expected_grade)
 
 
 def _make_reading(label: str, prompt: Prompt, *, answer: float | None = None) -> Reading:
@@ -314,35 +311,36 @@ def _is_likeliest_label(label: str, top_logprobs: Sequence[tuple[str, float]], l
 
 def _find_answer_label(
     completion: Completion, answer: str | None, labels: tuple[str, ...], decision: Decision
-) -> str | Reading:
-    """Return the label that an answer gives. If it gives none, return a reading with the reason in place of a label.
+) -> tuple[str | None, MissingReason]:
+    """Find the label that an answer gives.
 
+    An answer that consists of a label counts in any case. Other texts are searched for a label only if the model neither
+    refused to answer nor was cut off.
+
+    completion, labels, decision : reply of the model, labels that may be answered, and form of the answer
     answer : text of the completion after its reasoning; None if the reasoning is not finished
-    completion : reply of the model
-    labels : labels that may be answered
-    decision : form of the answer
+
+    Returns the label and "answered", or None and the reason why there is no label.
     """
     label = None
     if answer is not None and decision == "json":
         label = find_json_label(answer, labels)
     elif answer is not None:
         label = _parse_label(answer, labels)
-        if label is None and decision == "logprobs":
+        if label is None and decision == "logprobs":  # the only token may be the beginning of a label
             label = find_unique_label(answer, labels)
     if label is not None:
-        return label
+        return label, "answered"
 
     if completion.refusal or completion.finish_reason == "content_filter":
-        return make_missing_reading("refused")
+        return None, "refused"
     if answer is None:
-        return make_missing_reading("unfinished_reasoning")
+        return None, "unfinished_reasoning"
     if completion.finish_reason == "length":
-        return make_missing_reading("truncated")
+        return None, "truncated"
     if decision != "json":
         label = find_label(answer, labels)
-    if label is None:
-        return make_missing_reading("unparsed")
-    return label
+    return label, "unparsed" if label is None else "answered"
 
 
 def find_label(text: str, labels: Collection[str]) -> str | None:
@@ -444,6 +442,9 @@ def _compile_label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
         words_pattern = r"\s+".join(words)
         groups.append(f"(?P<l{number}>{words_pattern})")
     any_label = "|".join(groups)
-    other_number = r"-?\d+(?:[.,]\d+)*(?!\w)"
-    # a label that ends with a digit may not be followed by decimals
-    return re.compile(rf"(?<!\w)(?:(?:{any_label})(?!\w)(?!(?<=\d)[.,]\d)|{other_number})", re.IGNORECASE)
+
+    word_start, word_end = r"(?<!\w)", r"(?!\w)"
+    no_decimals = r"(?!(?<=\d)[.,]\d)"  # after a label that ends with a digit: the label 1 is not in 1.5
+    label_pattern = f"(?:{any_label}){word_end}{no_decimals}"
+    number_pattern = rf"-?\d+(?:[.,]\d+)*{word_end}"
+    return re.compile(f"{word_start}(?:{label_pattern}|{number_pattern})", re.IGNORECASE)

@@ -145,10 +145,14 @@ def make_fence(first: str, second: str) -> str:
 
 
 def make_fence_bytes(n_first: int, first: bytes, second: bytes) -> bytes:
-    """Compute the fence of two texts that are encoded in UTF-8: 16 hexadecimal digits as bytes; see `make_fence`.
+    """Compute the fence of two texts, a part of the tags around them that neither contains, from their encoded forms.
+
+    It is the same fence as that of `make_fence`, without encoding each text again for each request.
 
     n_first : number of characters of the first text
-    first, second : the texts
+    first, second : the texts in UTF-8
+
+    Returns 16 hexadecimal digits in ASCII.
     """
     hasher = hashlib.sha256(b"%d:%b%b" % (n_first, first, second))
     fence = hasher.hexdigest()[:16].encode()
@@ -298,25 +302,26 @@ def _check_labels(head: _FrontMatter, location: str) -> None:
 
 
 def _check_placeholders(template: str, location: str) -> None:
-    """Check that a template has each text exactly once, and no unknown placeholder.
+    """Check that a template has {{first}} and {{second}} exactly once, {{task}} at most once, and no unknown placeholder.
 
+    template : text of the prompt file after its front matter
     location : path of the file, for errors
 
     Raises: ConfigError [prompt-placeholder].
     """
     names = _PLACEHOLDER.findall(template)
-    unknown = sorted(set(names) - set(_PLACEHOLDER_NAMES))
-    not_once = ["{{" + name + "}}" for name in ("first", "second") if names.count(name) != 1]
+    unknown_names = sorted(set(names) - set(_PLACEHOLDER_NAMES))
+    miscounted = ["{{" + name + "}}" for name in ("first", "second") if names.count(name) != 1]
     if names.count("task") > 1:
-        not_once.append("{{task}}")
-    if unknown:
-        fault = f"unknown: {', '.join(unknown)}"
-    elif not_once:
-        fault = f"not exactly once: {', '.join(not_once)}"
+        miscounted.append("{{task}}")
+    if unknown_names:
+        problem = f"unknown: {', '.join(unknown_names)}"
+    elif miscounted:
+        problem = f"not exactly once: {', '.join(miscounted)}"
     else:
         return
     raise ConfigError(
-        f"The placeholders in {location} are invalid ({fault}). "
+        f"The placeholders in {location} are invalid ({problem}). "
         "Write {{first}} and {{second}} exactly once, where the texts go; {{fence}}, the mark in their tags, and {{task}}, the "
         "prompt of the item, are optional.",
         slug="prompt-placeholder",

@@ -94,11 +94,7 @@ class Questions:
         first = texts.item(first_rows.item(row), item)
         second = texts.item(second_rows.item(row), second_item)
         if first is None or second is None:
-            raise InputError(
-                f"The pool has no response for a trial of the plan ({describe_trial(plan, row)}). "
-                "Make a new plan from this pool.",
-                slug="plan-missing-text",
-            )
+            raise _make_missing_text_error(plan, row)
         return self.request_for_texts(
             first, second, task=self._get_task(plan, item), replicate=plan.replicate.item(row)
         )
@@ -301,6 +297,13 @@ def describe_trial(plan: Plan, row: int) -> str:
     return f"trial {row}: agents '{first}' and '{second}', item '{item}', paired"
 
 
+def _make_missing_text_error(plan: Plan, row: int) -> InputError:
+    """Make the error for a trial of a plan whose pool lacks a response; `row` is the position of the trial."""
+    trial = describe_trial(plan, row)
+    message = f"The pool has no response for a trial of the plan ({trial}). Make a new plan from this pool."
+    return InputError(message, slug="plan-missing-text")
+
+
 TRIALS_PER_CHUNK = 4096
 """Number of trials whose texts are in memory in encoded form at a time."""
 
@@ -360,11 +363,11 @@ def iter_keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[R
         for row, (first_position, second_position, replicate) in enumerate(zip(*columns, strict=True), chunk_start):
             first = encoded_texts.get(first_position)
             if first is None:
-                first = _encode_text(questions, plan, row, divmod(first_position, n_items))
+                first = _encode_text(plan, row, divmod(first_position, n_items))
                 encoded_texts[first_position] = first
             second = encoded_texts.get(second_position)
             if second is None:
-                second = _encode_text(questions, plan, row, divmod(second_position, n_items))
+                second = _encode_text(plan, row, divmod(second_position, n_items))
                 encoded_texts[second_position] = second
 
             needs_truncation = (
@@ -392,17 +395,15 @@ class _EncodedText(NamedTuple):
     """The text that is sent, escaped for JSON."""
 
 
-def _encode_text(questions: Questions, plan: Plan, row: int, cell: tuple[int, int]) -> _EncodedText:
-    """Encode one text of a trial for requests.
+def _encode_text(plan: Plan, row: int, cell: tuple[int, int]) -> _EncodedText:
+    """Encode one text of a trial for requests. Raises: InputError [plan-missing-text] if there is no text.
 
-    Raises InputError [plan-missing-text] if there is no text.
-
-    row : row of the trial in the plan
-    cell : row and column of the text in the array of texts
+    row : position of the trial in the plan, for the error message
+    cell : row and column of the text in `Pool.all_texts`
     """
     text = plan.pool.all_texts[cell]
     if text is None:
-        questions.request(plan, row)  # raises the error for a missing text
+        raise _make_missing_text_error(plan, row)
     sent_text = to_encodable(text)
     json_without_quotes = orjson.dumps(sent_text)[1:-1]
     return _EncodedText(len(text), len(sent_text), sent_text.encode(), json_without_quotes)

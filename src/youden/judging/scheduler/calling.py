@@ -130,26 +130,34 @@ class Caller:
         return completion
 
     async def _wait_for_rate_limit(self, request: Request) -> float:
-        """Wait until a request may be sent; return its estimated number of tokens, 0 without a rate limit.
+        """Wait until the rate limits allow a request, and return its estimated number of tokens; 0 without a limit.
 
-        Raises: CallError, if the run ends meanwhile, or the lease on the request may have expired.
+        Raises: CallError if the run ends meanwhile, or if the lease on the request may have expired.
         """
         estimated_tokens = 0.0
         if self.rate_limiter.is_limited:
             # about four characters per token
             estimated_tokens = count_characters(request) / 4 + self.config.answer_tokens
-            with suppress(TimeoutError):
-                async with asyncio.timeout(0 if self.is_stopped else None) as timeout:
-                    self._rate_limit_waits.add(timeout)
-                    try:
-                        await self.rate_limiter.acquire(estimated_tokens)
-                    finally:
-                        self._rate_limit_waits.discard(timeout)
+            await self._acquire_tokens(estimated_tokens)
         if self.is_stopped:
             raise CallError("The run ended before the request was sent.", kind="transient")
         if not self.has_leases():
             raise CallError("The lease on the request may have expired.", kind="transient", unbilled=True)
         return estimated_tokens
+
+    async def _acquire_tokens(self, n_tokens: float) -> None:
+        """Wait until the rate limiter admits a request of `n_tokens` tokens, or until the run ends.
+
+        The wait has a timeout of its own. It is unlimited until the run ends, and then `stop` sets it to 0.
+        """
+        seconds = 0 if self.is_stopped else None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds) as timeout:
+                self._rate_limit_waits.add(timeout)
+                try:
+                    await self.rate_limiter.acquire(n_tokens)
+                finally:
+                    self._rate_limit_waits.discard(timeout)
 
 
 async def with_timeout(seconds: float, answer: Awaitable[Completion]) -> Completion:

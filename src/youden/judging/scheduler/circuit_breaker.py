@@ -33,7 +33,7 @@ _ADMITTED = nullcontext()
 class CircuitBreaker:
     """Track whether the server of a judge is reachable.
 
-    Only a server that has answered can have an outage: set `answered_before` if an earlier invocation got answers.
+    Only a server that has answered can have an outage.
 
     Parameters
     ----------
@@ -42,16 +42,21 @@ class CircuitBreaker:
         its call.
     clock : callable, optional
         Returns seconds.
+
+    Attributes
+    ----------
+    has_answered : bool
+        Whether the server has answered. Set it if answers of an earlier invocation are in the store.
     """
 
     def __init__(self, max_outage: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.max_outage = max_outage
-        self.answered_before = False
+        self.has_answered = False
         self._clock = clock
-        self._opened: float | None = None
-        self._suspects: list[Attempts] = []
-        self._n_probes = 0
-        self._probing = asyncio.Lock()
+        self._opened: float | None = None  # time at which the circuit was opened; None while it is closed
+        self._failed_calls: list[Attempts] = []  # calls that failed for the first time since the last reply
+        self._n_probes = 0  # in this outage
+        self._probe_lock = asyncio.Lock()
         self._wake = asyncio.Event()
 
     @property
@@ -78,8 +83,8 @@ class CircuitBreaker:
 
         Returns the duration of the outage in seconds; None if there was none.
         """
-        self.answered_before |= is_answer
-        self._suspects.clear()
+        self.has_answered |= is_answer
+        self._failed_calls.clear()
         opened = self._opened
         self._opened = None
         self._wake.set()
@@ -101,21 +106,29 @@ class CircuitBreaker:
         bool
             Whether the call failed because of an outage, so that its failure does not count as an attempt.
         """
-        if not self.answered_before or not self.max_outage or not is_no_response(error):
+        is_enabled = self.has_answered and self.max_outage > 0
+        if not is_enabled or not is_no_response(error):
             return False
         if self._opened is None:
-            # a failure to connect opens the circuit at once; others must be first failures of several calls
-            was_never_sent = error.unbilled and error.status is None
-            if not was_never_sent:
-                has_failed_before = attempts.n_failed or attempts.suspect
-                if has_failed_before:
-                    return False
-                self._suspects.append(attempts)
-                if len(self._suspects) < FAILURE_THRESHOLD:
-                    return False
+            if not self._opens_circuit(attempts, error):
+                return False
             self._open()
         attempts.suspect = True
         return True
+
+    def _opens_circuit(self, attempts: Attempts, error: CallError) -> bool:
+        """Count a failure without a usable reply, and return whether it opens the circuit.
+
+        A failure to connect opens it at once. Otherwise it opens at the first failures of three calls.
+        """
+        was_never_sent = error.unbilled and error.status is None
+        if was_never_sent:
+            return True
+        has_failed_before = attempts.n_failed > 0 or attempts.suspect
+        if has_failed_before:
+            return False
+        self._failed_calls.append(attempts)
+        return len(self._failed_calls) >= FAILURE_THRESHOLD
 
     def admit(self) -> AbstractAsyncContextManager[None]:
         """Return a context that a call to the server has to enter before it is sent.
@@ -127,13 +140,16 @@ class CircuitBreaker:
 
     @asynccontextmanager
     async def _admit_probe(self) -> AsyncIterator[None]:
-        """Admit one call at a time, as a probe, while the circuit is open; admit all calls once it has closed."""
-        # only one call at a time has the lock; if the circuit has closed, it is released before the call is sent
-        async with AsyncExitStack() as probe:
-            await probe.enter_async_context(self._probing)
+        """Admit one call at a time, as a probe, while the circuit is open; admit all calls once it has closed.
+
+        The block of the context is the attempt to send the call. A probe has the lock until the end of its block. A call
+        that is admitted after the circuit has closed releases the lock before its block.
+        """
+        async with AsyncExitStack() as lock_holder:
+            await lock_holder.enter_async_context(self._probe_lock)
             await self._wait_for_probe()
             if not self.is_open:
-                await probe.aclose()
+                await lock_holder.aclose()
             yield
 
     def wake_waiters(self) -> None:
@@ -146,7 +162,7 @@ class CircuitBreaker:
         self._n_probes = 0
         self._wake.clear()
         # the failures that led to this are due to the outage, so they do not count as attempts
-        for attempts in self._suspects:
+        for attempts in self._failed_calls:
             attempts.n_failed, attempts.suspect = 0, True
 
     async def _wait_for_probe(self) -> None:

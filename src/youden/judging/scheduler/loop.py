@@ -63,7 +63,9 @@ class RequestLoop:
         self._queue = CallQueue(caller.config.concurrency)
         self._dispatcher = Dispatcher(outcomes, queue=self._queue, caller=caller)
         self._caller.has_leases = lambda: not self._dispatcher.leases.maybe_expired
-        self._n_in_flight = self._n_cancelled = self._n_lease_doubts = 0
+        self._n_in_flight = 0
+        self._n_cancelled = 0
+        self._n_lease_doubts = 0  # how often the maintenance loop found that the leases may have expired
         self._first_failure_lock = asyncio.Lock()
         self._flush_needed, self._flushed = asyncio.Event(), asyncio.Event()
         self._stop.on_stop.append(self._stop_sending)
@@ -75,7 +77,7 @@ class RequestLoop:
                 for _ in range(self._config.concurrency):
                     group.create_task(self._worker())
                 maintenance = group.create_task(self._maintenance_loop())
-                dispatch = group.create_task(self._dispatch())
+                dispatch = group.create_task(self._dispatch_and_wait())
                 dispatch.add_done_callback(lambda _: maintenance.cancel())
         finally:
             self._queue.cancel_waiting()
@@ -107,13 +109,16 @@ class RequestLoop:
             "stopping", f"stopping: {calls} in flight may take up to {grace:g} s to be answered and stored"
         )
 
-    async def _dispatch(self) -> None:
-        """Queue all requests, wait until their calls have ended here and in other processes, and stop the workers."""
+    async def _dispatch_and_wait(self) -> None:
+        """Queue the calls of all requests, wait until all have ended, and let the tasks that send calls end.
+
+        A call also ends if another process sends its request and stores the outcome.
+        """
         try:
-            if self._team is not None and self._team.others.n_asking:
+            if self._team is not None and self._team.others.n_sending:
                 self._share_limits()
                 if self._caller.rate_limiter.is_limited:
-                    # the other processes learn of this one before it sends its share
+                    # within this time, the other processes reduce their share of the rate limits
                     await asyncio.sleep(2 * HEARTBEAT_SECONDS)
             await self._dispatcher.dispatch_all()
         except YoudenError as error:
@@ -144,11 +149,11 @@ class RequestLoop:
             self._flushed.clear()
             await self._flushed.wait()
 
-        # another process may send the request if our lease on it has expired
-        if self._stop.is_stopped or self._dispatcher.leases.maybe_expired:
+        if self._stop.is_stopped:
             self._queue.close(call)
-            if not self._stop.is_stopped:
-                self._dispatcher.leased_elsewhere[call.key] = call
+            return
+        if self._dispatcher.leases.maybe_expired:
+            self._leave_to_other_process(call)
             return
 
         self._n_in_flight += 1
@@ -156,7 +161,7 @@ class RequestLoop:
         call.last_usd = 0.0  # the cost of its last attempt is booked already
         try:
             if self._caller.breaker.needs_other_probe(call.attempts):
-                await self._probe_with_known_good(call)
+                await self._probe_with_answered_request(call)
             completion = await self._caller.attempt(call)
         except asyncio.CancelledError:
             self._n_cancelled += 1
@@ -167,11 +172,10 @@ class RequestLoop:
             self._queue.close(call)
         except CallError as error:
             self._outcomes.record_cost(call.key, call.last_usd)
-            # if the lease may have expired, another process may send the request, so wait for its answer
+            # the lease may have expired at any time during the attempt
             may_have_lost_lease = n_lease_doubts < self._n_lease_doubts or not self._caller.has_leases()
             if may_have_lost_lease and error.kind == "transient" and not self._stop.is_stopped:
-                self._queue.close(call)
-                self._dispatcher.leased_elsewhere[call.key] = call
+                self._leave_to_other_process(call)
             else:
                 await self._handle_failure(call, error)
         else:
@@ -181,6 +185,11 @@ class RequestLoop:
             self._n_in_flight -= 1
             if self._store.n_pending >= MAX_PENDING_WRITES // 2:
                 self._flush_needed.set()
+
+    def _leave_to_other_process(self, call: Call) -> None:
+        """Wait for the answer of another process, which may send the request if our lease on it has expired."""
+        self._queue.close(call)
+        self._dispatcher.leased_elsewhere[call.key] = call
 
     def _handle_answer(self, call: Call, completion: Completion) -> None:
         """End a call with its answer."""
@@ -200,50 +209,60 @@ class RequestLoop:
         if error.status == TOO_MANY_REQUESTS and error.kind == "transient":
             self._log.record_throttled()
 
-        # in an outage, the call is set aside, and its failure does not count as an attempt
         is_stopped = self._stop.is_stopped
-        breaker = self._caller.breaker
-        was_open = breaker.is_open
-        may_be_outage = not is_stopped and not self._caller.backend.has_fallback_server
-        if may_be_outage and breaker.record_failure(call.attempts, error):
-            self._queue.hold(call)
-            self._report_outage(error, was_open=was_open)
+        if not is_stopped and self._hold_in_outage(call, error):
             return
         if not is_no_response(error):
             self._record_reply(is_answer=False)
 
-        # seconds until the next attempt; None if there is none
-        seconds = None if is_stopped else self._policy.next_wait(call.attempts, error)
-
-        # before the first answer, a call that was answered in an earlier run tests whether the server works at all
-        if seconds is None and error.kind != "fatal" and self._caller.backend.live:
-            async with self._first_failure_lock:
-                if not self._stop.has_answers and not self._stop.is_stopped:
-                    with suppress(CallError, OutOfMoneyError):
-                        await self._probe_with_known_good(call)
-        if self._outcomes.record_failure(call, error, may_retry=seconds is not None):
+        seconds_to_wait = None if is_stopped else self._policy.next_wait(call.attempts, error)
+        may_retry = seconds_to_wait is not None
+        if not may_retry and error.kind != "fatal" and self._caller.backend.live:
+            await self._test_server_before_first_answer(call)
+        if self._outcomes.record_failure(call, error, may_retry=may_retry):
             self._queue.close(call)
         else:
-            self._queue.back_off(call, seconds or 0.0)
+            self._queue.back_off(call, seconds_to_wait or 0.0)
 
-    def _report_outage(self, error: CallError, *, was_open: bool) -> None:
-        """Report an outage when it begins, and end the run if it lasts too long.
+    def _hold_in_outage(self, call: Call, error: CallError) -> bool:
+        """Set a call aside if it failed because of an outage, and return whether it did.
 
-        error : the failure, which the message quotes
-        was_open : whether the outage was reported already
+        The failure then does not count as an attempt. A judge with another server that works has no outage.
+
+        error : why the attempt failed
         """
-        judge = self._config.name
-        address = self._config.address
-        max_outage = self._caller.breaker.max_outage
-        if not was_open:
-            self._log.announce(
-                "away",
-                f"'{judge}' at {address} does not respond ({error.reason}); one request at a time tests "
-                "whether it is back, for up to "
-                f"{max_outage:g} s",
-            )
-        if self._caller.breaker.timed_out:
+        breaker = self._caller.breaker
+        is_known_outage = breaker.is_open
+        if self._caller.backend.has_fallback_server or not breaker.record_failure(call.attempts, error):
+            return False
+
+        self._queue.hold(call)
+        if not is_known_outage:
+            self._announce_outage(error)
+        if breaker.timed_out:
+            judge, address, max_outage = self._config.name, self._config.address, breaker.max_outage
             self._stop.stop(lambda: make_outage_error(error, judge=judge, address=address, outage=max_outage))
+        return True
+
+    def _announce_outage(self, error: CallError) -> None:
+        """Tell the user that an outage has begun, with the failure that showed it."""
+        self._log.announce(
+            "away",
+            f"'{self._config.name}' at {self._config.address} does not respond ({error.reason}); one request at a time tests "
+            f"whether it is back, for up to {self._caller.breaker.max_outage:g} s",
+        )
+
+    async def _test_server_before_first_answer(self, call: Call) -> None:
+        """Test whether the server works at all if a call has failed for good before any call was answered.
+
+        The request for the test was answered in an earlier run. Without one, nothing is tested.
+
+        call : the call that failed, to which the cost of the test is added
+        """
+        async with self._first_failure_lock:
+            if not self._stop.has_answers and not self._stop.is_stopped:
+                with suppress(CallError, OutOfMoneyError):
+                    await self._probe_with_answered_request(call)
 
     def _record_reply(self, *, is_answer: bool) -> None:
         """Record that the server replied, by an answer or an error; if this ends an outage, send the waiting calls."""
@@ -252,17 +271,17 @@ class RequestLoop:
             self._queue.release_held()
             self._log.announce("back", f"'{self._config.name}' is back after {outage_seconds:.0f} s")
 
-    async def _probe_with_known_good(self, call: Call) -> None:
-        """Probe with a request that was answered before, at the expense of `call`.
+    async def _probe_with_answered_request(self, call: Call) -> None:
+        """Send a request that was answered before; the reply shows whether the server or `call` is at fault.
 
-        The reply shows whether the server or the call is at fault.
+        Without such a request, nothing is sent. The reply is not stored, and its cost is added to `call`.
 
-        Raises: CallError, if the server does not respond.
+        Raises: CallError, if the server does not respond or the error would affect every call.
         """
-        known_good = self._outcomes.known_good_call
-        if known_good is None:
+        answered_call = self._outcomes.last_answered_call
+        if answered_call is None:
             return
-        probe = Call(known_good.key, known_good.rows, known_good.cached, known_good.make_request)
+        probe = Call(answered_call.key, answered_call.rows, answered_call.cached, answered_call.make_request)
         try:
             await self._caller.attempt(probe)
         except CallError as error:
@@ -270,14 +289,18 @@ class RequestLoop:
                 raise
             self._record_reply(is_answer=False)
         else:
-            self._stop.record_answer()
-            self._record_reply(is_answer=True)
+            self._stop.record_answer()  # the server works, so that later failures do not end the run
+            self._record_reply(is_answer=True)  # ends an outage
         finally:
             call.usd += probe.usd
             self._outcomes.record_cost(call.key, probe.usd)
 
     async def _maintenance_loop(self) -> None:
-        """Regularly write outcomes to the store, renew the leases, and check the results of other processes."""
+        """Regularly write outcomes to the store, renew the leases, and check the results of other processes.
+
+        This is done at every flush interval, and earlier if many outcomes are not on disk yet. An error of the store ends
+        the run; the loop itself runs until it is cancelled.
+        """
         last_check = time.monotonic()
         while True:
             with suppress(TimeoutError):
@@ -285,17 +308,18 @@ class RequestLoop:
                     await self._flush_needed.wait()
             self._flush_needed.clear()
             try:
-                # calls whose leases may have expired are left to the other processes
                 if self._dispatcher.leases.maybe_expired:
+                    # other processes may send the requests that are not in flight, so wait for their answers
                     self._n_lease_doubts += 1
-                    withdrawn = self._queue.withdraw_all()
-                    self._dispatcher.leased_elsewhere |= {call.key: call for call in withdrawn}
+                    unsent_calls = self._queue.withdraw_all()
+                    self._dispatcher.leased_elsewhere |= {call.key: call for call in unsent_calls}
                 await asyncio.to_thread(self._flush_and_renew)
                 self._flushed.set()
                 self._share_limits()
-                if self._queue.is_empty:
+                if self._queue.is_empty:  # calls that were set aside in an outage are the only ones left to probe with
                     self._queue.release_held()
-                if time.monotonic() - last_check >= FLUSH_INTERVAL_SECONDS and not self._stop.is_stopped:
+                is_check_due = time.monotonic() - last_check >= FLUSH_INTERVAL_SECONDS
+                if is_check_due and not self._stop.is_stopped:
                     await self._dispatcher.check_peer_results()
                     last_check = time.monotonic()
                     self._queue.notify_change()
@@ -308,13 +332,16 @@ class RequestLoop:
         self._dispatcher.leases.renew()
 
     def _share_limits(self) -> None:
-        """Divide the rate limits among the processes of the run; end the run if this process has lost its role in it."""
+        """Divide the rate limits equally among the processes that send requests for the run.
+
+        End the run here if a report of this process to the others has failed (`WorkerGroup.lost`).
+        """
         if self._team is None:
             return
         others = self._team.others
-        n_processes = 1 + others.n_asking
+        n_processes = 1 + others.n_sending
         self._caller.share(n_processes)
-        self._log.report_workers(others.n_asking, answered=others.answered)
+        self._log.report_workers(others.n_sending, answered=others.answered)
         if self._team.lost is not None:
             self._stop.stop_with_error(self._team.lost)
 

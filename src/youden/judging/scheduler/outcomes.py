@@ -32,8 +32,8 @@ class Work(Protocol):
     def __len__(self) -> int:
         """Return the number of rows."""
 
-    def keys(self) -> Iterator[tuple[int, str]]:
-        """Iterate over (row, key) of all rows in order; rows with the same key share one call."""
+    def iter_row_keys(self) -> Iterator[tuple[int, str]]:
+        """Iterate over (row, request hash) of all rows in order; rows with the same request hash share one call."""
 
     def request(self, row: int, key: str) -> Request:
         """Build the request of a row; `key` is its request hash."""
@@ -44,10 +44,10 @@ class Work(Protocol):
     def is_answer(self, completion: Completion) -> bool:
         """Return whether a completion is an answer that need not be requested again under `retry_failed`."""
 
-    def put(
+    def record_outcome(
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
     ) -> str:
-        """Receive the outcome of a call.
+        """Record the outcome of a call.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class Outcomes:
     """Cost account of the payments in the store; None to record none."""
     retry_failed: bool = False
     """Whether requests with a stored rejection, or a stored completion that is no answer, are sent again."""
-    known_good_call: Call | None = field(default=None, init=False)
+    last_answered_call: Call | None = field(default=None, init=False)
     """The call that was answered last, whose request can test whether the server responds."""
     _early_failures: list[tuple[Call, Failure]] = field(default_factory=list, init=False)
 
@@ -126,7 +126,7 @@ class Outcomes:
             self.stop.record_failure(self._make_logprobs_error, n_requests=len(self.work))
         else:
             self.stop.record_answer()
-        self.known_good_call = call
+        self.last_answered_call = call
         self.store_failures()
         self._store(call, completion)
         outcome = self._report(call, completion, usd=call.usd)
@@ -158,13 +158,13 @@ class Outcomes:
         elif may_retry:
             return False
         else:
-            self._give_up(call, error)
+            self._end_with_failure(call, error)
         return True
 
     def record_stored(self, call: Call, outcome: Completion | Failure | None) -> None:
         """End a call with its stored outcome; None if its request cannot be sent."""
         if isinstance(outcome, Completion):
-            self.known_good_call = call
+            self.last_answered_call = call
         if self.backend.record is not None and outcome is not None:
             self.backend.record(call.request, outcome)
         self._report(call, outcome, stored=True)
@@ -174,8 +174,15 @@ class Outcomes:
         while self._early_failures:
             self._store(*self._early_failures.pop())
 
-    def _give_up(self, call: Call, error: CallError) -> None:
-        """End a call with a failure, and report it; the failure is stored at once only if another call was answered."""
+    def _end_with_failure(self, call: Call, error: CallError) -> None:
+        """End a call with a failure, and report it to the work.
+
+        The failure is stored at once if a call of this run was answered. Until then the server may be at fault, so that
+        the failure is kept in memory, and `store_failures` stores it later.
+
+        call : the call, whose cost `usd` is reported
+        error : why its last attempt failed
+        """
         if self.backend.live:
             self.stop.record_failure(lambda: self._fatal_error(error), n_requests=len(self.work))
         failure = Failure(error.kind, error.status, error.reason)
@@ -202,15 +209,15 @@ class Outcomes:
         """Add an outcome to the store, and to the cassette if one is recorded."""
         if self.backend.record is not None:
             self.backend.record(call.request, outcome)
-        self.store.add(call.key, outcome, again=call.cached is not None, waits=False)
+        self.store.add(call.key, outcome, replaces_answer=call.cached is not None, may_flush=False)
 
     def _report(
         self, call: Call, outcome: Completion | Failure | None, *, usd: float = 0.0, stored: bool = False
     ) -> str:
         """Pass an outcome to the work and the progress display; return why the answer is missing, or "answered"."""
-        reason = self.work.put(call.rows, call.key, outcome, usd=usd, stored=stored)
-        self.log.advance(len(call.rows), missing=reason, usd=usd, stored=stored)
-        return reason
+        result = self.work.record_outcome(call.rows, call.key, outcome, usd=usd, stored=stored)
+        self.log.advance(len(call.rows), outcome=result, usd=usd, stored=stored)
+        return result
 
     def _fatal_error(self, error: CallError) -> YoudenError:
         """Return the error that ends the run if the failure of a call would be that of every call."""

@@ -80,15 +80,15 @@ class ProgressLog:
             self._progress.stop()
         self.write_event("stop")
 
-    def advance(self, n: int, *, missing: str = "answered", usd: float = 0.0, stored: bool = False) -> None:
+    def advance(self, n: int, *, outcome: str = "answered", usd: float = 0.0, stored: bool = False) -> None:
         """Report to the progress display, if there is one, that trials are done; nothing is logged.
 
         Parameters
         ----------
         n : int
             Number of trials.
-        missing : str, default "answered"
-            Reason why these trials have no answer; "answered" if they have one.
+        outcome : str, default "answered"
+            "answered", or the reason why these trials have no answer, such as "refused".
         usd : float, default 0
             Cost of the call in USD.
         stored : bool, default False
@@ -96,9 +96,10 @@ class ProgressLog:
         """
         if self._progress is None:
             return
-        n_failed = 0 if missing == "answered" else n
+        is_answered = outcome == "answered"
+        n_failed = 0 if is_answered else n
+        reason = "" if is_answered else outcome
         n_stored = n if stored else 0
-        reason = missing if n_failed else ""
         self._progress.advance(n, failed=n_failed, usd=usd, cached=n_stored, reason=reason)
 
     def record_throttled(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from youden.judging.call.failures import Failure
+from youden.judging.call.failures import Failure, is_final
 from youden.judging.scheduler.calling import Caller
 from youden.judging.scheduler.outcomes import Outcomes
 from youden.judging.scheduler.shutdown import make_batches_pending_error
@@ -135,11 +135,6 @@ CHUNK = 128
 """Number of requests that are looked up at a time: a few milliseconds of work, so that replies need not wait for it."""
 
 
-def _is_answer_or_rejection(outcome: Completion | Failure) -> bool:
-    """Return whether an outcome is final: an answer, or the rejection of this request; not a transient failure."""
-    return isinstance(outcome, Completion) or outcome.kind == "rejected"
-
-
 class Dispatcher:
     """Decides for each row of a loop how it gets its outcome.
 
@@ -186,17 +181,17 @@ class Dispatcher:
                 "batches", str(make_batches_pending_error(n_in_batches, store=self._store.name))
             )
 
-        chunks = look_up(self._work.keys(), self._store, make_request=self._work.request, size=CHUNK)
+        chunks = look_up(self._work.iter_row_keys(), self._store, make_request=self._work.request, size=CHUNK)
         while True:
             chunk = await asyncio.to_thread(next, chunks, None)
             if chunk is None:
                 return
-            calls = [call for call in chunk if not self._end_if_possible(call)]
+            calls = [call for call in chunk if not self._end_without_sending(call)]
             for begin in range(0, len(calls), chunk_size):
                 await self._wait_for_space()
                 if self._stop.is_stopped:
                     return
-                await self._dispatch(calls[begin : begin + chunk_size])
+                await self._queue_calls(calls[begin : begin + chunk_size])
 
     async def _wait_for_space(self) -> None:
         """Wait until new calls may be added, or the run has to end."""
@@ -211,10 +206,10 @@ class Dispatcher:
 
     def _count_unanswered_in_batches(self) -> int:
         """Count the rows whose requests are in batches in progress and have no stored answer."""
-        batched_keys = self._batched_keys.keys()
+        batched_keys = self._batched_keys.read()
         if not batched_keys:
             return 0
-        row_keys = self._work.keys()
+        row_keys = self._work.iter_row_keys()
         batched_rows = ((row, key) for row, key in row_keys if key in batched_keys)
         n_rows = 0
         for chunk in look_up(batched_rows, self._store, make_request=self._work.request):
@@ -224,11 +219,8 @@ class Dispatcher:
                     n_rows += len(call.rows)
         return n_rows
 
-    def _end_if_possible(self, call: Call) -> bool:
-        """End a call if its outcome is stored, or if its request cannot be sent; return whether the call ended.
-
-        A request cannot be sent if the work rejects it, for example because it is too long.
-        """
+    def _end_without_sending(self, call: Call) -> bool:
+        """End a call whose outcome is stored, or whose request is too long for the model; return whether the call ended."""
         outcome = call.final_outcome(self._work.is_answer, retry_failed=self._outcomes.retry_failed)
         if outcome is not None:
             self._take_stored(call, outcome)
@@ -241,13 +233,14 @@ class Dispatcher:
     def _take_stored(self, call: Call, outcome: Completion | Failure) -> None:
         """End a call with the outcome that the store contains."""
         if isinstance(outcome, Completion):
-            self._caller.breaker.answered_before = True
+            self._caller.breaker.has_answered = True
         self._outcomes.record_stored(call, outcome)
 
-    async def _dispatch(self, calls: Sequence[Call]) -> None:
-        """Queue calls. If a call of the same request is open here or in another process, add the rows to that call.
+    async def _queue_calls(self, calls: Sequence[Call]) -> None:
+        """Lease and queue calls that are to be sent.
 
-        Rows are positions of trials, which get the outcome of the call.
+        A call whose request is already in the queue, in flight or leased by another process is not queued again. Its rows
+        (positions of trials) are added to the earlier call, and get the outcome of that call.
         """
         new_calls = []
         for call in calls:
@@ -259,36 +252,38 @@ class Dispatcher:
         await self._lease_or_wait(new_calls)
 
     async def _lease_or_wait(self, calls: Sequence[Call]) -> None:
-        """Acquire leases on calls, and queue the calls that were leased.
+        """Acquire leases on calls, and decide for each call whether it is queued, waits or ends.
 
-        A lease is the exclusive right to send a request. A call that another process has leased waits for the answer of
-        that process. A call ends if another process has answered it, or has sent it in a batch.
+        A lease is the exclusive right to send a request. A call ends if another process has answered it in the meantime,
+        or has sent it in a batch. A call is queued if its lease was acquired here. All other calls are leased by other
+        processes, and wait in `leased_elsewhere` for their answers.
 
         Raises: YoudenError, if the judge cannot be made, for example JudgeError [judge-no-key].
         """
         if not calls:
             return
         self._caller.backend.open()  # raises an error about the API key before anything is leased
-        leased, batched, stored = await asyncio.to_thread(self._acquire_leases, [call.key for call in calls])
+        keys = [call.key for call in calls]
+        leased_keys, batched_keys, stored = await asyncio.to_thread(self._acquire_leases, keys)
 
         ended_keys = []
         for call in calls:
-            outcome = stored.get(call.key)
-            # an outcome other than the one that was looked up before is from another process
-            is_from_other_process = outcome != call.cached
-            if outcome is not None and is_from_other_process and _is_answer_or_rejection(outcome):
-                self.leased_elsewhere.pop(call.key, None)
+            key = call.key
+            outcome = stored.get(key)
+            has_changed = outcome != call.cached  # another process has written it since the call was looked up
+            if outcome is not None and has_changed and is_final(outcome):
+                self.leased_elsewhere.pop(key, None)
                 self._take_stored(call, outcome)
-                ended_keys.append(call.key)
-            elif call.key in batched:
-                self.leased_elsewhere.pop(call.key, None)
+                ended_keys.append(key)
+            elif key in batched_keys:
+                self.leased_elsewhere.pop(key, None)
                 self.n_batched_rows += len(call.rows)
-                ended_keys.append(call.key)
-            elif call.key in leased:
-                self.leased_elsewhere.pop(call.key, None)
+                ended_keys.append(key)
+            elif key in leased_keys:
+                self.leased_elsewhere.pop(key, None)
                 self._queue.add(call)
             elif not self._stop.is_stopped:
-                self.leased_elsewhere[call.key] = call
+                self.leased_elsewhere[key] = call
         if ended_keys:
             await asyncio.to_thread(self.leases.release, ended_keys)
 
@@ -298,4 +293,4 @@ class Dispatcher:
         The order matters: the sender of a batch holds the leases on its keys until the batch is recorded, and deletes
         the record after its answers are stored.
         """
-        return self.leases.acquire(keys), self._batched_keys.keys(), self._store.get_outcomes(keys)
+        return self.leases.acquire(keys), self._batched_keys.read(), self._store.get_outcomes(keys)

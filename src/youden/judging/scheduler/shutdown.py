@@ -260,12 +260,18 @@ class StopReason:
         Parameters
         ----------
         *budgets : Budget
-            Budgets of the run. Their notes on answers without credible token usage are added to the error, each once.
+            Budgets of the loops of the run. If an answer reported no valid token counts, its budget has a note on the
+            cost that is counted for it, which is added to the error; equal notes are added once.
+
+        Raises
+        ------
+        YoudenError
+            The error that was passed to `stop`, or made by its function.
         """
         if self._make_error is None:
             return
         error = self._make_error()
-        notes = [budget.describe_unreported() for budget in budgets]
+        notes = [budget.describe_unreported_usage() for budget in budgets]
         for note in dict.fromkeys(notes):
             if note:
                 error.add(note)

@@ -219,24 +219,24 @@ class Store:
         Returns
         -------
         dict of str to Completion or Failure
-            Requests without an outcome are left out. A stored answer that does not pass today's checks of a reply
-            is a failure.
+            Outcomes by request hash; requests without an outcome are left out. If a request has an answer and a failure,
+            the outcome is the answer. A stored answer that this version of youden would reject as a reply is a failure.
         """
+        # read the writes in memory first: meanwhile, a flush can only move them to the backend
         with self._pending_lock:
-            new_failures = self._in_transaction.failures | self._pending.failures
-            new_answers = self._in_transaction.answers | self._pending.answers
+            pending_failures = self._in_transaction.failures | self._pending.failures
+            pending_answers = self._in_transaction.answers | self._pending.answers
         stored_answers, stored_failures = self.backend.find_outcomes(keys) if keys else ([], [])
 
         outcomes: dict[str, Completion | Failure] = {}
-        pending_failures = [new_failures[key] for key in keys if key in new_failures]
-        for key, kind, status, reason in (*stored_failures, *pending_failures):
+        requested_failures = [pending_failures[key] for key in keys if key in pending_failures]
+        for key, kind, status, reason in (*stored_failures, *requested_failures):
             outcomes[key] = Failure(cast(FailureKind, kind), status, reason)
 
-        # pending answers replace stored ones, and answers replace failures
         answer_texts = dict(stored_answers)
         for key in keys:
-            if key in new_answers:
-                answer_texts[key] = new_answers[key]
+            if key in pending_answers:
+                answer_texts[key] = pending_answers[key]
         outcome_by_text: dict[str, Completion | Failure] = {}  # equal answers are frequent, and parsed once
         for key, text in answer_texts.items():
             if text not in outcome_by_text:
@@ -274,11 +274,13 @@ class Store:
         """
         return {key: outcome for key, outcome in self.get_outcomes(keys).items() if isinstance(outcome, Failure)}
 
-    def add(self, key: str, outcome: Completion | Failure, *, again: bool = False, waits: bool = True) -> None:
+    def add(
+        self, key: str, outcome: Completion | Failure, *, replaces_answer: bool = False, may_flush: bool = True
+    ) -> None:
         """Add an answer or a failure, to be written by the next `flush`.
 
-        A stored answer is kept, unless the outcome is an answer and `again` is true. A failure never replaces an answer; an
-        answer replaces a stored failure.
+        An answer replaces a stored failure, and, if `replaces_answer` is true, a stored answer. A failure never replaces an
+        answer.
 
         Parameters
         ----------
@@ -286,9 +288,10 @@ class Store:
             Request hash.
         outcome : Completion or Failure
             Outcome of the request.
-        again : bool, default False
-            Whether the request was repeated: an answer then replaces the stored answer.
-        waits : bool, default True
+        replaces_answer : bool, default False
+            Whether an answer replaces the stored answer, because the request was repeated. By default, the first answer
+            is kept.
+        may_flush : bool, default True
             Whether this call may flush, and so wait for the disk. If False, the caller has to call `flush`
             from another thread.
         """
@@ -298,25 +301,26 @@ class Store:
                 self._pending.failures.pop(key, None)
             else:
                 self._pending.failures[key] = _failure_row(key, outcome)
-            if again:
+            if replaces_answer:
                 self._pending.again.add(key)
-        if not waits:
+        if not may_flush:
             return
         seconds_since_flush = time.monotonic() - self._last_flush
         if self.n_pending >= MAX_PENDING_WRITES or seconds_since_flush >= FLUSH_INTERVAL_SECONDS:
             self.flush()
 
     def add_all(self, answers: Mapping[str, Completion], failures: Mapping[str, Failure], *, account: str) -> None:
-        """Write many outcomes of another engine in one transaction, after everything that was added before.
+        """Write many outcomes in one transaction, after flushing everything that was added before.
 
-        An answer that is stored already is kept, but booked again: pass only new ones.
+        This is for outcomes of an external engine, which received the requests in files. Pass only requests without a
+        stored answer: a stored answer would be kept, but its tokens would be booked a second time.
 
         Parameters
         ----------
         answers, failures : mapping of str to Completion, of str to Failure
             Outcomes by request hash.
         account : str
-            Account to which the answers are booked, at an unknown cost.
+            Cost account to which the answers are booked, with their tokens and an unknown cost (NaN).
         """
         text_by_id: dict[int, str] = {}  # many requests may share one answer object, which is encoded once
         answer_texts: dict[str, str] = {}

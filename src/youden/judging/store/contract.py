@@ -233,7 +233,7 @@ class StorageBackend(Protocol):
             Rows of the requests that failed.
         """
 
-    def write(self, batch: PendingWrites) -> None:
+    def write(self, writes: PendingWrites) -> None:
         """Write outcomes, payments and rows of `batches`, and release the leases on the keys of the outcomes.
 
         The first outcome of a key is kept, with two exceptions: an answer replaces a failure, and the outcome of a
@@ -241,7 +241,7 @@ class StorageBackend(Protocol):
 
         Parameters
         ----------
-        batch : PendingWrites
+        writes : PendingWrites
             What to write.
         """
 

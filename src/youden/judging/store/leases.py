@@ -91,6 +91,7 @@ class Leases:
         if now - self._last_renewal < LEASE_SECONDS / 4:
             return
         if self.maybe_expired:
+            # the other holders may not have reached the store either, so their time without a renewal starts again
             self._other_holders = {}
         self._backend.renew(self._holder, seconds=LEASE_SECONDS)
         self._last_renewal = now
@@ -124,16 +125,19 @@ class Leases:
 
 @cache
 def _machine_id() -> str:
-    """Return an id of this machine since its start, and on Linux of the container. It contains no spaces.
+    """Return an id of the set of processes among which the number of a process is unique: a machine or a container.
 
-    Two processes with the same machine id have different process numbers. Host names are not unique, and the first
-    container of every Linux host has the same namespace number. The id of the machine's start distinguishes them.
+    On Linux, the id consists of the host name, the namespace of process numbers, and the id of the machine's start. The
+    last one is needed because host names are not unique, and the first containers of all hosts have the same namespace
+    number. On other systems, the id consists of the host name and the hardware address.
     """
     namespace = ""
     with suppress(OSError):
-        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
-        namespace = f"{os.readlink('/proc/self/ns/pid')}/{boot_id}"
-    return "/".join(f"{platform.node()}/{namespace or uuid.getnode()}".split())
+        start_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+        namespace = f"{os.readlink('/proc/self/ns/pid')}/{start_id}"
+    machine_id = f"{platform.node()}/{namespace or uuid.getnode()}"
+    parts = machine_id.split()  # spaces separate the parts of the name of a lease holder
+    return "/".join(parts)
 
 
 def is_dead_process(holder: str) -> bool:
@@ -199,21 +203,21 @@ class PendingBatchKeys:
         self._backend = backend
         self._cached: tuple[list[str], frozenset[str]] = ([], frozenset())
 
-    def keys(self) -> frozenset[str]:
-        """Return the request hashes of all pending batches.
+    def read(self) -> frozenset[str]:
+        """Return the request hashes in all pending batches.
 
-        The records are read again only if a batch was added or deleted.
+        The records of the batches are read again only if one was added or deleted since the last call.
         """
-        ids = self._backend.batches()
-        cached_ids, keys = self._cached
-        if ids != cached_ids:
-            jobs = list_jobs(self._backend) if ids else []
-            keys = frozenset(key for job in jobs for key in job.keys)
-            self._cached = ids, keys
-        return keys
+        job_ids = self._backend.batches()
+        cached_ids, request_hashes = self._cached
+        if job_ids != cached_ids:
+            jobs = read_pending_jobs(self._backend) if job_ids else []
+            request_hashes = frozenset(key for job in jobs for key in job.keys)
+            self._cached = job_ids, request_hashes
+        return request_hashes
 
 
-def list_jobs(backend: StorageBackend) -> list[Job]:
+def read_pending_jobs(backend: StorageBackend) -> list[Job]:
     """Read the records of all pending batches in a store.
 
     A batch is pending from before its requests are sent until its results are stored.
@@ -226,14 +230,14 @@ def list_jobs(backend: StorageBackend) -> list[Job]:
     Returns
     -------
     list of Job
-        Batches of all providers and models, oldest first.
+        One record per batch, of all providers and models, oldest first.
     """
     jobs = []
     for row in cast(list[tuple[Any, ...]], read_all_rows(backend, "batches")):
-        id_, address, model, usd, file, batch, keys_json, created = row
+        job_id, address, model, usd, file_id, batch_id, keys_json, created = row
         max_usd = math.nan if usd is None else usd  # NULL: a price is unknown
         keys = tuple(orjson.loads(keys_json))
-        jobs.append(Job(address, model, max_usd, keys, file=file, batch=batch, id=id_, created=created))
+        jobs.append(Job(address, model, max_usd, keys, file=file_id, batch=batch_id, id=job_id, created=created))
     return sorted(jobs, key=lambda job: (job.created, job.id))
 
 

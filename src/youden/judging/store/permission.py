@@ -23,14 +23,14 @@ _REDIRECTING = {"host", "hostaddr", "passfile", "service", "servicefile"}
 
 @dataclass
 class _Permission:
-    """Stores on a network that may be opened although only a folder's config names them."""
+    """What the user permits this process to do with stores on a network."""
 
     allows_all: bool
-    """Whether every store may be opened."""
+    """Whether every store may be opened; otherwise only those that the user named."""
     allows_password: bool
-    """Whether these stores may get the password in PGPASSWORD."""
+    """Whether a store that the user did not name may get the password in PGPASSWORD."""
     named_stores: set[str]
-    """Stores that the user named."""
+    """Stores that the user named on the command line or in Python code."""
 
     def is_named(self, address: str | Path) -> bool:
         """Return whether the user named the store, in full or without password and parameters, as in a config."""
@@ -39,16 +39,19 @@ class _Permission:
 
 
 _permission = _Permission(allows_all=False, allows_password=True, named_stores=set())
+"""Permission of the whole process, which the functions of this module read and change."""
 
 
 @contextmanager
 def network_stores_allowed(*, password: bool = True) -> Iterator[None]:
-    """Allow opening, inside the block, stores on a network that only a folder's config names.
+    """Allow opening all stores on a network inside the block, also those that the user did not name.
+
+    The address of a store that the user did not name is from the config of a folder, which others may have written.
 
     Parameters
     ----------
     password : bool, default True
-        Whether these stores may get the password in PGPASSWORD.
+        Whether a store that the user did not name may get the password in PGPASSWORD.
     """
     previous = _permission.allows_all, _permission.allows_password
     _permission.allows_all, _permission.allows_password = True, password
@@ -96,7 +99,9 @@ def check_store_allowed(address: str | Path) -> None:
 
 
 def check_password(address: str) -> None:
-    """Check that no password of the user is sent to a host that only a config names.
+    """Check that opening a store sends no password of the user to a host that the user did not name.
+
+    Only stores that `network_stores_allowed` allows are checked. Of all others, only those that the user named are opened.
 
     Parameters
     ----------
@@ -106,21 +111,19 @@ def check_password(address: str) -> None:
     Raises
     ------
     ConfigError
-        [store-password] if PGPASSWORD would be sent, or if the URL's parameters may name another host than
-        the URL shows.
+        [store-password] if the user did not name the store, and the host would get PGPASSWORD without permission, or the
+        parameters of the URL may name another host than the URL shows.
     """
     if not _permission.allows_all or _permission.is_named(address):
         return
 
-    _, _, after_scheme = address.partition("://")
-    credentials, _, _ = after_scheme.rpartition("@")
-    _, _, url_password = credentials.partition(":")
     _, _, query = address.partition("?")
     parameters = {name for name, _ in parse_qsl(query, keep_blank_values=True)}
     redirecting_parameters = _REDIRECTING & parameters
+    sends_environment_password = bool(os.environ.get("PGPASSWORD")) and not _has_password(address)
     if redirecting_parameters:
         reason = f"it has the parameter {min(redirecting_parameters)}"
-    elif os.environ.get("PGPASSWORD") and not url_password and not _permission.allows_password:
+    elif sends_environment_password and not _permission.allows_password:
         reason = "its host would get the password in PGPASSWORD"
     else:
         return
@@ -129,3 +132,11 @@ def check_password(address: str) -> None:
         f"you know the host, name the store by --store or in the variable {VARIABLE}.",
         slug="store-password",
     )
+
+
+def _has_password(url: str) -> bool:
+    """Return whether a URL, scheme://USER:PASSWORD@HOST/…, contains a password."""
+    _, _, after_scheme = url.partition("://")
+    credentials, _, _ = after_scheme.rpartition("@")
+    _, _, password = credentials.partition(":")
+    return bool(password)

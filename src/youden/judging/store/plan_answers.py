@@ -189,7 +189,7 @@ class PlanAnswers:
     plan : Plan
         The plan.
     missing_reason : str, default "not_asked"
-        Reason why the answers to trials that are not `put` are missing.
+        Reason why the answers to trials are missing for which `set_readings` is not called.
 
     Attributes
     ----------
@@ -208,8 +208,8 @@ class PlanAnswers:
         self._answer = np.full(n, np.nan)
         self._hard = np.full(n, np.nan)
         self._missing = np.full(n, _CODES[missing_reason], dtype=np.int8)
-        self._served = np.full(n, -1, dtype=np.int32)
-        self._models: dict[str, int] = {}
+        self._model_codes = np.full(n, -1, dtype=np.int32)  # -1 if the model is unknown
+        self._models: dict[str, int] = {}  # name → code
 
     @property
     def n_done(self) -> int:
@@ -221,10 +221,12 @@ class PlanAnswers:
         """Number of trials that failed, cannot be sent, or have no answer in their completion."""
         return self._counts.total() - self._counts["answered"]
 
-    def put(
+    def set_readings(
         self, rows: Sequence[int], keys: Sequence[str], readings: Sequence[tuple[Reading, Completion | None]]
     ) -> None:
-        """Set the answers of trials, without counting them in `served`.
+        """Set the answers of trials, and the models that gave them.
+
+        The counter `served` is not changed, because it also needs to know which answers are new.
 
         Parameters
         ----------
@@ -235,7 +237,7 @@ class PlanAnswers:
         """
         positions = np.array(rows, dtype=np.int64)
         parsed = [reading for reading, _ in readings]
-        model_codes = []  # -1 if the model is unknown
+        model_codes = []
         for _, completion in readings:
             code = -1
             if completion is not None and completion.model:
@@ -246,7 +248,7 @@ class PlanAnswers:
         self._answer[positions] = [reading.answer for reading in parsed]
         self._hard[positions] = [reading.hard_answer for reading in parsed]
         self._missing[positions] = [_CODES[reading.missing_reason] for reading in parsed]
-        self._served[positions] = model_codes
+        self._model_codes[positions] = model_codes
         self._counts.update(reading.missing_reason for reading in parsed)
 
     def to_verdicts(
@@ -278,7 +280,7 @@ class PlanAnswers:
         n_trials = len(self._plan)
         if costs is None:
             costs = Costs(n_trials)
-        warnings = (*warnings, *self.served.warnings())
+        warnings = (*warnings, *self.served.find_mixed_models())
         response_models: list[Json] = [*self.served.names()]
         if self.n_missing > 0:
             reasons = format_missing_reasons(self._counts)
@@ -297,7 +299,7 @@ class PlanAnswers:
             usd=costs.usd,
             seconds=costs.seconds,
             usd_calibration=usd_calibration,
-            response_model=self._served,
+            response_model=self._model_codes,
             models=tuple(self._models),
             warnings=warnings,
         )
@@ -310,7 +312,7 @@ def read_answers(
     keys: Iterable[RowKey],
     *,
     is_new: Bools | None = None,
-    on_read: Callable[..., None] = lambda n, *, missing, stored: None,
+    on_read: Callable[..., None] = lambda n, *, outcome, stored: None,
     on_not_stored: Callable[[str, int], None] = lambda key, row: None,
     not_stored: MissingReason = "not_asked",
 ) -> PlanAnswers:
@@ -332,8 +334,8 @@ def read_answers(
     is_new : bool array, shape (n_trials,), optional
         Whether an answer was received in this invocation. Default: none was.
     on_read : callable, optional
-        Called as ``on_read(n, missing=reason, stored=bool)`` with the number of trials read, the reason why they have
-        no answer ("answered" if they have one), and whether the outcome was stored before this invocation.
+        Called as ``on_read(n, outcome=str, stored=bool)`` with the number of trials read, "answered" or the reason why
+        they have no answer, and whether the outcome was stored before this invocation.
     on_not_stored : callable, optional
         Called with the key and the row of each trial that could be sent but has no outcome in the store.
     not_stored : str, default "not_asked"
@@ -363,7 +365,7 @@ def read_answers(
             row_keys.append(key)
             readings.append(reading)
 
-        plan_answers.put(rows, row_keys, readings)
+        plan_answers.set_readings(rows, row_keys, readings)
         are_new: list[bool] = is_new[rows].tolist()
         counts: Counter[tuple[str, bool]] = Counter()
         completions: list[tuple[Completion, bool]] = []
@@ -373,7 +375,7 @@ def read_answers(
                 completions.append((completion, is_new_answer))
         plan_answers.served.count(completions)
         for (reason, is_new_answer), n in counts.items():
-            on_read(n, missing=reason, stored=not is_new_answer)
+            on_read(n, outcome=reason, stored=not is_new_answer)
     return plan_answers
 
 
@@ -421,13 +423,13 @@ class ServedModels:
         """Return the names of the models that answered in this invocation, sorted."""
         return sorted({_model_name(model, fingerprint) for model, fingerprint, new in self._counts if new})
 
-    def warnings(self) -> tuple[Finding, ...]:
-        """Return a finding if the answers come from several models or builds, else an empty tuple."""
-        if len(self.names()) < 2:
-            return ()
+    def find_mixed_models(self) -> tuple[Finding, ...]:
+        """Return a finding if the answers come from several models or builds of a model, else an empty tuple."""
         n_answers: Counter[str] = Counter()
         for (model, fingerprint, _), n in self._counts.items():
             n_answers[_model_name(model, fingerprint)] += n
+        if len(n_answers) < 2:
+            return ()
         models = ", ".join(f"{name} ({n:,} answers)" for name, n in sorted(n_answers.items()))
         message = (
             f"The served model changed between answers: {models}. Answers of different models may not be comparable. Judge the "

@@ -107,7 +107,7 @@ class PostgresBackend(SqlBackend):
         self._writer, self._n_writes = uuid.uuid4().hex, 0
         self._lock = RLock()
         self._watchdog = Watchdog(self.name)
-        self._lost: JudgeError | None = None
+        self._lost: JudgeError | None = None  # error of all later calls, once the server is unreachable at a shutdown
         try:
             self._watchdog.begin()
             self._connection = self._connect()
@@ -124,11 +124,11 @@ class PostgresBackend(SqlBackend):
             self._connection.close()
             raise
 
-    def write(self, batch: PendingWrites) -> None:
+    def write(self, writes: PendingWrites) -> None:
         """Write answers, failures and payments in one transaction, which is numbered to be written only once."""
         with self._lock:
             self._n_writes += 1
-            super().write(batch)
+            super().write(writes)
 
     def _is_new(self, session: Session) -> bool:
         """Return whether this write has not been stored yet; a lost connection can hide that it was."""
@@ -164,16 +164,17 @@ class PostgresBackend(SqlBackend):
     def _run_with_retries(self, work: Callable[[Connection], T]) -> T:
         """Call a function of the connection, and repeat this after a deadlock, a timeout or a lost connection.
 
-        A lost connection is opened again.
+        A lost connection is opened again. If the server is still unreachable after the process was asked to stop, later
+        calls fail at once, so that they do not delay the end of the process.
 
         work : function of an open connection; it may be called several times
 
-        Raises: JudgeError [store-unreachable] if the server is unreachable for `max_wait` seconds, and in all later
-            calls if the process is then asked to stop; other JudgeErrors if the server reports an error.
+        Raises: JudgeError [store-unreachable] if the server is unreachable for `max_wait` seconds; other JudgeErrors if
+        the server reports an error.
         """
         with self._lock:
             self._watchdog.begin()
-            outage_start = 0.0  # 0 while the server is reachable
+            outage_start: float | None = None  # None while the server is reachable
             while self._lost is None:
                 try:
                     if self._connection.closed:
@@ -182,15 +183,16 @@ class PostgresBackend(SqlBackend):
                 except (errors.DeadlockDetected, errors.SerializationFailure):
                     continue
                 except psycopg.OperationalError as error:
-                    if not self._connection.closed and not isinstance(error, _TIMEOUTS):
+                    is_outage = self._connection.closed or isinstance(error, _TIMEOUTS)
+                    if not is_outage:
                         raise self._to_judge_error(error) from None
-                    if outage_start == 0.0:
-                        outage_start = time.monotonic()
+                    outage_start = outage_start or time.monotonic()
                     self._watchdog.warn_if_late()
                     if time.monotonic() - outage_start > max_wait():
+                        unreachable_error = self._unreachable_error(error)
                         if shutdown_started.is_set():
-                            self._lost = self._unreachable_error(error)
-                        raise self._unreachable_error(error) from None
+                            self._lost = unreachable_error
+                        raise unreachable_error from None
                     time.sleep(0.25)
                 except psycopg.Error as error:
                     raise self._to_judge_error(error) from None

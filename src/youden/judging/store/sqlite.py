@@ -93,16 +93,16 @@ class SqliteBackend(SqlBackend):
                 make_directory(path.parent)
                 hide_from_git(path.parent)
             file = _find_common_name(path, read_only=read_only)
-            if read_only and _is_foreign(file):
+            if read_only and _belongs_to_other_application(file):
                 raise _make_foreign_error(path)
             self._connection = _connect(file, read_only=read_only)
         try:
             with self._judge_errors():
                 self._connection.create_function("seconds_now", 0, time.time)
-                _RETRY_WHILE_LOCKED(_prepare, self._connection, path, read_only=read_only)
+                _RETRY_WHILE_LOCKED(_check_and_create_tables, self._connection, path, read_only=read_only)
                 self._file = os.stat(path)
                 (journal_mode,) = self._connection.execute("PRAGMA journal_mode").fetchone()
-                self._has_log = journal_mode == "wal"
+                self._has_write_ahead_log = journal_mode == "wal"
         except BaseException:
             self._connection.close()
             raise
@@ -113,13 +113,16 @@ class SqliteBackend(SqlBackend):
             self._connection.close()
 
     def _run_in_session(self, access: Access, work: Callable[[Session], T]) -> T:
-        """Call a function of the session, in a transaction unless it only reads.
+        """Call a function of a session and return its result, in a transaction unless the function only reads.
 
         A transaction locks the file at its beginning, because a reader cannot become a writer while others write.
 
+        access : what the function does: "read"; "lease", which changes only leases; or "write" and "transaction", which
+            write by one statement or by several, and are the same for SQLite
         work : function of a session
 
-        Raises: JudgeError [store-deleted] if the file was deleted or moved; other JudgeErrors if SQLite fails.
+        Raises: JudgeError [store-deleted] if the function writes and the file was deleted or moved; if SQLite fails,
+        [store-corrupt], [store-read-only], [store-full], [store-busy] or [store-failed].
         """
         with self._lock, self._judge_errors():
             session = _SqliteSession(self._connection, _DIALECT)
@@ -134,7 +137,7 @@ class SqliteBackend(SqlBackend):
                     "again.",
                     slug="store-deleted",
                 )
-            if access == "lease" and self._has_log:
+            if access == "lease" and self._has_write_ahead_log:
                 with self._without_sync():
                     return self._run_transaction(session, work)
             return self._run_transaction(session, work)
@@ -155,9 +158,10 @@ class SqliteBackend(SqlBackend):
 
     @contextmanager
     def _without_sync(self) -> Iterator[None]:
-        """Commit without waiting for the disk: half of the CPU time of a commit is spent in the system call.
+        """Do not wait for the disk at commits inside the block, because the system call takes half of their CPU time.
 
-        Only with a write-ahead log: without it, a power cut could damage the database.
+        After a power cut, the last commits may be missing. Use this only if the database has a write-ahead log, because
+        otherwise a power cut could damage it.
         """
         self._connection.execute("PRAGMA synchronous = NORMAL")
         try:
@@ -226,8 +230,8 @@ def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, check_same_thread=False, isolation_level=None)
 
 
-def _is_foreign(path: Path) -> bool:
-    """Return whether a file is an SQLite database of another application, by its header.
+def _belongs_to_other_application(path: Path) -> bool:
+    """Return whether a file is an SQLite database of another application, according to the header of the file.
 
     The file is not opened as a database, because this would leave files next to it.
     """
@@ -248,10 +252,15 @@ def _make_foreign_error(path: Path) -> ConfigError:
     )
 
 
-def _prepare(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> None:
-    """Check that a database is a store of this version; create the tables of a new store, and make commits durable.
+def _check_and_create_tables(connection: sqlite3.Connection, path: Path, *, read_only: bool) -> None:
+    """Check that a database is a store of this version; if it is not only read, create missing tables.
 
-    Raises: ConfigError [not-a-store], [store-version]; [store-missing] if a store that is only read has no tables.
+    The connection is set up so that each commit is on the disk when it returns.
+
+    path : path of the store, for error messages
+
+    Raises: ConfigError [not-a-store] if another application made the tables; [store-version] if another version did;
+    [store-missing] if a store that is only read has no tables.
     """
     (n_tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()

@@ -144,49 +144,59 @@ class SqlBackend:
         return int(self._rows("SELECT count(*) FROM @answers")[0][0])
 
     def find_outcomes(self, keys: Sequence[str]) -> tuple[list[tuple[str, str]], list[FailureRow]]:
-        """Read the stored answers and failures of some requests, by their hashes.
+        """Read the stored answers and failures of requests, given by their hashes.
 
-        Returns pairs of request hash and answer (JSON), and rows of failures.
+        Returns two lists: pairs of request hash and answer, as JSON; and rows of the table of failures.
         """
         answers: list[tuple[str, str]] = []
         failures: list[FailureRow] = []
-        for key, text_or_kind, status, reason in self._rows(_SELECT_OUTCOMES, _to_json(keys), _to_json(keys)):
-            if reason is None:
-                answers.append((key, text_or_kind))
+        # the rows of answers have three more columns in rows of failures, which are NULL
+        for key, completion_or_kind, status, reason in self._rows(_SELECT_OUTCOMES, _to_json(keys), _to_json(keys)):
+            is_answer = reason is None
+            if is_answer:
+                answers.append((key, completion_or_kind))
             else:
-                failures.append((key, text_or_kind, status, reason))
+                failures.append((key, completion_or_kind, status, reason))
         return answers, failures
 
-    def write(self, batch: PendingWrites) -> None:
+    def write(self, writes: PendingWrites) -> None:
         """Write answers, failures and payments in one transaction."""
-        self._run_in_session("transaction", lambda session: self._write_in_session(session, batch))
+        self._run_in_session("transaction", lambda session: self._write_in_session(session, writes))
 
-    def _write_in_session(self, session: Session, batch: PendingWrites) -> None:
-        """Write everything, unless an earlier attempt was committed before the connection was lost."""
+    def _write_in_session(self, session: Session, writes: PendingWrites) -> None:
+        """Write everything, unless an earlier attempt was committed before the connection was lost.
+
+        session : session in a transaction; it replaces `@`, EACH and NOW in the statements (see the module's docstring)
+        writes : answers, failures, payments, and records of batches whose results are among the answers
+        """
         if not self._is_new(session):
             return
 
-        if batch.again:
-            repeated_keys = _to_json(batch.again & batch.answers.keys())
-            session.execute("DELETE FROM @answers WHERE key IN (SELECT value FROM EACH)", repeated_keys)
-        insert = "INSERT INTO @answers (key, completion, created) VALUES (?, ?, NOW) ON CONFLICT DO NOTHING"
-        session.insert_many(insert, sorted(batch.answers.items()))
+        if writes.again:  # requests that were repeated, whose new answers replace the stored ones
+            replaced_keys = _to_json(writes.again & writes.answers.keys())
+            session.execute("DELETE FROM @answers WHERE key IN (SELECT value FROM EACH)", replaced_keys)
+        insert_answer = "INSERT INTO @answers (key, completion, created) VALUES (?, ?, NOW) ON CONFLICT DO NOTHING"
+        session.insert_many(insert_answer, sorted(writes.answers.items()))
 
         # an answer replaces a failure; a failure never replaces an answer
-        session.execute("DELETE FROM @failures WHERE key IN (SELECT value FROM EACH)", _to_json(batch.answers))
-        failures = sorted(batch.failures.values())
+        session.execute("DELETE FROM @failures WHERE key IN (SELECT value FROM EACH)", _to_json(writes.answers))
+        failures = sorted(writes.failures.values())
         if failures:
             query = "SELECT key FROM @answers WHERE key IN (SELECT value FROM EACH)"
-            answered_keys = {key for (key,) in session.fetch_all(query, _to_json(batch.failures))}
+            answered_keys = {key for (key,) in session.fetch_all(query, _to_json(writes.failures))}
             session.insert_many(_UPSERT_FAILURE, [row for row in failures if row[0] not in answered_keys])
 
-        outcome_keys = _to_json([*batch.answers, *batch.failures])
+        outcome_keys = _to_json([*writes.answers, *writes.failures])
         session.execute(_RELEASE_LEASES.format("key IN (SELECT value FROM EACH)"), outcome_keys)
-        payments = [_payment_row(account, key, batch.payments[account, key]) for account, key in sorted(batch.payments)]
+        payments = [
+            _payment_row(account, key, writes.payments[account, key]) for account, key in sorted(writes.payments)
+        ]
         session.insert_many(_ADD_PAYMENT, payments)
-        if batch.settled:
-            session.execute("DELETE FROM @batches WHERE id IN (SELECT value FROM EACH)", _to_json(batch.settled))
-            session.insert_many(_insert_statement("batches"), [row for row in batch.settled.values() if row])
+        if (
+            writes.settled
+        ):  # batches whose results are written; each maps to the record of the remaining requests, or None
+            session.execute("DELETE FROM @batches WHERE id IN (SELECT value FROM EACH)", _to_json(writes.settled))
+            session.insert_many(_insert_statement("batches"), [row for row in writes.settled.values() if row])
 
     def paid(self, account: str) -> dict[str, Payment]:
         """Return the payments of an account by the hash of the request."""

@@ -76,7 +76,10 @@ class Watchdog:
 
     @contextmanager
     def warn_during(self) -> Iterator[None]:
-        """Log the warning from a timer while the block waits and cannot call `warn_if_late` itself."""
+        """Call `warn_if_late` from another thread during the block, which waits for the server and cannot call it.
+
+        The call is made once, `WARN_AFTER_SECONDS` after the beginning of the block, unless the block ends before.
+        """
         timer = threading.Timer(WARN_AFTER_SECONDS, self.warn_if_late)
         timer.daemon = True
         timer.start()
@@ -86,21 +89,25 @@ class Watchdog:
             timer.cancel()
 
     def with_deadline(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
-        """Run a generator with which psycopg waits for the server, and stop if the server is unresponsive.
+        """Add a deadline to a generator of psycopg that waits for the server.
 
-        psycopg sends the generator the state of the connection when it changes, and 0 at intervals without a change.
+        Such a generator yields what it waits for: that the connection can be read, or written. psycopg sends it what the
+        connection is ready for. While nothing happens, it sends 0 at intervals; then a warning is logged if it is late.
 
+        steps : generator of psycopg
+
+        Returns a generator that yields the same, and returns the result of `steps`.
         Raises: UnresponsiveError if only 0 is sent for `DEADLINE_SECONDS`.
         """
-        last_change = time.monotonic()
+        last_event = time.monotonic()
         try:
-            request = next(steps)
+            awaited_event = next(steps)
             while True:
-                state = yield request
-                if state:
-                    last_change = time.monotonic()
-                    request = steps.send(state)
-                elif time.monotonic() - last_change >= DEADLINE_SECONDS:
+                event = yield awaited_event
+                if event:
+                    last_event = time.monotonic()
+                    awaited_event = steps.send(event)
+                elif time.monotonic() - last_event >= DEADLINE_SECONDS:
                     raise UnresponsiveError
                 else:
                     self.warn_if_late()

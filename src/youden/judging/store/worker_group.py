@@ -33,7 +33,7 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 class BudgetReport(NamedTuple):
-    """Amounts of one member, in picodollars (`PICODOLLARS_PER_USD` per USD)."""
+    """Amounts of one member since it joined, in picodollars (`PICODOLLARS_PER_USD` per USD)."""
 
     spent: int
     """Amount that it has spent."""
@@ -42,12 +42,12 @@ class BudgetReport(NamedTuple):
     requested: int
     """Amount of the cap that it requests, in total."""
 
-    def beyond(self, counted: int) -> BudgetReport:
-        """Return the amounts minus an amount that is counted elsewhere, but at least 0."""
+    def without(self, amount: int) -> BudgetReport:
+        """Return the amounts minus an amount that the row of ended members contains, but at least 0."""
         return BudgetReport(
-            spent=max(0, self.spent - counted),
-            minimum=max(0, self.minimum - counted),
-            requested=max(0, self.requested - counted),
+            spent=max(0, self.spent - amount),
+            minimum=max(0, self.minimum - amount),
+            requested=max(0, self.requested - amount),
         )
 
 
@@ -57,7 +57,7 @@ class OtherMembers:
 
     n: int = 0
     """Number of members that are alive."""
-    n_asking: int = 0
+    n_sending: int = 0
     """Number of living members that send requests."""
     spent: int = 0
     """Amount that all other members spent; for members that ended, the amount that they may have spent."""
@@ -83,7 +83,7 @@ class WorkerGroup:
 
     Attributes
     ----------
-    asks : bool
+    sends_requests : bool
         Whether this process sends requests; False for a coordinator that only starts workers.
     answered : int
         Number of answers received here, counted by the caller.
@@ -103,7 +103,7 @@ class WorkerGroup:
     """
 
     def __init__(self, store: Store, run: str, *, is_coordinator: bool, heartbeat: float = HEARTBEAT_SECONDS) -> None:
-        self.asks = True
+        self.sends_requests = True
         self.answered = 0
         self.others = OtherMembers()
         self.lost: YoudenError | None = None
@@ -116,15 +116,17 @@ class WorkerGroup:
         self._heartbeat = heartbeat
         self._name = new_holder_name()
         self._joined = False
-        self._counted = 0
-        self._granted = self._presumed_spent = 0
+        # amounts in picodollars; the last two differ from 0 once others have removed this member's row, see `_report`
+        self._granted = 0  # granted in the last report
+        self._spent_before_removal = 0  # spent or reserved until this member noticed that its row was removed
+        self._presumed_spent = 0  # what the row of ended members contains for this member: all that it was granted
         self._report_lock = threading.Lock()
         self._left = threading.Event()
         self._reporter = threading.Thread(target=self._send_heartbeats, name="youden workers", daemon=True)
 
     def __enter__(self) -> Self:
         self.sync()
-        self.start_fraction = 0.0 if self._is_coordinator else self.others.n_asking * _GOLDEN % 1
+        self.start_fraction = 0.0 if self._is_coordinator else self.others.n_sending * _GOLDEN % 1
         self._reporter.start()
         return self
 
@@ -134,7 +136,7 @@ class WorkerGroup:
         self._left.set()
         self._reporter.join()
         with suppress(YoudenError):
-            self._report(0, leaves=True)
+            self._report(0, is_leaving=True)
 
     def spend_from(self, budget: SharedBudget) -> None:
         """Report the amounts of `budget` from now on."""
@@ -154,71 +156,79 @@ class WorkerGroup:
         JudgeError
             [run-busy] or [lease-lost] if another process is the coordinator; the errors of the store.
         """
-        self._report(wanted, leaves=False)
+        self._report(wanted, is_leaving=False)
 
-    def _report(self, wanted: int, *, leaves: bool) -> None:
-        """Update this member's row in the store, and read those of the others.
+    def _report(self, wanted: int, *, is_leaving: bool) -> None:
+        """Update this member's row in the store, and set the attributes from the new rows of all members.
 
-        wanted : picodollars that this member needs beyond what it has reserved
-        leaves : whether the member leaves the group, and needs no more than it may have spent
+        If other members have removed the row because this member seemed to have ended, the row of ended members contains
+        all that it was granted. What it spent or reserved until it noticed is then no longer part of its own, new row.
+
+        wanted : picodollars that this member needs in addition to what it has spent and reserved
+        is_leaving : whether the member leaves the group; it then requests only what it has spent and reserved
         """
         with self._report_lock:
             report = BudgetReport(0, 0, 0) if self._budget is None else self._budget.make_report(wanted)
-            previous_rows: Sequence[Member] = ()
+            rows_before: Sequence[Member] = ()
 
             def update_rows(now: float, rows: Sequence[Member]) -> Sequence[Member]:
-                nonlocal previous_rows
-                previous_rows = rows
-                remainder = report.beyond(self._counted_elsewhere(rows, report))
-                return self._update_rows(now, rows, remainder, leaves=leaves)
+                nonlocal rows_before
+                rows_before = rows  # of the last call, if the transaction is repeated
+                new_amounts = report.without(self._find_spent_before_removal(rows, report))
+                return self._update_rows(now, rows, new_amounts, is_leaving=is_leaving)
 
-            # the row of this member is the last one
-            *other_rows, self_row = self._store.backend.replace_members(self._run, update_rows)
-            if self._was_removed(previous_rows):
-                spent_by_ended = sum(row.spent for row in previous_rows if not row.name)
+            new_rows = self._store.backend.replace_members(self._run, update_rows)
+            if self._was_removed(rows_before):
+                spent_by_ended = sum(row.spent for row in rows_before if not row.name)
                 self._presumed_spent += min(self._granted, spent_by_ended)
-            self._counted = self._counted_elsewhere(previous_rows, report)
+                self._spent_before_removal = report.minimum
             self._joined = True
+            self._set_totals(new_rows, report.without(self._spent_before_removal))
 
-            living = [row for row in other_rows if row.expires]
-            self._granted = self_row.granted
-            self.others = OtherMembers(
-                n=len(living),
-                n_asking=sum(row.asks for row in living),
-                spent=max(0, sum(row.spent for row in other_rows) - self._presumed_spent),
-                reserved=sum(row.granted - row.spent for row in living),
-                answered=sum(row.answered for row in other_rows),
-            )
-            self.is_limited = self_row.granted < report.beyond(self._counted).requested
-            if self._budget is not None:
-                self._budget.set_granted(self_row.granted + self._counted)
+    def _set_totals(self, rows: Sequence[Member], report: BudgetReport) -> None:
+        """Set the totals over the other members, and what this member was granted.
 
-    def _counted_elsewhere(self, rows: Sequence[Member], report: BudgetReport) -> int:
-        """Return the part of this member's amounts that is not in its own row, in picodollars.
-
-        If other members removed the row because this member seemed to have ended, the row of ended members contains all
-        that it could have spent until then.
+        rows : new rows of all members; the row of this member is the last one
+        report : amounts that belong to this row
         """
-        return report.minimum if self._was_removed(rows) else self._counted
+        *other_rows, self_row = rows
+        living = [row for row in other_rows if row.expires]  # the row of ended members has the expiry time 0
+        spent_in_rows = sum(row.spent for row in other_rows)
+        self.others = OtherMembers(
+            n=len(living),
+            n_sending=sum(row.asks for row in living),
+            spent=max(0, spent_in_rows - self._presumed_spent),
+            reserved=sum(row.granted - row.spent for row in living),
+            answered=sum(row.answered for row in other_rows),
+        )
+        self._granted = self_row.granted
+        self.is_limited = self_row.granted < report.requested
+        if self._budget is not None:
+            self._budget.set_granted(self_row.granted + self._spent_before_removal)
+
+    def _find_spent_before_removal(self, rows: Sequence[Member], report: BudgetReport) -> int:
+        """Return the picodollars that this member spent or reserved before it noticed that its row was removed."""
+        return report.minimum if self._was_removed(rows) else self._spent_before_removal
 
     def _was_removed(self, rows: Sequence[Member]) -> bool:
         """Return whether other members removed this member's row because it seemed to have ended."""
         return self._joined and all(row.name != self._name for row in rows)
 
     def _update_rows(
-        self, now: float, rows: Sequence[Member], report: BudgetReport, *, leaves: bool
+        self, now: float, rows: Sequence[Member], report: BudgetReport, *, is_leaving: bool
     ) -> Sequence[Member]:
-        """Return the new rows: the living members, one row for all ended ones, and this member's row last.
+        """Return the new rows: the living members, one row for all ended members, and this member's row last.
 
         now : time of the database, in seconds
         rows : rows of all members so far
-        report : amounts that this member has spent and needs, in picodollars
-        leaves : whether this member leaves the group
+        report : amounts that belong to this member's row
+        is_leaving : whether this member leaves the group
         """
         # a store that someone else wrote could contain a negative amount, which would raise the cap
         others = [replace(row, granted=max(0, row.granted)) for row in rows if row.name != self._name]
         living = [row for row in others if _is_alive(row, now=now)]
-        if self._is_coordinator and any(row.leads for row in living):
+        has_other_coordinator = any(row.leads for row in living)
+        if self._is_coordinator and has_other_coordinator:
             raise self._busy_error()
 
         ended = [row for row in others if row not in living]
@@ -228,17 +238,21 @@ class WorkerGroup:
         granted_to_ended = sum(row.granted for row in ended)
         ended_rows = []
         if ended:
+            # one row without a name; all that ended members were granted counts as spent
             n_answered = sum(row.answered for row in ended)
             ended_rows = [Member("", False, granted_to_ended, granted_to_ended, n_answered, 0.0)]
 
-        # granted = min(requested, cap − granted to others), but never less than what can be spent already
-        granted = report.minimum if leaves else report.requested
+        # granted = min(requested, cap − granted to others), but at least the minimum, which may be spent already
+        requested = report.minimum if is_leaving else report.requested
+        granted = requested
         if self._budget is not None and self._budget.cap < math.inf:
             granted_to_others = granted_to_ended + sum(row.granted for row in living)
             remaining = int(self._budget.cap * PICODOLLARS_PER_USD) - granted_to_others
-            granted = max(report.minimum, min(granted, remaining))
-        expires = 0.0 if leaves else now + LEASE_SECONDS
-        self_row = Member(self._name, self._is_coordinator, granted, report.spent, self.answered, expires, self.asks)
+            granted = max(report.minimum, min(requested, remaining))
+        expires = 0.0 if is_leaving else now + LEASE_SECONDS
+        self_row = Member(
+            self._name, self._is_coordinator, granted, report.spent, self.answered, expires, self.sends_requests
+        )
         return [*living, *ended_rows, self_row]
 
     def _busy_error(self) -> JudgeError:
@@ -393,17 +407,21 @@ class SharedBudget(Budget):
         self._wanted += amount
         try:
             while not self._try_reserve(amount):
-                await self._sync_once()
-                if self._available() >= amount or not self._workers.is_limited:
-                    continue
-                if self._reserved == 0 and self._workers.others.reserved == 0:
-                    raise OutOfMoneyError
-                await asyncio.sleep(BUDGET_CHECK_SECONDS)
+                await self._request_more()
+                # a member that is not limited gets more by the next report
+                if self._available() < amount and self._workers.is_limited:
+                    await self._wait_for_release()
         finally:
             self._wanted -= amount
 
-    async def _sync_once(self) -> None:
-        """Report once for all tasks that wait.
+    async def _wait_for_release(self) -> None:
+        """Wait a moment, in which a member may release a reservation. Raises: OutOfMoneyError if none has one."""
+        if self._reserved == 0 and self._workers.others.reserved == 0:
+            raise OutOfMoneyError
+        await asyncio.sleep(BUDGET_CHECK_SECONDS)
+
+    async def _request_more(self) -> None:
+        """Request more of the cap from the group, by one report (`WorkerGroup.sync`) for all tasks that wait for it.
 
         Raises: JudgeError if the store cannot be reached, or another process coordinates the run.
         """
@@ -425,18 +443,19 @@ class SharedBudget(Budget):
             self._reserved -= math.ceil(reserved * PICODOLLARS_PER_USD)
 
     def make_report(self, wanted: int) -> BudgetReport:
-        """Return the amounts that were spent and reserved, and request more of the cap.
+        """Return the amounts that this member has spent and reserved, and the amount of the cap that it requests.
 
-        Until `set_granted` is called, no more than the requested amount is available.
+        The request is the sum of three amounts: what is spent and reserved, the reserved amount again, and twice `wanted`.
+        It replaces earlier requests, so that no more than the requested amount is available until `set_granted` is called.
 
         wanted : picodollars that are needed in addition to what is spent and reserved
         """
         with self._amounts_lock:
             spent = self._spent_picodollars()
             minimum = spent + self._reserved
-            report = BudgetReport(spent, minimum, minimum + self._reserved + 2 * wanted)
-            self._granted = min(self._granted, report.requested)
-            return report
+            requested = minimum + self._reserved + 2 * wanted
+            self._granted = min(self._granted, requested)
+            return BudgetReport(spent, minimum, requested)
 
     def set_granted(self, amount: int) -> None:
         """Set this member's share of the cap, in picodollars."""

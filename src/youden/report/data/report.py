@@ -27,8 +27,6 @@ from youden.report.data.summary import Summary
 from youden.report.data.trial_reading import (
     MIN_PARTNER_FRACTION,
     TRIALS_PER_CHUNK,
-    JudgeQuality,
-    Latency,
     TrialReaders,
     TrialReading,
     compute_reused_usd,
@@ -186,10 +184,6 @@ class ReportData:
         Trials with their texts; None for an imported run.
     readers : TrialReaders or None
         Readers that have read all trials, one attribute each; None for an imported run.
-    judge : JudgeQuality or None
-        Mean answers and agreement of repeated answers; None for an imported run.
-    latency : Latency or None
-        Duration of calls; None if it was not measured.
     alarms : tuple of FalseAlarm
         False-positive rates of the agents.
     reused_usd : float or None
@@ -241,22 +235,18 @@ class ReportData:
         self.judge_settings: Mapping[str, Json] = {} if source is None else source.judge
         self.trials: TrialSample | None = None
         self.readers: TrialReaders | None = None
-        self.judge: JudgeQuality | None = None
-        self.latency: Latency | None = None
         self.alarms: tuple[FalseAlarm, ...] = ()
         self.reused_usd: float | None = None
         worst: Sequence[Sequence[int]] = ()
         if source is not None:
             reading = TrialReading(source, evidence.predicted)
-            worst = reading.worst
+            worst = reading.readers.worst.rows
             # the worst trial of every agent, then the second worst of every agent, and so on
             by_severity = [row for rows in zip_longest(*worst) for row in rows if row is not None]
             preferred = list(dict.fromkeys(by_severity))
             self.trials = TrialSample(reading, sources, rng=standalone_stream(seed), preferred=preferred)
             self.readers = reading.readers
-            self.judge = reading.judge
             self.alarms = reading.alarms
-            self.latency = reading.latency
             if summary.calls is not None and summary.calls.n_reused and source.n_trials <= TRIALS_PER_CHUNK:
                 self.reused_usd = compute_reused_usd(folder)
         self.partners_seen = evidence.partners_seen

@@ -55,13 +55,15 @@ def agent_components(agent: Ids | Positions, item: Ids | Positions, *, n_agents:
     return component
 
 
-def describe_components(component: Ids) -> str:
+def describe_components(component: Ids, *, by_pairs: bool = False) -> str:
     """Write a warning about agents in several components.
 
     Parameters
     ----------
     component : int array (n_agents,)
         Component of each agent, −1 for an agent without a cell.
+    by_pairs : bool, default False
+        Whether agents are linked by comparisons with each other, instead of by items that they share.
 
     Returns
     -------
@@ -74,6 +76,11 @@ def describe_components(component: Ids) -> str:
     largest_sizes = ", ".join(map(str, sizes[:5]))
     if len(sizes) > 5:
         largest_sizes += ", …"
+    if by_pairs:
+        return (
+            f"The agents fall into {len(sizes)} components (of {largest_sizes} agents) that no comparison links. "
+            "Compare agents only within a component, or add comparisons that join them."
+        )
     return (
         f"The cells fall into {len(sizes)} components (of {largest_sizes} agents) that share no agent and no item. "
         "Compare agents only within a component, or score cells that join them."

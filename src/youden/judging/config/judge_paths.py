@@ -1,0 +1,113 @@
+"""Find the file of a judge by its name or path, and report a file that hides a shipped judge, a backend or a model."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+
+from youden.errors import ConfigError
+from youden.judging.backend_records import JUDGES, infer_judge_keys
+from youden.judging.config.price_table import find_table_entry
+from youden.resources import find_resource, find_resource_folders, find_shipped, report_shadow, report_shadow_at
+
+
+def list_judge_names() -> list[str]:
+    """Return the names of all judges that have a config file, sorted."""
+    files = [path for folder in _list_judge_folders() for path in folder.glob("*.yaml")]
+    return sorted({path.stem for path in files})
+
+
+def _list_judge_folders() -> list[Path]:
+    """Return the folders that are searched for judges: judges/ in the working directory, then each configs/judges/."""
+    return [Path("judges"), *(root / "judges" for root in find_resource_folders("configs"))]
+
+
+def find_judge_file(source: str | Path) -> Path | None:
+    """Find the file of a judge, given its path or its name; None if the name is that of a backend or model.
+
+    Raises: ConfigError [unknown-judge] if there is no file, backend or model of this name.
+    """
+    if isinstance(source, Path) or source.endswith((".yaml", ".yml")):
+        return _find_file_by_path(Path(source))
+
+    for folder in _list_judge_folders():
+        path = folder / f"{source}.yaml"
+        if path.is_file():
+            report_hidden_judge(source, path)
+            return path
+    if _is_backend_or_model(source):
+        return None
+
+    names = sorted({*list_judge_names(), *JUDGES})
+    similar = get_close_matches(source, names, n=1)
+    hint = f"Did you mean '{similar[0]}'?" if similar else f"Known: {', '.join(names)}."
+    raise ConfigError(
+        f"There is no judge called '{source}'. {hint} Pass the name of a file judges/NAME.yaml in the working directory, a path "
+        "that ends in .yaml, or a model with its provider, such as openai/gpt-4o.",
+        slug="unknown-judge",
+    )
+
+
+def _find_file_by_path(path: Path) -> Path:
+    """Return the path of a judge's file: the path itself, or, for a missing file configs/…, that of the shipped file.
+
+    If the file exists and hides a shipped file, this is reported.
+    """
+    report_shadow_at(path)
+    is_shipped = path.parts[:1] == ("configs",) and not path.exists()
+    if not is_shipped:
+        return path
+    path_in_configs = Path(*path.parts[1:]).as_posix()
+    return find_resource("configs", path_in_configs)
+
+
+def _is_backend_or_model(name: str) -> bool:
+    """Return whether a name is that of a backend or of a model, so that a judge of this name needs no file.
+
+    A name without a provider, such as gpt-4o, is that of a model only if the model is in the table of prices.
+    """
+    if name in JUDGES:
+        return True
+    keys = infer_judge_keys(name)
+    if keys is None:
+        return False
+    has_provider = "/" in name
+    if has_provider:
+        return True
+    table_entry = find_table_entry(str(keys["backend"]), name)
+    return bool(table_entry)
+
+
+def report_hidden_judge(name: str, path: Path) -> bool:
+    """Report that a judge's file is used instead of a shipped judge, a backend or a model of the same name.
+
+    Parameters
+    ----------
+    name : str
+        Name of the judge.
+    path : Path
+        Its file.
+
+    Returns
+    -------
+    bool
+        Whether such a judge, backend or model exists, and differs from the file.
+
+    Raises
+    ------
+    ConfigError
+        [shadowed]: if this is the case and the variable CI is set, because reports in continuous integration are not read.
+    """
+    original = find_shipped("configs", f"judges/{name}.yaml")
+    if original is None and _is_backend_or_model(name):
+        original = Path(name)  # a path without a file, which therefore differs from `path`
+    return report_shadow("judge", name, path, original=original)
+
+
+def find_local_judge(name: str) -> Path | None:
+    """Find the file of a judge in judges/ or configs/judges/ of the working directory; None if there is none."""
+    for folder in (Path("judges"), Path("configs", "judges")):
+        path = folder / f"{name}.yaml"
+        if path.is_file():
+            return path
+    return None

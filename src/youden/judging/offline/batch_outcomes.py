@@ -1,0 +1,56 @@
+"""Find the outcomes of the requests of a batch that has ended in its result files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from youden.judging.call.failures import CallError
+from youden.judging.offline.batch_errors import rejected_lines
+from youden.judging.offline.batch_providers import BatchState
+from youden.judging.offline.lines import iter_results
+from youden.judging.store.leases import Job
+from youden.types import Completion
+
+
+def find_outcomes(
+    job: Job, state: BatchState, files: Sequence[bytes]
+) -> tuple[dict[str, Completion | CallError], list[str]]:
+    """Find the outcomes of the requests of a batch that has ended.
+
+    If all results are there, a request without a result never ran, and its outcome is a transient failure. A batch that
+    failed as a whole has no outcomes, unless the provider states which of its lines are wrong.
+
+    job : record of the batch
+    state : final state of the batch
+    files : contents of the result files
+
+    Returns the outcomes by request hash, and the request hashes whose results are still missing.
+    """
+    results = _merge_results(files)
+    outcomes = {key: results[key] for key in job.keys if key in results}
+    if not results:
+        outcomes |= dict(rejected_lines(job, state.errors))
+
+    keys_without_outcome = [key for key in job.keys if key not in outcomes]
+    has_all_results = state.n_lines is not None and len(results) >= state.n_lines
+    if not has_all_results:
+        return outcomes, keys_without_outcome
+    if state.status != "failed":
+        never_ran = CallError(f"The batch {state.status} without running it.", kind="transient", unbilled=True)
+        outcomes |= dict.fromkeys(keys_without_outcome, never_ran)
+    return outcomes, []
+
+
+def _merge_results(files: Sequence[bytes]) -> dict[str, Completion | CallError]:
+    """Read the outcome of each request, by its hash, from the contents of result files.
+
+    If a request has several results, an answer takes precedence over a failure, and the first answer over later ones.
+    """
+    outcomes: dict[str, Completion | CallError] = {}
+    for file in files:
+        for key, outcome in iter_results(file):
+            is_answer = isinstance(outcome, Completion)
+            had_answer = isinstance(outcomes.get(key), Completion)
+            if key not in outcomes or (is_answer and not had_answer):
+                outcomes[key] = outcome
+    return outcomes
