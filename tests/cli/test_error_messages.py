@@ -117,7 +117,9 @@ def test_rows_added_to_a_pool_join_its_run_by_the_printed_command(youden: Youden
     (tmp_path / "all.csv").replace(tmp_path / "mine.csv")
     refused = youden("run", "mine.yaml")
     assert refused.code == 2
-    match = re.search(r"1 agent came to its pool\. Run `youden (.*)` \(about ([\d,]+) calls, \$0\.00\)", refused.err)
+    match = re.search(
+        r"1 agent was added to its pool\. Run `youden (.*)` \(about ([\d,]+) calls, \$0\.00\)", refused.err
+    )
     assert match, refused.err
     assert "[run-mismatch]" in refused.err
     assert match[1].startswith("extend ")

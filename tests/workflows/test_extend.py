@@ -126,7 +126,7 @@ def test_a_run_names_the_command_for_new_responses_and_then_judges_only_those(
     keys = not_none(folder.read_verdicts(folder.read_plan()).request_hash)
     assert youden("fit", "runs/r").code == 0, "what was judged stays what it is"
     ended = youden("run", "r.yaml")
-    assert (ended.code, "40 repeats came to its pool" in ended.err) == (2, True), ended.err
+    assert (ended.code, "40 repeats were added to its pool" in ended.err) == (2, True), ended.err
     command = ended.err.split("`")[1].split()
     assert command[1:] == ["extend", "repeats", "runs/r", "old"]
     ended = youden(*command[1:], "--json").well()
