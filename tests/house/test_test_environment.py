@@ -60,7 +60,6 @@ def test_functions_in_the_background_end_with_the_script_that_started_them(tmp_p
         env=os.environ | {"FOLDER": str(tmp_path), "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job of a shell ignores it
     ) as script:
         assert script.stdout is not None
         assert script.stdout.readline() == b"ready\n"
