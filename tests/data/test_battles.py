@@ -241,6 +241,15 @@ def test_one_battle_in_the_other_order_gives_no_recommendation(youden: Youden, t
     assert "as few comparisons as on 1 item; an interval needs 6" in gate.err + gate.out
 
 
+def test_agents_that_no_battles_link_are_not_compared(youden: Youden, tmp_path: Path) -> None:
+    rows = "".join(f"a,b,A,{k}\nb,a,B,{k}\nc,d,A,{k}\nd,c,A,{k}\n" for k in range(30))
+    write(tmp_path / "f.csv", f"model_a,model_b,winner,item\n{rows}")
+    ended = youden("import", "battles", "f.csv", "--out", "run").well()
+    assert "warning: The agents fall into 2 components (of 2, 2 agents) that no comparison links." in ended.err
+    assert youden("gate", "run", "--agent", "a", "--baseline", "c").refuses("gate-not-comparable")
+    assert youden("gate", "run", "--agent", "a", "--baseline", "b").code == 0
+
+
 def test_orders_that_do_not_determine_the_position_bias_give_no_recommendation(youden: Youden, tmp_path: Path) -> None:
     write(tmp_path / "f.csv", "model_a,model_b,winner\n" + 18 * "b,a,A\n")
     ended = youden("import", "battles", "f.csv", "--out", "run").well()

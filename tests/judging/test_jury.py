@@ -221,6 +221,7 @@ def test_a_jury_is_fitted_even_if_one_judge_never_answers_about_an_agent(
     assert np.isnan(result.votes[2]).any()
 
 
+@pytest.mark.slow
 def test_a_target_over_judges_is_refused_for_one_judge_before_any_request(youden: Youden, tmp_path: Path) -> None:
     write_config(tmp_path / "r.yaml", pool="datasets/field-notes", calls=300, judge="lexical", out="run")
     refused = youden("run", "r.yaml", "--target", "items-and-judges")

@@ -275,6 +275,7 @@ def answer_from(plan: Plan, *, says: Bools) -> Verdicts:
     return answer_with(plan, ((plan.trial_type == PAIRED) & says[plan.item, plan.first, plan.second]).astype(float))
 
 
+@pytest.mark.slow
 def test_adaptive_sampling_bias_is_corrected_without_changing_the_selection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -87,6 +87,7 @@ def test_the_judge_sees_the_task_and_both_responses(youden: Youden, server: Wire
     assert f"\nitem {item}\n</task-" in question
 
 
+@pytest.mark.slow
 def test_a_judge_that_always_prefers_the_first_response_gets_no_recommendation(
     youden: Youden, server: WireServer, tmp_path: Path
 ) -> None:
@@ -138,8 +139,6 @@ def test_a_second_run_sends_no_request(youden: Youden, server: WireServer, tmp_p
         (("study", "budget", "runs/r"), "run-preference"),
         (("study", "links", "runs/r"), "run-preference"),
         (("study", "variance", "runs/r"), "run-preference"),
-        (("compare", "runs/r", "runs/r"), "compare-preferences"),
-        (("report", "runs/r", "--against", "runs/r"), "compare-preferences"),
         (("export", "runs/r", "out", "--format", "hf"), "run-preference"),
         (("calibrate", "r.yaml"), "question-calibrate"),
         (("quality", "runs/r", "--labels", "labels.csv"), "run-preference"),

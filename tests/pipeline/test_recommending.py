@@ -207,6 +207,7 @@ def test_agreement_decides_if_labels_cannot(quality: QualityFacts, reason: str) 
     )
 
 
+@pytest.mark.slow
 def test_after_quality_every_output_states_both_and_which_decides(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run", pool=make_pool(8, 24), answers=real_of_many)
     before = read_recommendation(folder)

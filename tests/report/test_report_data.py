@@ -146,7 +146,11 @@ def test_banner_and_chart_flag_the_same_agents(tmp_path: Path) -> None:
 
 
 def test_intervals_of_differences_are_drawn_on_an_axis_of_differences(tmp_path: Path) -> None:
-    (chart,) = (figure for figure in draw_figures(ReportData(judged(tmp_path / "run"))) if figure.slug == "ranking")
+    (chart,) = (
+        figure
+        for figure in draw_figures(ReportData(judged(tmp_path / "run", pool=make_pool(5, 60))))
+        if figure.slug == "ranking"
+    )
     columns = chart.frame.columns
     low, distance, high = (np.array(columns[name], dtype=np.float64) for name in ("low", "distance", "high"))
     assert distance.sum() == pytest.approx(0, abs=1e-4)

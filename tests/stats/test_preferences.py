@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.stats import multinomial
 
 from youden.errors import StatisticsError
 from youden.stats import fit_bradley_terry, fit_preferences
@@ -69,18 +70,45 @@ def test_the_fit_equals_naive_least_squares() -> None:
     np.testing.assert_array_equal(fit.n_trials, total)
 
 
-def test_two_equal_agents_differ_significantly_in_at_most_5_percent_of_few_battles() -> None:
-    for n in (6, 7, 8):
-        first = np.arange(n) % 2
-        for tie in (0.0, 0.2, 0.5):
-            values = (0.0, 0.5, 1.0) if tie else (0.0, 1.0)
-            rate = 0.0
-            for outcome in product(values, repeat=n):
-                answer = np.array(outcome)
-                fit = fit_preferences(first, 1 - first, np.arange(n), answer, n_agents=2)
-                if pairwise_differences(fit.ability, fit.covariance).significant.any():
-                    rate += float(np.where(answer == 0.5, tie, (1 - tie) / 2).prod())
-            assert rate <= 0.05, (n, tie)
+def list_counts(n: int, tie: float) -> list[tuple[list[float], float]]:
+    """List the answers to n battles of two equal agents up to their order, and their probabilities."""
+    counts = [(wins, ties) for ties in range(n + 1 if tie else 1) for wins in range(n + 1 - ties)]
+    return [
+        (
+            [1.0] * wins + [0.5] * ties + [0.0] * (n - wins - ties),
+            multinomial.pmf([wins, ties, n - wins - ties], n, [(1 - tie) / 2, tie, (1 - tie) / 2]),
+        )
+        for wins, ties in counts
+    ]
+
+
+@pytest.mark.parametrize("n", [6, 7, 8])
+@pytest.mark.parametrize("tie", [0.0, 0.2, 0.5])
+def test_two_equal_agents_differ_significantly_in_at_most_5_percent_of_few_battles(n: int, tie: float) -> None:
+    n_forward = n // 2
+    first = (np.arange(n) >= n_forward).astype(int)
+    rate = 0.0
+    for (forward, p), (backward, q) in product(list_counts(n_forward, tie), list_counts(n - n_forward, tie)):
+        fit = fit_preferences(first, 1 - first, np.arange(n), np.array(forward + backward), n_agents=2)
+        if pairwise_differences(fit.ability, fit.covariance).significant.any():
+            rate += p * q
+    assert rate <= 0.05
+
+
+@pytest.mark.parametrize("n", [6, 7, 8])
+def test_two_equal_agents_with_both_orders_on_few_items_keep_the_level(n: int) -> None:
+    """A judge answers by content, in the same way in both orders, or by position on a share of the items."""
+    first, item = np.tile([0, 1], n), np.repeat(np.arange(n), 2)
+    for by_position in (0.0, 0.2, 0.4):
+        rate = 0.0
+        for wins, losses in ((w, k) for w in range(n + 1) for k in range(n + 1 - w)):
+            split = n - wins - losses
+            answer = np.array([1.0, 0] * wins + [0.0, 1] * losses + [1.0, 1] * split)
+            fit = fit_preferences(first, 1 - first, item, answer, n_agents=2)
+            if pairwise_differences(fit.ability, fit.covariance).significant.any():
+                by_content = (1 - by_position) / 2
+                rate += multinomial.pmf([wins, losses, split], n, [by_content, by_content, by_position])
+        assert rate <= 0.05
 
 
 def test_few_trials_in_one_of_the_orders_give_no_interval() -> None:

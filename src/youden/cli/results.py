@@ -111,7 +111,8 @@ def compare_command(
     own family: that in its config or of --family, compared with meta.family of the agents of the pool.
 
     A run that asks for information and one that asks for preferences are compared as two instruments: correlation of the
-    rankings, and agents that are significantly above the average agent by one and below it by the other.
+    rankings, and agents that are significantly above the average agent by one and below it by the other. Two runs that ask for
+    preferences are compared by their rankings, their significant differences, and their answers to the same trials.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.report.data.comparison import compare_quality
@@ -119,7 +120,7 @@ def compare_command(
     from youden.types.pool import plain_fields
 
     if any(RunFolder(run).asks_preference for run in runs):
-        _print_comparison_of_questions(runs, as_json=as_json)
+        _print_comparison_of_preferences(runs, as_json=as_json)
         return
     if target == "items-and-judges":
         _print_mean_over_judges(runs, as_json=as_json)
@@ -139,26 +140,29 @@ def compare_command(
     )
 
 
-def _print_comparison_of_questions(runs: tuple[Path, ...], *, as_json: bool) -> None:
-    """Print a comparison of two runs whose judges answer different questions.
+def _print_comparison_of_preferences(runs: tuple[Path, ...], *, as_json: bool) -> None:
+    """Print a comparison of two runs, of which one or both ask which response is better (preference).
 
-    One run asks whether two responses are to the same item (information); the other asks which response is better
-    (preference). Any other number of runs is a usage error.
+    The other one may ask whether two responses are to the same item (information). Any other number of runs is a usage error.
 
     runs : folders of the two runs, in any order
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.instruments import compare_instruments
+    from youden.study.preference_judges import compare_preference_runs
     from youden.types.pool import plain_fields
 
     if len(runs) != 2:
         raise click.UsageError(
-            f"A comparison of preferences with information needs exactly two runs: got {len(runs)}. Pass one run with `question: "
-            "preference` and one with `question: information`."
+            f"A comparison with preferences needs exactly two runs: got {len(runs)}. Pass one or two runs with `question: "
+            "preference`."
         )
-    study = compare_instruments(*map(RunFolder, runs))
+    folders = [RunFolder(run) for run in runs]
+    of_preferences = all(folder.asks_preference for folder in folders)
+    study = compare_preference_runs(*folders) if of_preferences else compare_instruments(*folders)
     result: dict[str, Json] = {**plain_fields(study), "summary": list(study.summary)}
-    output.print_result(as_json, {"instruments": result}, answer=study.summary, tables=[study.table()])
+    key = "preferences" if of_preferences else "instruments"
+    output.print_result(as_json, {key: result}, answer=study.summary, tables=[study.table()])
 
 
 def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:

@@ -83,7 +83,7 @@ def summarize_preferences(
     numbers = (effect.value, effect.low, effect.high, length_correlation)
     preference = PreferenceFacts(len(answer), float((answer == 0.5).mean()), *map(or_none, numbers))
     signal = assess_signal(None, abilities)
-    message = describe_components(abilities.component)
+    message = describe_components(abilities.component, by_pairs=True)
     all_warnings = [] if partial is None else [partial.to_finding()]
     all_warnings += [*warnings, *_find_biases(preference), *([Finding("fit", message)] if message else [])]
 

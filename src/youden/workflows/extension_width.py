@@ -161,9 +161,9 @@ def expected_half_width(run: PlannedRun, n_trials: float) -> float | None:
 
     # half-widths are proportional to 1 / √trials
     widths_of_one_trial = [
-        (row.high - row.low) / 2 * sqrt(row.n_trials)
+        max(row.high - row.ability, row.ability - row.low) * sqrt(row.n_trials)
         for row in run.folder.read_ranking()
-        if row.low is not None and row.high is not None
+        if row.ability is not None and row.low is not None and row.high is not None
     ]
     if not widths_of_one_trial:
         return None

@@ -27,7 +27,7 @@ from youden.pipeline.self_consistency import METHOD
 from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan
 from youden.protocol.pooled_trials import (
     adds_independent,
-    count_independent_of_paired,
+    count_independent_for_paired,
     has_default_number,
     has_free_calls,
 )
@@ -244,7 +244,8 @@ def make_forecaster(
 def _with_ranking_variance(forecast: Forecaster, fit: PreferenceFit) -> Forecaster:
     """Return a forecaster of preferences whose variance is at least that of the ranking.
 
-    An agent with too few effective items for an interval in the ranking has none in a gate either.
+    An agent with too few effective items for an interval in the ranking has none in a gate either. The variance is NaN for
+    agents that no comparisons link.
     """
     C = fit.covariance.covariance
 
@@ -252,6 +253,8 @@ def _with_ranking_variance(forecast: Forecaster, fit: PreferenceFit) -> Forecast
         """Forecast the difference of the agents at two positions, new minus old."""
         result = forecast(new, old)
         difference = result.difference
+        if fit.component[new] != fit.component[old]:
+            return result._replace(difference=difference._replace(variance=math.nan))
         n_effective = float(fit.n_effective_items[[new, old]].min())
         ranking_variance = np.nan_to_num(C[new, new] + C[old, old] - 2 * C[new, old])
         difference = difference._replace(
@@ -425,7 +428,7 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
         return 2 * n_paired  # one independent trial per paired one
     if has_free_calls(plan) or not has_default_number(plan):
         return n_paired  # extensions add no independent trials, or these cost nothing
-    n_independent = [count_independent_of_paired(n, 2, is_first=False) for n in n_paired.tolist()]
+    n_independent = [count_independent_for_paired(n, 2, is_first=False) for n in n_paired.tolist()]
     return n_paired + np.array(n_independent, dtype=np.int64)
 
 

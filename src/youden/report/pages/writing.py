@@ -24,6 +24,7 @@ from youden.report.data.report import ReportData
 from youden.report.data.summary import Summary
 from youden.report.pages import embed
 from youden.study.instruments import compare_instruments
+from youden.study.preference_judges import compare_preference_runs
 from youden.text.sentences import (
     ABILITY,
     PREFERENCE_ABILITY,
@@ -371,11 +372,17 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
     """Write a comparison of two fitted runs as HTML, and return its path.
 
     If both runs ask for information (are two responses to the same item?), the page has the rankings and trials of both side by
-    side. If one of them asks for preferences (which response is better?), the page compares the two rankings only.
+    side. If one of them asks for preferences (which response is better?), the page compares the two rankings only. If both do, it
+    compares their rankings and answers.
 
     out : file to write; by default, against-SECOND.html in the folder of the first run
     """
     path = first.file(f"against-{second.path.resolve().name}.html") if out is None else out
+    if first.asks_preference and second.asks_preference:
+        of_preferences = compare_preference_runs(first, second)
+        preference_part = StudyPart("Two runs by preference", of_preferences.summary, (), table=of_preferences.table())
+        write_study(path, " and ".join(of_preferences.runs), [preference_part])
+        return path
     if first.asks_preference or second.asks_preference:
         from youden.report.charts.studies import draw_instruments
 

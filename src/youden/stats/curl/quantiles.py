@@ -113,7 +113,8 @@ class _Gaps:
         # the gaps of an entry end at the entry before `high.reach`
         n_from_listed = n_up_to_entry[first] - listed
         second = high.reach[first] - n_from_listed
-        return self.position[second] - self.position[first]
+        gaps: Positions = self.position[second] - self.position[first]
+        return gaps
 
     def order_statistic(self, rank: int) -> float:
         """Find the gap of the given rank among all gaps, in the unit of the scores; rank 1 is the smallest.
