@@ -255,8 +255,8 @@ def _describe_limits(study: BudgetStudy) -> Iterator[str]:
         yield f"With {format_count(study.n_seeds, 'seed')}, the coverage of intervals is not assessed; that needs {MIN_SEEDS}."
     if "cyclic" in study.designs and len(study.designs) > 1:
         yield (
-            "Designs differ in more than the choice of trials: in cell designs, as in the paper, half of the calls are independent "
-            "trials (one for each paired trial); in cyclic, only 7 to 10 %. This accounts for half of the gain."
+            "Designs differ in more than the choice of trials: in cell designs, as in the paper, half of the calls are "
+            "independent trials (one for each paired trial); in cyclic, only 7 to 10 %. This accounts for half of the gain."
         )
 
 
