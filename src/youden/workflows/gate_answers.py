@@ -27,7 +27,7 @@ from youden.pipeline.self_consistency import METHOD
 from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan
 from youden.protocol.pooled_trials import (
     adds_independent,
-    count_independent_of_paired,
+    count_independent_for_paired,
     has_default_number,
     has_free_calls,
 )
@@ -428,7 +428,7 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
         return 2 * n_paired  # one independent trial per paired one
     if has_free_calls(plan) or not has_default_number(plan):
         return n_paired  # extensions add no independent trials, or these cost nothing
-    n_independent = [count_independent_of_paired(n, 2, is_first=False) for n in n_paired.tolist()]
+    n_independent = [count_independent_for_paired(n, 2, is_first=False) for n in n_paired.tolist()]
     return n_paired + np.array(n_independent, dtype=np.int64)
 
 

@@ -136,7 +136,7 @@ def fit_preferences(
     first, second, value = first[order], second[order], 2 * answer[order] - 1
     _, item = np.unique(item[order], return_inverse=True)
     design = _make_design(first, second, n_agents)
-    inverse, has_position = _invert((design.T @ design).toarray())
+    inverse, has_position = _invert_normal_matrix((design.T @ design).toarray())
     effect = inverse @ (design.T @ value)
 
     # e/√(1 − h) with h = xᵀPx; the error of a trial that is fitted exactly is unknown, and counts as the largest one
@@ -154,17 +154,23 @@ def fit_preferences(
     total = np.maximum(n_trials, 1).astype(np.float64)
 
     def influence_chunks() -> Iterator[InfluenceChunk]:
-        """Yield the influence of the items of each chunk on the abilities."""
+        """Yield the influence of the items of each chunk on the abilities, with the numbers of trials."""
         items_per_chunk = max(1, _MAX_CELLS_PER_CHUNK // (n_agents + 1))
         for start in range(0, n_items, items_per_chunk):
-            n = min(items_per_chunk, n_items - start)
-            rows = slice(*np.searchsorted(item, [start, start + n]))
-            position = np.arange(rows.stop - rows.start), item[rows] - start
-            by_item = coo_array((adjusted[rows], position), shape=(len(position[0]), n)).tocsr()
-            x = design[rows]
-            influence = (inverse @ (x.T @ by_item).toarray())[:n_agents]
-            n_cell_trials = (abs(x).T @ coo_array((np.ones(len(position[0])), position), by_item.shape)).toarray()
-            yield InfluenceChunk(influence, influence, n_cell_trials[:n_agents])
+            n_chunk_items = min(items_per_chunk, n_items - start)
+            trials = slice(*np.searchsorted(item, [start, start + n_chunk_items]))  # trials are sorted by item
+            chunk_design = design[trials]
+
+            # sparse matrices (n_chunk_trials, n_chunk_items) that assign each trial to its item
+            shape = chunk_design.shape[0], n_chunk_items
+            entry = np.arange(shape[0]), item[trials] - start
+            residual_by_item = coo_array((adjusted[trials], entry), shape=shape).tocsr()
+            is_on_item = coo_array((np.ones(shape[0]), entry), shape=shape)
+
+            # the last row of both products belongs to the position effect
+            influence = (inverse @ (chunk_design.T @ residual_by_item).toarray())[:n_agents]
+            n_cell_trials = (abs(chunk_design).T @ is_on_item).toarray()[:n_agents]
+            yield InfluenceChunk(influence, direct_influence=influence, weight=n_cell_trials)
 
     component = _find_components(first, second, n_agents)
     n_items_of_agent = np.bincount(agent_of_cell, minlength=n_agents)
@@ -295,15 +301,25 @@ def _limit_covariance(
     return CentredCovariance(covariance, np.where(is_short, np.nan, np.minimum(estimate.df, max(max_df, 1))))
 
 
-def _invert(normal: Floats) -> tuple[Floats, bool]:
-    """Return the pseudo-inverse of M, and whether the trials determine the position effect, which it leaves out if not."""
-    eigenvalues, eigenvectors = eigh(normal, check_finite=False)
+def _invert_normal_matrix(normal_matrix: Floats) -> tuple[Floats, bool]:
+    """Compute the pseudo-inverse of the normal matrix, and whether the trials determine the position effect.
+
+    normal_matrix : float array (n_agents + 1, n_agents + 1), of the abilities and, last, the position effect
+
+    Returns the pseudo-inverse, an array of the same shape. If the trials do not determine the position effect, it is left
+    out of the model: its row and its column are 0.
+    """
+    eigenvalues, eigenvectors = eigh(normal_matrix, check_finite=False)
     is_determined = eigenvalues > _MIN_EIGENVALUE * eigenvalues[-1]
-    has_position = bool((np.abs(eigenvectors[-1, ~is_determined]) < np.sqrt(_MIN_EIGENVALUE)).all())
+
+    # the position effect is determined if it has no part in the undetermined directions
+    undetermined_part = np.abs(eigenvectors[-1, ~is_determined])
+    has_position = bool((undetermined_part < np.sqrt(_MIN_EIGENVALUE)).all())
     if not has_position:
-        inverse = np.zeros_like(normal)
-        inverse[:-1, :-1] = pinvh(normal[:-1, :-1], rtol=_MIN_EIGENVALUE)
+        inverse = np.zeros_like(normal_matrix)
+        inverse[:-1, :-1] = pinvh(normal_matrix[:-1, :-1], rtol=_MIN_EIGENVALUE)
         return inverse, False
+
     basis = eigenvectors[:, is_determined]
     return (basis / eigenvalues[is_determined]) @ basis.T, True
 
