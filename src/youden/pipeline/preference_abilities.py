@@ -41,26 +41,32 @@ class Preferences(NamedTuple):
 
 def read_preferences(trials: TrialsByItem) -> Preferences:
     """Return the answered trials of a run; raise StatisticsError [trial-none] if there are none."""
+    # columns of each chunk: first agent, second agent, item of the run, answer
     chunks = [(chunk.first, chunk.second, chunk.start + chunk.item, chunk.answer) for chunk in trials.iter_answered()]
-    first, second, item, answer = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
-    if not len(answer):
+    if not any(len(answer) for *_, answer in chunks):
         raise no_answers_error(trials.n)
+
+    first, second, item, answer = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
     return Preferences(first, second, item, answer)
 
 
-def _estimate_without_search(trials: TrialsByItem) -> Abilities:
-    """Estimate abilities by all trials, without an analysis of a search."""
+def _fit_abilities(trials: TrialsByItem) -> Abilities:
+    """Estimate abilities by a fit of all answers; `search`, the state of a search for the best agents, is None.
+
+    Raises StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
+    """
     n_agents = trials.plan.n_agents
-    fit = fit_preferences(*read_preferences(trials), n_agents=n_agents)
+    preferences = read_preferences(trials)
+    fit = fit_preferences(*preferences, n_agents=n_agents)
     return Abilities(
-        fit.ability,
-        fit.covariance,
-        fit.n_trials.astype(np.int32),
-        AgentRates.unknown(n_agents),
-        PREFERENCE_MODEL,
-        INTERVAL_METHOD,
-        "items-like-these",
-        fit.component,
+        ability=fit.ability,
+        covariance=fit.covariance,
+        n_trials=fit.n_trials.astype(np.int32),
+        rates=AgentRates.unknown(n_agents),
+        ranking=PREFERENCE_MODEL,
+        method=INTERVAL_METHOD,
+        target="items-like-these",
+        component=fit.component,
         position_effect=fit.position_effect,
     )
 
@@ -68,13 +74,19 @@ def _estimate_without_search(trials: TrialsByItem) -> Abilities:
 def estimate_preferences(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
     """Estimate abilities from preferences, and analyze the search for the best agents if the run has one.
 
-    Raises StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
+    trials : trials of the run
+    request : state of the search after an earlier analysis, if it is known; intervals are always for items like these
+
+    Returns the abilities with the state of the search; never None. Raises StatisticsError [trial-none] or [cluster-agents]
+    if there are too few answers.
     """
     plan = trials.plan
-    if plan.design != Adaptive.name:
-        return analyze_extended_search(trials, _estimate_without_search)
+    is_search_in_rounds = plan.design == Adaptive.name
+    if not is_search_in_rounds:
+        return analyze_extended_search(trials, _fit_abilities)
 
     def estimate_until(last_round: int) -> Abilities:
-        return _estimate_without_search(trials.select(plan, lambda columns: columns["step"] <= last_round))
+        """Estimate abilities by the answers of the rounds up to `last_round`."""
+        return _fit_abilities(trials.select(plan, lambda columns: columns["step"] <= last_round))
 
     return analyze_rounds(trials, request, estimate_until)

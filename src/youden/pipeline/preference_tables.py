@@ -125,9 +125,17 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
 
 
 def _correlate_with_length(folder: RunFolder, pool: PoolSummary, rows: Rows, *, n_trials: int) -> float:
-    """Correlate preferences with the log ratio of both lengths; NaN without texts, or if either is constant."""
+    """Correlate preferences for the first response with the log ratio of its length to that of the second.
+
+    The correlation is NaN if the texts cannot be read, if the run has more than `MAX_TRIALS` trials, or if preferences or
+    ratios do not vary.
+
+    folder, pool : folder of the run, and its agents and items
+    rows : function that yields the trials of the run with their answers, in chunks of columns
+    n_trials : number of trials of the run
+    """
     lengths = None
-    with suppress(YoudenError):  # a pool that is gone or damaged only leaves this out
+    with suppress(YoudenError):  # without the pool, only this correlation is left out
         if n_trials <= MAX_TRIALS and folder.has("config.yaml"):
             lengths = read_answer_lengths(folder, pool, rows)
     if lengths is None:

@@ -340,18 +340,22 @@ def estimate_or_fit(trials: TrialsByItem, request: EstimationRequest, *, cell_fi
 
 
 def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-like-these") -> Abilities:
-    """Estimate the mean answers of the anchors, the agents of the first plan, from the trials of that plan.
+    """Estimate the abilities of the anchors, the agents of the first plan of an extended run, from the trials of that plan.
 
-    Complete blocks are averaged; without them, the additive model is fitted. The mean over anchors is the mean answer on
-    the items of the first plan. False-positive rates are estimated, but not subtracted.
+    trials : all trials of the run
+    target : population that the intervals refer to
+
+    Returns mean answers: false-positive rates are estimated, but not subtracted. They are the means of trials if all trials
+    are in complete blocks, otherwise an additive fit. Their mean over the anchors is the mean answer on the items of the
+    first plan, so that items which were added later do not shift them.
     """
     first_plan = select_first_plan(trials)
-    n_items = get_extensions(trials.plan).items
+    n_first_items = get_extensions(trials.plan).items
     request = EstimationRequest(target, with_items=True, with_rates=False)
     abilities = estimate_trial_abilities(first_plan, request)
     if abilities is None:
-        return fit_trials(first_plan, request, n_first=n_items)
-    return center_on_first_items(abilities, first_plan, n_items)
+        return fit_trials(first_plan, request, n_first=n_first_items)
+    return center_on_first_items(abilities, first_plan, n_first_items)
 
 
 def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto") -> tuple[TrialsByItem, Abilities]:

@@ -289,42 +289,60 @@ def _describe_table(
 ) -> AuditFacts:
     """Describe what limits a ranking of models: ties, influential items, and missing or constant scores.
 
-    score : float array (n_models, n_items), in [0, 1]
+    scores : ids of the models and items, and the range of the scores
+    score : float array (n_models, n_items), scores on the scale from 0 to 1; NaN if missing
+    means : scores of the models by the additive fit
     residual : float array (n_items,), root mean squared residual of the additive fit on each item
     ranked : differences of the models in the order of `names`
     names : names of the models, best first
     """
+    # pairs of models that are not significantly different
     is_comparable = np.isfinite(ranked.half_width)
     is_tied = is_comparable & ~ranked.significant & ~np.eye(len(names), dtype=np.bool_)
-    constant_pairs = np.argwhere(np.triu(means.is_constant)).tolist()
-    removal = find_smallest_removal(score, means)
-    n_more = count_items_to_separate(float(ranked.value[0, 1]), float(ranked.std_error[0, 1]), len(scores.item_ids))
-    if n_more is not None:
-        n_more = 0 if ranked.significant[0, 1] else max(n_more, 1)
-
     ties = {}
-    for name, row in zip(names, is_tied, strict=True):
-        ties[name] = tuple(names[k] for k in np.flatnonzero(row).tolist())
-    most_deviating_items = np.argsort(-residual)[:N_RESIDUAL_ITEMS]
+    for name, is_tied_with in zip(names, is_tied, strict=True):
+        ties[name] = tuple(names[k] for k in np.flatnonzero(is_tied_with).tolist())
+    constant_pairs = np.argwhere(np.triu(means.is_constant)).tolist()
+
+    # smallest set of items without which another model comes first
+    removal = find_smallest_removal(score, means)
+    removal_items, removal_first = (), None
+    if removal:
+        removal_items = tuple(scores.item_ids[item] for item in removal.items)
+        removal_first = scores.model_ids[removal.agent]
+
+    # items that would separate the first two models: 0 if they differ already, None if no number is known
+    difference, std_error = float(ranked.value[0, 1]), float(ranked.std_error[0, 1])
+    items_to_separate = count_items_to_separate(difference, std_error, len(scores.item_ids))
+    if items_to_separate is not None:
+        items_to_separate = 0 if ranked.significant[0, 1] else max(items_to_separate, 1)
+
     reliability = split_half_reliability(score, means.difficulty, rng=standalone_stream(0))
+    most_deviating_items = np.argsort(-residual)[:N_RESIDUAL_ITEMS]
     return AuditFacts(
-        *(scores.low, scores.high, scores.notes, float(np.isnan(score).mean())),
+        low=scores.low,
+        high=scores.high,
+        notes=scores.notes,
+        missing_fraction=float(np.isnan(score).mean()),
         missing_p=missingness_p_value(~np.isnan(score), means.difficulty),
         reliability=or_none(reliability),
         groups=_find_groups(names, is_tied),
         ties=ties,
         constant_pairs=tuple((scores.model_ids[i], scores.model_ids[k]) for i, k in constant_pairs),
-        removal_items=tuple(scores.item_ids[item] for item in removal.items) if removal else (),
+        removal_items=removal_items,
         removal_searched=bool(is_comparable[0, 1:].any()),
-        removal_first=scores.model_ids[removal.agent] if removal else None,
-        items_to_separate=n_more,
+        removal_first=removal_first,
+        items_to_separate=items_to_separate,
         residual_items=tuple(scores.item_ids[item] for item in most_deviating_items),
     )
 
 
 def _find_warnings(means: ScoreMeans, details: AuditFacts) -> tuple[Finding, ...]:
     """Return warnings about models without common items, and about cells that are not missing completely at random."""
-    findings = [Finding("fit", text) for text in [describe_components(means.model.component_)] if text]
+    findings = []
+    components_message = describe_components(means.model.component_)  # empty if all models can be compared
+    if components_message:
+        findings.append(Finding("fit", components_message))
     if details.missing_p < ALPHA_MISSING:
         message = (
             f"Cells are not missing completely at random (p = {details.missing_p:.2g}): their number depends on the model or on "
@@ -335,16 +353,25 @@ def _find_warnings(means: ScoreMeans, details: AuditFacts) -> tuple[Finding, ...
 
 
 def _find_groups(names: Sequence[str], is_tied: Bools) -> tuple[tuple[str, ...], ...]:
-    """Find the longest sets of consecutive models of which all are tied; `is_tied` is bool (n_models, n_models)."""
+    """Find groups of consecutive models that do not differ significantly from each other; groups may overlap.
+
+    names : names of the models, best first
+    is_tied : bool array (n_models, n_models), whether two models do not differ significantly
+
+    Returns the names of each group that is no part of another one. A model that differs from its neighbours is a group.
+    """
     groups = []
     last_end = 0
     for start in range(len(names)):
+        # extend the group by the next model as long as it is tied with all models of the group
         end = start + 1
         while end < len(names) and is_tied[start:end, end].all():
             end += 1
-        if end > last_end:
+
+        is_part_of_earlier_group = end <= last_end
+        if not is_part_of_earlier_group:
             groups.append(tuple(names[start:end]))
-        last_end = max(last_end, end)
+            last_end = end
     return tuple(groups)
 
 

@@ -39,22 +39,27 @@ def check_self_target(target: str) -> None:
 
 
 def estimate_self_abilities(trials: TrialsByItem, request: EstimationRequest) -> Abilities:
-    """Estimate J of each agent: its mean answer to paired self-trials minus that to independent ones.
+    """Estimate abilities of a plan that has only self-trials, comparisons of two responses of the same agent.
 
-    Raises StatisticsError [self-target] for another target than items like these.
+    The ability of an agent is its self-consistency: its mean answer to paired self-trials (two responses to one item)
+    minus its mean answer to independent ones (responses to two items).
+
+    request : its target must be "items-like-these"; its other options have no effect
+
+    Raises StatisticsError [self-target] for another target.
     """
     check_self_target(request.target)
-    plan = trials.plan
-    result = _estimate_from_self_trials(trials)
+    n_agents = trials.plan.n_agents
+    self_consistency = _estimate_from_self_trials(trials)
     return Abilities(
-        result.value,
-        result.covariance,
-        result.n_paired.astype(np.int32),
-        AgentRates.unknown(plan.n_agents),
-        SELF_RANKING,
-        METHOD,
-        request.target,
-        np.zeros(plan.n_agents, dtype=np.int32),
+        ability=self_consistency.value,
+        covariance=self_consistency.covariance,
+        n_trials=self_consistency.n_paired.astype(np.int32),
+        rates=AgentRates.unknown(n_agents),
+        ranking=SELF_RANKING,
+        method=METHOD,
+        target=request.target,
+        component=np.zeros(n_agents, dtype=np.int32),
     )
 
 
@@ -72,9 +77,11 @@ def _estimate_from_self_trials(trials: TrialsByItem) -> SelfConsistency:
 
 
 def tabulate_self_consistency(trials: TrialsByItem) -> pd.DataFrame:
-    """Tabulate the self-consistency of the agents of a plan that compares agents, with the agent's id as index.
+    """Tabulate the self-consistency of each agent with its 95 % interval, as columns that are added to the ranking.
 
-    The columns are those of ranking.csv. There are none without self-trials.
+    Returns a table with the agents' ids as index, and the columns `self_consistency`, `self_consistency_low` and
+    `self_consistency_high`. It has no columns if the run has no self-trials, or has only self-trials, whose ranking is the
+    self-consistency already.
     """
     import pandas as pd  # takes long to load
 
@@ -92,13 +99,16 @@ def tabulate_self_consistency(trials: TrialsByItem) -> pd.DataFrame:
 
 
 def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
-    """Yield notes on agents whose self-consistency explains their ability; none without its columns in the ranking.
+    """Yield notes on agents whose self-consistency explains a low ability.
 
-    An agent is stable, but not corroborated, if its ability is significantly below the mean ability and below its own
-    self-consistency. Self-consistency is low if it is significantly below the mean self-consistency.
+    Self-consistency is low if it is significantly below the mean self-consistency. Otherwise, an agent is stable, but not
+    corroborated by other agents, if its ability is significantly below the mean ability and below its self-consistency.
+
+    ranking : ranking table; without the columns of `tabulate_self_consistency`, there are no notes
     """
     if "self_consistency" not in ranking:
         return
+
     is_below_mean = ranking["high"] < ranking["ability"].mean()
     is_stable = is_below_mean & (ranking["self_consistency_low"] > ranking["high"])
     is_unstable = ranking["self_consistency_high"] < ranking["self_consistency"].mean()
@@ -107,8 +117,8 @@ def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
     if stable:
         message = (
             f"High self-consistency and low ability of {', '.join(stable)}: stable, but not corroborated by peers. Two "
-            "responses to an item match more often than responses of different agents, as those of an agent that repeats its "
-            "mistakes, or that is alone in being correct."
+            "responses of one agent to an item match more often than responses of different agents. The agent may repeat its "
+            "mistakes, or be alone in being correct."
         )
         yield Finding("not-corroborated", message, severity="note", agents=stable)
     if unstable:

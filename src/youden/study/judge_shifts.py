@@ -355,7 +355,7 @@ def _estimate_shift(
     rng : random numbers for permutations of the agents
     level : confidence level
 
-    Returns the estimate, with an interval at least as wide as that from the sampling of trials alone.
+    Returns the estimate. Its interval is wide enough to contain shifts that the shared answers could have missed.
     """
     curve = shift.curve
     if is_clustered:
