@@ -29,7 +29,7 @@ from youden.judging.engine import judge_plan
 from youden.judging.store.answers import open_store
 from youden.types import PAIRED, Completion, Pool, Request, Verdicts
 from youden.types.pool import Bools, Floats
-from youden.workflows.calibration_outcome import Measures, decide, measure
+from youden.workflows.calibration_outcome import Measures, compute_measures, decide
 from youden.workflows.calibration_trials import CalibrationTrials, draw_calibration_trials
 
 HERE = Path(__file__).parents[1]
@@ -191,7 +191,9 @@ USELESS: dict[str, Callable[[CalibrationTrials, np.random.Generator], Bools]] = 
 def measure_answers(trials: CalibrationTrials, yes: Floats | Bools) -> Measures:
     """Evaluate a calibration by answers (n_trials,)."""
     answer = np.asarray(yes, dtype=np.float64)
-    return measure(trials, Verdicts(trials.plan, answer, answer.copy(), np.zeros(len(answer), dtype=np.int8), {}))
+    return compute_measures(
+        trials, Verdicts(trials.plan, answer, answer.copy(), np.zeros(len(answer), dtype=np.int8), {})
+    )
 
 
 def is_covered(measures: Measures, truth: dict[str, float]) -> list[bool]:
@@ -230,7 +232,7 @@ def measure_pool(pool: Pool, *, n_draws: int, n_calls: int, replayed: ReplayedJu
         for name, answer in USELESS.items():
             add_outcome(name, measure_answers(trials, answer(trials, rng)), len(trials.plan))
         if seed < max(1, n_draws // 10):
-            measures = measure(trials, Lexical().answer_many(trials.plan))
+            measures = compute_measures(trials, Lexical().answer_many(trials.plan))
             lexical_rates.append([measures.tpr.value, measures.fpr.value, measures.j.value, measures.length_j.value])
             add_outcome("lexical", measures, len(trials.plan))
     coverage_rates = {name: np.mean(rows, axis=0) for name, rows in coverage.items()}
@@ -284,7 +286,7 @@ def is_engine_consistent(pool: Pool, *, n_calls: int) -> bool:
 
     with tempfile.TemporaryDirectory() as folder, open_store(Path(folder) / "v.db") as store:
         verdicts = asyncio.run(judge_plan(trials.plan, config=config, store=store, judge=Scripted(), environment={}))
-    return measure(trials, verdicts) == measure_answers(trials, expected)
+    return compute_measures(trials, verdicts) == measure_answers(trials, expected)
 
 
 def main() -> None:

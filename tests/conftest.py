@@ -49,6 +49,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs signals, a POSIX shell, symbolic links or named pipes"))
 
 
+def pytest_collection_finish() -> None:
+    """Exclude modules and collected tests, which stay to the end, from garbage collection."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Fail skipped tests if YOUDEN_REQUIRE_ALL=1: a skip hides a missing install step.

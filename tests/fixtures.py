@@ -141,7 +141,7 @@ def postgres() -> Iterator[Cluster]:
         yield started
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Return the location of a new store, of either kind."""
     with place_of(request.param, request, tmp_path) as location:

@@ -10,7 +10,7 @@ from youden.data.folder.trial_tables import VerdictChunk
 from youden.report.data.answer_blocks import Predictions, TrialSource
 from youden.types import Agent, Item, Plan, Pool, Trials, Verdicts
 from youden.types.judging import PER_TRIAL
-from youden.types.pool import Bools, Floats, Positions
+from youden.types.pool import Bools, Floats, Objects, Positions
 from youden.types.trials import COMPARISON_COLUMNS
 
 
@@ -82,3 +82,19 @@ def source_of(result: Verdicts) -> TrialSource:
 def nothing_predicted(plan: Plan) -> Predictions:
     """Return predictions without agents and items."""
     return Predictions(np.full(plan.n_agents, np.nan), np.full(plan.n_items, np.nan))
+
+
+def draw_repeats(n_agents: int, n_items: int, n_repeats: int, *, words_per_agent: int) -> list[Objects]:
+    """Draw responses that share words on an item: the later the agent, the fewer. One array of texts per repeat."""
+    rng = np.random.default_rng(4)
+    texts: list[Objects] = []
+    for _ in range(n_repeats):
+        rows = [
+            [
+                " ".join(f"w{rng.integers(9 + words_per_agent * agent) + 80 * j}" for _ in range(8))
+                for j in range(n_items)
+            ]
+            for agent in range(n_agents)
+        ]
+        texts.append(np.array(rows, dtype=object))
+    return texts

@@ -185,15 +185,22 @@ def _is_text(type_: pa.DataType) -> bool:
 
 
 def _compute_row_sizes(column: pa.Array) -> NDArray[np.int64]:
-    """Return the decompressed size of each row in bytes, int64 array (n_rows,)."""
-    n_rows = len(column)
-    if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):
-        sizes = np.append(_compute_text_sizes(column.dictionary), 0)  # the last one is that of null
-        indices = column.indices.fill_null(len(sizes) - 1) if column.null_count else column.indices
-        row_sizes: NDArray[np.int64] = sizes[np.asarray(indices)]
-        return row_sizes
+    """Return the decompressed size of each row in bytes, int64 array (n_rows,).
+
+    The sizes of texts, with or without dictionary encoding, are exact. Each row of another column gets the mean size of a row.
+    """
     if _is_text(column.type):
         return _compute_text_sizes(column)
+
+    if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):
+        # null has no entry in the dictionary, so a last entry of size 0 is added
+        sizes = np.append(_compute_text_sizes(column.dictionary), 0)
+        null_index = len(sizes) - 1
+        indices = column.indices.fill_null(null_index) if column.null_count else column.indices
+        row_sizes: NDArray[np.int64] = sizes[np.asarray(indices)]
+        return row_sizes
+
+    n_rows = len(column)
     mean_size = column.nbytes // max(n_rows, 1)
     return np.full(n_rows, mean_size, dtype=np.int64)
 

@@ -62,7 +62,7 @@ class Tally:
     workers: int = 0
     answered_by_workers: int = 0
 
-    def line(self, now: float, *, width: int | None = None, ended: bool = False) -> str:
+    def format_line(self, now: float, *, width: int | None = None, ended: bool = False) -> str:
         """Format the counts as one line, in which most counts of 0 are left out.
 
         Parameters
@@ -168,7 +168,21 @@ class ProgressBar:
             self._notebook_output = display(output, raw=True, display_id=True)
 
     def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, reason: str = "") -> None:
-        """Count completed trials; the parameters are those of `youden.types.Progress.advance`."""
+        """Count completed trials, and redraw the display if it is due.
+
+        Parameters
+        ----------
+        n : int, default 1
+            Number of completed trials.
+        failed : int, default 0
+            Number of them without an answer.
+        usd : float, default 0
+            Their cost in USD.
+        cached : int, default 0
+            Number of them whose answer came from the store.
+        reason : str, default ""
+            Reason for the failures, such as "refused"; empty if none failed.
+        """
         if self._tally is not None:
             self._tally.done += n
             self._tally.cached += cached
@@ -195,13 +209,16 @@ class ProgressBar:
         self._print(printable(text))
 
     def stop(self) -> None:
-        """End the task and print its last line."""
+        """End the task, and replace its display by a last line with the final counts and the time that it took.
+
+        Does nothing if no task was started.
+        """
         if self._tally is None:
             return
         if self._bar is not None:
             with suppress(OSError):
                 self._bar.stop()
-        last_line = self._tally.line(self._clock(), ended=True)
+        last_line = self._tally.format_line(self._clock(), ended=True)
         if self._notebook_output is None:
             self._print(last_line)
         else:
@@ -218,9 +235,9 @@ class ProgressBar:
     def _format_line(self, tally: Tally) -> str:
         """Format the counts as a line that fits next to the bar, if there is one."""
         if self._bar is None:
-            return tally.line(self._last_redraw)
+            return tally.format_line(self._last_redraw)
         n_used = 1 if self._is_narrow else BAR_WIDTH + 2
-        return tally.line(self._last_redraw, width=self._console.width - n_used)
+        return tally.format_line(self._last_redraw, width=self._console.width - n_used)
 
     def _redraw_if_due(self) -> None:
         """Display the counts if enough time has passed since they were last displayed."""

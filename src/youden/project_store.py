@@ -14,7 +14,8 @@ from youden.errors import ConfigError
 
 PROJECT = ".youden"
 """Name of the folder of a project that holds the files of youden."""
-_MARKS = ((PROJECT,), (".git", "pyproject.toml"))
+_MARKERS = ((PROJECT,), (".git", "pyproject.toml"))
+"""Names of files and folders that mark a project directory, in groups of decreasing priority."""
 _LIBPQ = re.compile(
     r"\s*(host|hostaddr|port|dbname|user|password|passfile|service|sslmode|options|connect_timeout)\s*="
 )
@@ -93,17 +94,18 @@ def find_moved_store(store: Path, run: Path) -> Path:
 
 
 def _project_directory() -> Path:
-    """Return the project directory: the nearest folder upwards with a file that marks a project, or the current one.
+    """Return the project directory: the nearest folder, from the current one upwards, that a marker identifies.
 
-    Marks of a higher priority are searched for in all folders first.
+    Each group of markers is searched for in all folders before the next group. Above the current folder, only a marker that
+    belongs to the user counts. Without a marker, the current folder is returned.
     """
-    current = Path.cwd()
-    for file_names in _MARKS:
-        for folder in (current, *current.parents):
-            is_current = folder == current
-            if any(_is_owned(folder / name, any_owner=is_current) for name in file_names):
+    current_folder = Path.cwd()
+    for names in _MARKERS:
+        for folder in (current_folder, *current_folder.parents):
+            is_current = folder == current_folder
+            if any(_is_owned(folder / name, any_owner=is_current) for name in names):
                 return folder
-    return current
+    return current_folder
 
 
 def _is_owned(path: Path, *, any_owner: bool) -> bool:

@@ -130,10 +130,10 @@ def set_shadow_reporter(report: Callable[[str], None]) -> None:
     _shadows.reported = set()
 
 
-def report_shadow(what: str, name: str, file: Path, *, original: Path | None, path: bool = False) -> bool:
-    """Report that a local file replaces a shipped one with other content, once per file.
+def report_shadow(what: str, name: str, file: Path, *, original: Path | None, was_path_given: bool = False) -> bool:
+    """Report that a local file is used instead of a different file of the same name that ships with youden.
 
-    By default, the report is a warning of the logger `youden`.
+    Each file is reported once. By default, the report is a warning of the logger `youden`; `set_shadow_reporter` changes this.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def report_shadow(what: str, name: str, file: Path, *, original: Path | None, pa
         Name by which the file was found.
     file, original : Path
         The local file or folder, and the shipped one. If `original` is None, nothing is reported.
-    path : bool, default False
+    was_path_given : bool, default False
         Whether the user passed a path rather than a name. A path is never an error.
 
     Returns
@@ -154,15 +154,15 @@ def report_shadow(what: str, name: str, file: Path, *, original: Path | None, pa
     Raises
     ------
     ConfigError
-        [shadowed]: if the environment variable CI is set and `path` is False, because reports are not read in continuous
-        integration.
+        [shadowed]: if the environment variable CI is set and `was_path_given` is False, because reports are rarely read
+        in continuous integration.
     """
     if original is None or _have_same_content(file, original):
         return False
     is_below_current = file.is_absolute() and file.is_relative_to(Path.cwd())
     local = os.path.relpath(file) if is_below_current else str(file)
     is_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
-    if is_ci and not path:
+    if is_ci and not was_path_given:
         raise ConfigError(
             f"The {what} '{name}' ships with youden, and the local file {local} has the same name. With the variable CI set, a "
             f"local file is used only if its path is given. Set `{_KEYS.get(what, what)}: ./{Path(local).as_posix()}`, or "
@@ -182,7 +182,7 @@ def report_shadow_at(path: Path) -> None:
     for kind in kinds:
         if path.parts[:1] == (kind,) and path.exists():
             original = find_shipped(kind, Path(*path.parts[1:]).as_posix())
-            report_shadow(kind.removesuffix("s"), path.stem, path, original=original, path=True)
+            report_shadow(kind.removesuffix("s"), path.stem, path, original=original, was_path_given=True)
 
 
 def is_inside_folder(file: Path) -> bool:

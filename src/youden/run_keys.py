@@ -368,7 +368,12 @@ def declared_keys() -> dict[str, DeclaredKey]:
 
 
 def _parse_declaration(hint: Any) -> DeclaredKey:
-    """Return the types, the limits and the description in the type hint of a key, such as `Annotated[int, Key(...)]`."""
+    """Parse the type hint of a config key, such as `Annotated[int | None, Ge(1), Key(...)]`.
+
+    The hint is an `Annotated` with exactly one `Key`. The alternatives of a union may be annotated, too.
+
+    Returns the types of the key without None, its limits by name (`ge`, `gt`, `le`, `lt`), and its description, the `Key`.
+    """
     annotation, *metadata = get_args(hint)
     is_union = get_origin(annotation) in (Union, UnionType)
     alternatives = get_args(annotation) if is_union else (annotation,)
@@ -381,14 +386,11 @@ def _parse_declaration(hint: Any) -> DeclaredKey:
             types.append(alternative)
 
     limits: dict[str, Any] = {}
-    keys = []
     for element in metadata:
         if isinstance(element, Ge | Gt | Le | Lt):
             limits |= asdict(element)
-        elif isinstance(element, Key):
-            keys.append(element)
-    (key,) = keys
-    return DeclaredKey(tuple(types), limits, key)
+    (description,) = [element for element in metadata if isinstance(element, Key)]
+    return DeclaredKey(tuple(types), limits, description)
 
 
 REPLACED_KEYS = {

@@ -253,6 +253,7 @@ def test_plan_redraws_a_deleted_plan_and_fit_requires_it(youden: Youden, mine: P
     assert (mine / "runs/mine/ranking.csv").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_a_removed_holdout_deletes_its_file(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", design="dense", holdout=0.2)
@@ -300,6 +301,7 @@ def test_agents_of_unlinked_components_have_wide_rank_intervals(youden: Youden, 
     assert all(row["simultaneous_rank_high"] - row["simultaneous_rank_low"] >= 3 for row in data["ranking"])
 
 
+@pytest.mark.slow
 def test_a_target_is_saved_and_intervals_of_a_complete_run_have_positive_width(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "mine.csv")
     write_config(tmp_path / "mine.yaml", pool="mine.csv", calls=5 * 4 * 12)
@@ -441,6 +443,7 @@ def test_study_reproduces_the_first_table_of_the_paper(youden: Youden, peer_pred
         assert 0.6 < row["r2"] < 0.75
 
 
+@pytest.mark.slow
 def test_an_imported_run_has_rates_and_both_scores_but_no_false_positive_rate(
     youden: Youden, peer_prediction: Path, tmp_path: Path
 ) -> None:

@@ -91,6 +91,7 @@ def test_a_plan_is_judged_by_a_batch_at_its_price_and_the_run_uses_the_answers(
     assert len(batch_server.bodies) == 110
 
 
+@pytest.mark.slow
 def test_max_missing_and_retry_failed_are_read_from_options_and_config(
     youden: Youden, free_run_folder: Path, server: WireServer
 ) -> None:
@@ -111,8 +112,8 @@ def test_max_missing_and_retry_failed_are_read_from_options_and_config(
     assert server.n_requests - before >= n_missing > 0
 
 
-@pytest.mark.parametrize("command", ["judge", "run"])
-@pytest.mark.parametrize("every", [1, 12])
+@pytest.mark.parametrize("command", [pytest.param("judge", marks=pytest.mark.slow), "run"])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.slow), 12])
 def test_a_small_run_above_max_missing_fails_at_its_end_and_a_higher_limit_ranks_it(
     youden: Youden, free_run_folder: Path, server: WireServer, command: str, every: int
 ) -> None:

@@ -117,7 +117,9 @@ def test_rows_added_to_a_pool_join_its_run_by_the_printed_command(youden: Youden
     (tmp_path / "all.csv").replace(tmp_path / "mine.csv")
     refused = youden("run", "mine.yaml")
     assert refused.code == 2
-    match = re.search(r"1 agent came to its pool\. Run `youden (.*)` \(about ([\d,]+) calls, \$0\.00\)", refused.err)
+    match = re.search(
+        r"1 agent was added to its pool\. Run `youden (.*)` \(about ([\d,]+) calls, \$0\.00\)", refused.err
+    )
     assert match, refused.err
     assert "[run-mismatch]" in refused.err
     assert match[1].startswith("extend ")
@@ -128,6 +130,7 @@ def test_rows_added_to_a_pool_join_its_run_by_the_printed_command(youden: Youden
     assert youden("run", "runs/mine/config.yaml", "--quiet").code == 0
 
 
+@pytest.mark.slow
 def test_an_extended_run_whose_config_then_searches_states_the_next_step(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "first.csv", n_agents=7, n_items=20)
     write_pool_table(tmp_path / "all.csv", n_agents=8, n_items=20)

@@ -134,6 +134,7 @@ def test_a_jury_without_signal_gives_no_recommendation(youden: Youden, facts_fol
     assert youden("run", "jury.yaml").well().out.startswith("No recommendation: this judge does not separate")
 
 
+@pytest.mark.slow
 def test_a_search_ends_after_its_pilot_and_states_the_reason(
     youden: Youden, facts_folder: Path, server: WireServer
 ) -> None:

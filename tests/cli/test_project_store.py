@@ -265,6 +265,7 @@ def test_a_run_with_a_damaged_store_resumes_with_another_store(
     assert server.n_requests == CALLS
 
 
+@pytest.mark.slow
 @pytest.mark.posix
 def test_a_symlink_to_the_store_is_the_same_store(youden: Youden, project_folder: Path, server: WireServer) -> None:
     assert youden("run", "r.yaml", "--store", "mine.db").code == 0

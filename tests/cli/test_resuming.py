@@ -214,6 +214,7 @@ def test_commands_that_need_all_answers_refuse_a_partial_run(youden: Youden, cap
     assert server.n_requests == n_done
 
 
+@pytest.mark.slow
 def test_every_recommendation_of_an_unfinished_run_is_marked(
     youden: Youden, capped: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,6 +322,7 @@ def test_a_partial_fit_keeps_answers_that_the_store_has_lost(youden: Youden, cap
     assert server.n_requests == 596
 
 
+@pytest.mark.slow
 def test_failures_of_a_partial_run_count_against_max_missing(youden: Youden, capped: Path, server: WireServer) -> None:
     server.behave = lambda n, body: (
         Reply("Sorry.") if "item 3" in body["messages"][-1]["content"] else same_item_or_chance(n, body)

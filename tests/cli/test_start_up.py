@@ -108,6 +108,7 @@ def test_config_errors_are_reported_before_the_libraries_of_a_run_are_imported(t
     assert ended.stdout.split("\n") == ["[]"] * len(WRONG) + [""]
 
 
+@pytest.mark.slow
 def test_makes_calls_is_determined_without_importing_the_library_of_the_judge() -> None:
     code = "from youden.judging.config.judge_files import load_judge_config\n" + "\n".join(
         f"load_judge_config({name!r})" for name in ("gpt-4o-mini", "llama3-70b", "local", "lexical", "replay")
@@ -115,6 +116,7 @@ def test_makes_calls_is_determined_without_importing_the_library_of_the_judge() 
     assert loaded_by(code) & {"openai", "litellm", "pandas"} == set()
 
 
+@pytest.mark.slow
 def test_judging_imports_no_library_that_only_a_fit_needs() -> None:
     heavy = ("pandas", "scipy.stats", "scipy.optimize", "openai", "litellm")
     assert loaded_by("import youden.runs.run_object, youden.pipeline.rounds, youden.cli.run", of=heavy) == set()

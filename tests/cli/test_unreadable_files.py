@@ -119,7 +119,9 @@ COMMANDS = {
 
 
 @pytest.mark.posix
-@pytest.mark.parametrize("kind", SPECIAL)
+@pytest.mark.parametrize(
+    "kind", ["a named pipe", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("a socket", "a device"))]
+)
 def test_a_path_that_is_no_regular_file_is_an_error_without_waiting(
     youden: Youden, run_folder: Path, tmp_path: Path, kind: str
 ) -> None:

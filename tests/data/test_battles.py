@@ -231,6 +231,25 @@ def test_one_agent_with_few_items_prevents_a_recommendation(youden: Youden, tmp_
     assert "No recommendation: new was compared on 3 items only" in ended.out
 
 
+def test_one_battle_in_the_other_order_gives_no_recommendation(youden: Youden, tmp_path: Path) -> None:
+    """Two equal agents and a judge that prefers the first response: the only reversed battle decides on the abilities."""
+    write(tmp_path / "f.csv", "model_a,model_b,winner\n" + 19 * "b,a,A\n" + "a,b,B\n")
+    ended = youden("import", "battles", "f.csv", "--out", "run").well()
+    assert "No recommendation: the ability of a depends on too few comparisons" in ended.out
+    gate = youden("gate", "run", "--agent", "b", "--baseline", "a")
+    assert gate.code == 3, gate.out
+    assert "as few comparisons as on 1 item; an interval needs 6" in gate.err + gate.out
+
+
+def test_agents_that_no_battles_link_are_not_compared(youden: Youden, tmp_path: Path) -> None:
+    rows = "".join(f"a,b,A,{k}\nb,a,B,{k}\nc,d,A,{k}\nd,c,A,{k}\n" for k in range(30))
+    write(tmp_path / "f.csv", f"model_a,model_b,winner,item\n{rows}")
+    ended = youden("import", "battles", "f.csv", "--out", "run").well()
+    assert "warning: The agents fall into 2 components (of 2, 2 agents) that no comparison links." in ended.err
+    assert youden("gate", "run", "--agent", "a", "--baseline", "c").refuses("gate-not-comparable")
+    assert youden("gate", "run", "--agent", "a", "--baseline", "b").code == 0
+
+
 def test_orders_that_do_not_determine_the_position_bias_give_no_recommendation(youden: Youden, tmp_path: Path) -> None:
     write(tmp_path / "f.csv", "model_a,model_b,winner\n" + 18 * "b,a,A\n")
     ended = youden("import", "battles", "f.csv", "--out", "run").well()
@@ -274,7 +293,8 @@ def test_intervals_and_bounds_are_possible_values(youden: Youden, tmp_path: Path
     write(tmp_path / "f.csv", f"model_a,model_b,winner,item\n{rows}")
     youden("import", "battles", "f.csv", "--out", "run").well()
     folder = RunFolder(tmp_path / "run")
-    for row in folder.read_ranking():
+    ranked = folder.read_ranking()
+    for row in ranked:
         assert row.low is not None
         assert row.ability is not None
         assert row.high is not None
@@ -282,6 +302,12 @@ def test_intervals_and_bounds_are_possible_values(youden: Youden, tmp_path: Path
     facts = folder.read_facts()
     assert facts.choice is not None
     assert facts.choice.regret_bound <= 1
+    assert facts.choice.ability_low >= -1
+    assert facts.choice.ability_high <= 1
+    stored = json.loads(folder.file("ranking.json").read_text(encoding="utf-8"))
+    assert [(row["low"], row["high"]) for row in stored["agents"]] == [(row.low, row.high) for row in ranked]
+    gate = json.loads(youden("gate", "run", "--agent", "b", "--baseline", "c", "--json").out)
+    assert -1 <= gate["agents"][0]["low"] <= gate["agents"][0]["high"] <= 1
 
 
 def test_blanks_around_a_name_do_not_make_another_agent(tmp_path: Path) -> None:

@@ -318,6 +318,12 @@ def test_the_options_that_errors_name_resolve_them(tmp_path: Path) -> None:
     assert read_scores(totals, columns={"score": "x,Overall"}).score.shape == (2, 1 + 1)
 
 
+def test_scores_that_are_too_large_to_be_squared_are_refused() -> None:
+    table = pd.DataFrame({"item": ["a", "b"], "m1": [1e300, 2.0], "m2": [-1e300, 3.0]})
+    with pytest.raises(ImportFormatError, match="too large to be squared: got a range of -1e\\+300 to 1e\\+300"):
+        read_scores(table)
+
+
 def test_a_role_that_does_not_exist_and_a_range_that_is_too_small_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="scores-role"):
         read_scores(wide_csv(tmp_path), columns={"agent": "Model"})

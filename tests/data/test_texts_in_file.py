@@ -126,6 +126,7 @@ def test_a_full_disk_is_a_clear_error(tmp_path: Path) -> None:
     assert caught.value.slug == "disk-full"
 
 
+@pytest.mark.slow
 def test_a_run_with_texts_in_a_file_writes_the_same_files_as_one_in_memory(
     youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 
 import numpy as np
 import pytest
@@ -50,9 +50,7 @@ class InRounds(Neighbours):
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Register both designs like an installed package."""
     points = [EntryPoint(case.name, f"{__name__}:{case.__name__}", "youden.designs") for case in (Neighbours, InRounds)]
-    monkeypatch.setattr(
-        registry, "entry_points", lambda *, group, name=None: [p for p in points if name in (None, p.name)]
-    )
+    monkeypatch.setattr(registry, "_list_entry_points", lambda _group: EntryPoints(points))
 
 
 @pytest.fixture

@@ -106,6 +106,7 @@ def test_a_test_is_recorded_once_and_replayed_offline_at_the_same_cost(suite: Su
     assert suite.file.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_an_unknown_request_fails_with_its_difference_from_the_nearest_recorded_one(suite: Suite) -> None:
     suite.run(mode=", mode='once'")
     pool = make_pool(5, 8)
@@ -122,6 +123,7 @@ def test_an_unknown_request_fails_with_its_difference_from_the_nearest_recorded_
     assert suite.server.n_requests == 60
 
 
+@pytest.mark.slow
 def test_mode_new_sends_only_unrecorded_requests_and_all_sends_every_request(suite: Suite) -> None:
     suite.run(mode=", mode='all'")
     before = set(suite.file.read_text(encoding="utf-8").splitlines())
@@ -146,6 +148,7 @@ def test_a_missing_cassette_and_an_unknown_mode_are_errors(suite: Suite) -> None
     assert suite.server.n_requests == 0
 
 
+@pytest.mark.slow
 def test_commands_in_the_same_process_are_replayed(suite: Suite) -> None:
     suite.pytester.makepyfile(
         test_command=f"""

@@ -31,6 +31,7 @@ def code(page: Path, language: str) -> list[str]:
     return [block.code for block in book.blocks(page) if block.language == language]
 
 
+@pytest.mark.slow
 def test_the_python_example_of_readme_runs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -20,7 +20,6 @@ import judged
 from batch_server import BatchServer, Fault, Step
 from commands import everything_in
 from judged import KEY, dense_plan, judge_config, missing, truth
-from postgres import place_of
 from scripted import Clock
 from small_pools import make_pool
 from wire_server import Reply, same_item, well_behaved
@@ -43,10 +42,10 @@ POOL = make_pool(4, 10)
 PLAN = dense_plan(POOL)
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
-def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """A store of either kind; tests with several hosts and of `test_store_contract` always use both."""
-    with place_of(request.param, request, tmp_path) as place, open_store(place) as opened:
+@pytest.fixture
+def any_store(place: str) -> Iterator[Store]:
+    """Open a store of either kind."""
+    with open_store(place) as opened:
         yield opened
 
 
@@ -214,7 +213,6 @@ async def test_a_cancelled_batch_is_not_sent_again_by_the_same_command(any_store
         assert [len(lines) for lines in server.inputs] == [240, 120]
 
 
-@pytest.mark.parametrize("place", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True)
 @pytest.mark.parametrize("at", ["upload", "create", "look", "fetch", "merge"])
 async def test_a_batch_resumes_after_a_stop_at_any_moment_without_paying_twice(
     place: str, at: str, monkeypatch: pytest.MonkeyPatch

@@ -81,6 +81,7 @@ def test_workers_share_a_plan_over_postgresql_and_no_file_contains_the_password(
     assert f"store: {redact_location(url)}" in (shared_run_folder / "runs/r/config.yaml").read_text()
 
 
+@pytest.mark.slow
 def test_a_run_folder_without_the_password_finds_its_store_by_youden_store(
     youden: Youden, shared_run_folder: Path, server: WireServer, postgres: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +94,7 @@ def test_a_run_folder_without_the_password_finds_its_store_by_youden_store(
     assert "store-unreachable" in youden("judge", "runs/r/config.yaml").err
 
 
+@pytest.mark.slow
 def test_an_impossible_setup_is_an_error_before_any_call(
     youden: Youden, shared_run_folder: Path, server: WireServer, postgres: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,6 +242,7 @@ def test_a_stopped_command_is_not_printed_with_a_password(
     assert "me@127.0.0.1:9/d" in ended.err
 
 
+@pytest.mark.slow
 def test_stores_are_copied_and_merged_and_a_rerun_sends_no_request(
     youden: Youden, shared_run_folder: Path, server: WireServer, postgres: Cluster
 ) -> None:
@@ -254,6 +257,7 @@ def test_stores_are_copied_and_merged_and_a_rerun_sends_no_request(
     assert server.n_requests == 110
 
 
+@pytest.mark.slow
 def test_another_host_sees_pending_batches_in_a_shared_store(
     youden: Youden, shared_run_folder: Path, batch_server: BatchServer, postgres: Cluster
 ) -> None:

@@ -175,7 +175,7 @@ def test_a_jury_ranks_by_the_average_of_its_judges_with_their_variance(
     assert youden("fit", "run", "--target", "items-and-judges").code == 0
     assert one_server.n_requests == n_requests
     over = {row.agent: row for row in folder.read_ranking()}
-    assert folder.terms.target == folder.read_facts().target == "items-and-judges"
+    assert folder.fit_settings.target == folder.read_facts().target == "items-and-judges"
     mean = {
         agent: votes.mean(axis=0)[
             (plan.first[plan.trial_type == 0] == k) | (plan.second[plan.trial_type == 0] == k)
@@ -221,6 +221,7 @@ def test_a_jury_is_fitted_even_if_one_judge_never_answers_about_an_agent(
     assert np.isnan(result.votes[2]).any()
 
 
+@pytest.mark.slow
 def test_a_target_over_judges_is_refused_for_one_judge_before_any_request(youden: Youden, tmp_path: Path) -> None:
     write_config(tmp_path / "r.yaml", pool="datasets/field-notes", calls=300, judge="lexical", out="run")
     refused = youden("run", "r.yaml", "--target", "items-and-judges")

@@ -349,6 +349,7 @@ def samsum(peer_prediction: Path) -> tuple[Pool, Verdicts]:
     return pool, Lexical().answer_many(plan)
 
 
+@pytest.mark.slow
 def test_the_soft_ranking_of_samsum_correlates_with_that_of_gpt_4o_mini(
     samsum: tuple[Pool, Verdicts], peer_prediction: Path
 ) -> None:

@@ -38,11 +38,11 @@ WORD = "pässword-planted"
 def test_the_progress_line_has_rate_answers_failures_429s_cost_and_remaining_time() -> None:
     tally = Tally("judging", 1000, 0.0, done=300, cached=100, throttled=7, usd=0.5)
     tally.failed = Counter(refused=2, unparsed=1)
-    assert tally.line(10.0) == (
+    assert tally.format_line(10.0) == (
         "judging: 300 of 1,000, 20/s, 297 answered, 100 from the store, 3 failed (2 refused, 1 unparsed), 7 × 429, "
         "$0.5000, 0:35 left"
     )
-    assert Tally("judging", 10, 0.0).line(0.0) == "judging: 0 of 10, 0 answered"
+    assert Tally("judging", 10, 0.0).format_line(0.0) == "judging: 0 of 10, 0 answered"
 
 
 def test_without_a_terminal_plain_lines_are_printed_at_intervals_and_at_the_end() -> None:

@@ -346,6 +346,7 @@ def test_without_a_write_ahead_log_transactions_on_leases_wait_for_the_disk(
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["postgresql"], indirect=True)
 def test_a_role_cannot_switch_off_the_flush_of_commits(place: str) -> None:
     for role, session in (("off", "on"), ("local", "local"), ("remote_apply", "remote_apply")):

@@ -66,6 +66,7 @@ def test_billed_attempts_without_an_answer_are_in_the_totals(
     assert not_none(calls_of(paid_folder).usd) > 110 * A_CALL
 
 
+@pytest.mark.slow
 def test_costs_of_a_calibration_for_answers_of_the_run_are_stated_separately(
     youden: Youden, paid_folder: Path, server: WireServer
 ) -> None:

@@ -106,6 +106,7 @@ def test_a_judge_without_a_key_needs_no_permission(clone: Clone, youden: Youden)
     assert not (clone.path / "user").exists()
 
 
+@pytest.mark.slow
 def test_judges_inside_a_run_config_or_an_agents_file_need_the_same_permission(clone: Clone, youden: Youden) -> None:
     judge = wire_judge(clone.server.url, api_key_env="OPENAI_API_KEY")
     write_small_run(clone.path, "inline", judge=judge)
@@ -126,6 +127,7 @@ def test_judges_inside_a_run_config_or_an_agents_file_need_the_same_permission(c
     youden("generate", "agents.yaml", "--out", "made", "--max-cost", "1").well()
 
 
+@pytest.mark.slow
 def test_no_judge_of_a_jury_is_called_before_all_are_allowed(clone: Clone, youden: Youden) -> None:
     free = wire_judge(clone.server.url)
     paid = wire_judge(clone.server.url, name="last", api_key_env="GITHUB_TOKEN")

@@ -20,7 +20,7 @@ from youden.data.pools.pool_reader import write_pool
 from youden.errors import PlanError
 from youden.pipeline.abilities import SearchState
 from youden.pipeline.fitted_run import fit_run
-from youden.pipeline.interim_analyses import initial_analysis
+from youden.pipeline.interim_analyses import analyze_extended_run
 from youden.pipeline.judged_run import judge_run, plan_run
 from youden.pipeline.ranking import estimate_abilities
 from youden.pipeline.rounds import run_rounds
@@ -275,6 +275,7 @@ def answer_from(plan: Plan, *, says: Bools) -> Verdicts:
     return answer_with(plan, ((plan.trial_type == PAIRED) & says[plan.item, plan.first, plan.second]).astype(float))
 
 
+@pytest.mark.slow
 def test_adaptive_sampling_bias_is_corrected_without_changing_the_selection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -299,5 +300,5 @@ def test_a_maximum_regret_of_zero_leaves_alpha_for_later_analyses() -> None:
     plan = make_plan(make_pool(5, 12), calls=300)
     answer = (np.random.default_rng(0).random(len(plan)) < 0.5).astype(float)
     abilities = estimate_abilities(answer_with(plan, answer))
-    spent = [initial_analysis(abilities, top=1, max_regret=x).alpha_spent for x in (0.0, 1e-9, None)]
+    spent = [analyze_extended_run(abilities, top=1, max_regret=x).alpha_spent for x in (0.0, 1e-9, None)]
     assert spent[0] == spent[1] < spent[2] == 1

@@ -178,6 +178,7 @@ class TestUndecidedGroups:
         assert allocate_follow_ups(flags, 7) == {}
         assert (4, 5) not in allocate_follow_ups(flags, 10_000)
 
+    @pytest.mark.slow
     def test_follow_ups_of_a_run_are_in_its_folder_and_sent_once(self, youden: Youden, tmp_path: Path) -> None:
         pool = planned("cyclic")[0]
         rng = np.random.default_rng(0)

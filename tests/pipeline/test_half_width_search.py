@@ -249,6 +249,7 @@ def test_plan_states_the_trials_for_a_half_width_and_the_half_width_of_its_trial
     )
 
 
+@pytest.mark.slow
 def test_a_run_in_rounds_states_why_it_stopped(youden: Youden, config: RunConfig, tmp_path: Path) -> None:
     write_config(tmp_path / "r.yaml", pool=config.pool, judge="lexical", top=2, calls=300)
     ended = youden("run", "r.yaml").well()

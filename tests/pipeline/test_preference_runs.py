@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import youden
 from commands import Youden, everything_in, wire_judge, write_config
+from narrowing import not_none
 from small_pools import make_pool
 from wire_server import Reply, WireServer
+from youden import judge, rank
 from youden.data.folder.run_config import run_config_from_keys
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
@@ -86,6 +87,7 @@ def test_the_judge_sees_the_task_and_both_responses(youden: Youden, server: Wire
     assert f"\nitem {item}\n</task-" in question
 
 
+@pytest.mark.slow
 def test_a_judge_that_always_prefers_the_first_response_gets_no_recommendation(
     youden: Youden, server: WireServer, tmp_path: Path
 ) -> None:
@@ -137,8 +139,6 @@ def test_a_second_run_sends_no_request(youden: Youden, server: WireServer, tmp_p
         (("study", "budget", "runs/r"), "run-preference"),
         (("study", "links", "runs/r"), "run-preference"),
         (("study", "variance", "runs/r"), "run-preference"),
-        (("compare", "runs/r", "runs/r"), "compare-preferences"),
-        (("report", "runs/r", "--against", "runs/r"), "compare-preferences"),
         (("export", "runs/r", "out", "--format", "hf"), "run-preference"),
         (("calibrate", "r.yaml"), "question-calibrate"),
         (("quality", "runs/r", "--labels", "labels.csv"), "run-preference"),
@@ -197,11 +197,33 @@ def test_a_judge_that_cannot_answer_the_question_is_refused() -> None:
         with_question(asked, "information")
 
 
-def test_rates_are_not_estimated_from_preferences() -> None:
+def test_answers_in_memory_are_ranked_as_by_a_fit_of_the_run(
+    youden: Youden, server: WireServer, tmp_path: Path
+) -> None:
+    server.behave = prefer_higher
+    write_preference_run(tmp_path, server.url)
+    youden("run", "r.yaml").well()
+    folder = RunFolder(Path("runs/r"))
+    table = rank(folder.read_verdicts(folder.read_plan()))
+    stored = folder.read_ranking()
+    for name in ("agent", "ability", "low", "high", "std_error", "rank_low", "simultaneous_rank_high", "n_trials"):
+        assert table[name].tolist() == [getattr(row, name) for row in stored]
+    facts = folder.read_facts()
+    assert table.attrs["recommendation"] == facts.recommendation
+    assert table.attrs["choice"] == facts.choice
+    assert table.attrs["unique_best"] == facts.unique_best
+    preference = table.attrs["preference"]
+    assert preference == replace(not_none(facts.preference), length_correlation=preference.length_correlation)
+    assert table.attrs["signal"].j is None
+
+
+def test_preferences_have_one_target_and_one_method() -> None:
     plan = make_plan(make_pool(5, 8), question="preference")
-    result = youden.judge(plan, judge=lambda first, second: first > second)
-    with pytest.raises(StatisticsError, match="question: preference"):
-        youden.rank(result)
+    result = judge(plan, judge=lambda first, second: first > second)
+    with pytest.raises(StatisticsError, match="got target 'these-items' and method 'auto'"):
+        rank(result, target="these-items")
+    with pytest.raises(StatisticsError, match="method 'trial-mean'"):
+        rank(result, method="trial-mean")
 
 
 def test_plans_and_request_hashes_for_information_are_those_without_a_question() -> None:

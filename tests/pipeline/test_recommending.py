@@ -207,6 +207,7 @@ def test_agreement_decides_if_labels_cannot(quality: QualityFacts, reason: str) 
     )
 
 
+@pytest.mark.slow
 def test_after_quality_every_output_states_both_and_which_decides(tmp_path: Path) -> None:
     folder = judged(tmp_path / "run", pool=make_pool(8, 24), answers=real_of_many)
     before = read_recommendation(folder)
@@ -223,7 +224,7 @@ def test_after_quality_every_output_states_both_and_which_decides(tmp_path: Path
     assert f"{first} {others}" == recommendation.text
     assert f'<p class="headline">{first}</p>\n<p>{others}</p>' in render_page(data)
     assert f"**{escape_markdown(first)}** {escape_markdown(others)}" in render_markdown(data)
-    assert (data.summary.selection, data.summary.p_best_text) == (None, None)
+    assert (data.summary.selection_text, data.summary.p_best_text) == (None, None)
     assert Run(folder.path).recommendation == recommendation
     assert folder.read_facts().recommendation == before
     fit_run(folder, rules=PartnerRules(families={"a0": "f"}))  # quality.json refers to the previous ranking

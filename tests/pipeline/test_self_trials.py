@@ -11,8 +11,10 @@ import pytest
 
 import youden
 from commands import Youden, write_config
-from small_pools import answer_with, make_pool, part_of
+from narrowing import not_none
+from small_pools import answer_with, draw_repeats, make_pool, part_of
 from youden import make_plan
+from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
 from youden.errors import JudgeError, PlanError, StatisticsError
 from youden.judging.config.judge_files import load_judge_config
@@ -20,21 +22,13 @@ from youden.judging.question.questions import iter_keys
 from youden.pools.checks.check import check_pool
 from youden.stats import estimate_self_consistency
 from youden.types import INDEPENDENT, PAIRED, Pool
-from youden.types.pool import Objects
 from youden.workflows.calibration_trials import draw_calibration_trials
 
 
 def pool_of(n_agents: int, n_items: int = 12, n_repeats: int = 3, *, gaps: bool = False) -> Pool:
     """Agents whose responses to an item share words: the later the agent, the fewer."""
-    rng = np.random.default_rng(4)
     agents_and_items = make_pool(n_agents, n_items)
-    texts: list[Objects] = []
-    for _ in range(n_repeats):
-        rows = [
-            [" ".join(f"w{rng.integers(9 + 25 * agent) + 80 * j}" for _ in range(8)) for j in range(n_items)]
-            for agent in range(n_agents)
-        ]
-        texts.append(np.array(rows, dtype=object))
+    texts = draw_repeats(n_agents, n_items, n_repeats, words_per_agent=25)
     if gaps:
         texts[-1][0, ::2] = None
         for later in texts[1:]:
@@ -151,7 +145,8 @@ def test_ability_is_the_self_consistency_and_differences_count_common_items() ->
     assert error.value.slug == "self-target"
 
 
-@pytest.mark.parametrize("n_agents", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_agents", [1, 2])
 def test_init_check_run_and_report_work_for_one_and_two_agents(
     youden: Youden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_agents: int
 ) -> None:
@@ -248,6 +243,20 @@ def test_a_gate_compares_two_versions_of_an_agent(youden: Youden, tmp_path: Path
     for study in ("budget", "aa"):
         assert youden("study", study, str(tmp_path / "run")).refuses("self-trials-only")
     assert youden("rejudge", str(tmp_path / "run"), "--judge", "lexical").refuses("self-trials-only")
+
+
+def test_the_next_step_of_similar_versions_is_a_new_run_and_bounds_are_possible(youden: Youden, tmp_path: Path) -> None:
+    first = pool_of(1, n_items=10)
+    texts = [*draw_repeats(1, 10, 3, words_per_agent=0), *draw_repeats(1, 10, 6, words_per_agent=0)[3:]]
+    both = [np.concatenate([texts[k], texts[3 + k]]) for k in range(3)]
+    pool = make_pool(2, 10)
+    write_table(tmp_path / "p.csv", Pool.from_repeats(pool.agents, first.items, both, "similar"))
+    youden("init", "p.csv").well()
+    ended = youden("run", "p.yaml", "--out", "run").well()
+    assert "youden extend" not in ended.out + ended.err
+    assert "run a pool with more items under another name" in ended.out + ended.err
+    for row in RunFolder(tmp_path / "run").read_ranking():
+        assert -1 <= not_none(row.low) < not_none(row.high) <= 1
 
 
 def test_remedies_for_one_agent_name_responses_and_not_other_agents() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import youden
 from commands import Youden, wire_judge, write_config
-from small_pools import answer_with, make_pool, starts_with
+from small_pools import answer_with, draw_repeats, make_pool, starts_with
 from wire_server import Reply, WireServer
 from youden import make_plan
 from youden.data.folder.run_folder import RunFolder
@@ -22,7 +22,7 @@ from youden.judging.question.questions import iter_keys
 from youden.protocol.subsample import subsample
 from youden.stats import estimate_self_consistency
 from youden.types import Plan, Pool, Verdicts
-from youden.types.pool import Floats, Objects
+from youden.types.pool import Floats
 from youden.types.trials import ROLES, SELF, SELF_TRIAL
 
 COLUMNS = ["self_consistency", "self_consistency_low", "self_consistency_high"]
@@ -30,15 +30,8 @@ COLUMNS = ["self_consistency", "self_consistency_low", "self_consistency_high"]
 
 def pool_of(n_agents: int = 4, n_items: int = 24, n_repeats: int = 3, *, without: tuple[int, ...] = ()) -> Pool:
     """Agents whose responses to an item share words: the later the agent, the fewer; some have one response."""
-    rng = np.random.default_rng(4)
     agents_and_items = make_pool(n_agents, n_items)
-    texts: list[Objects] = []
-    for _ in range(n_repeats):
-        rows = [
-            [" ".join(f"w{rng.integers(9 + 15 * agent) + 80 * j}" for _ in range(8)) for j in range(n_items)]
-            for agent in range(n_agents)
-        ]
-        texts.append(np.array(rows, dtype=object))
+    texts = draw_repeats(n_agents, n_items, n_repeats, words_per_agent=15)
     for agent in without:
         for later in texts[1:]:
             later[agent] = None

@@ -165,6 +165,7 @@ def test_compare_ranks_by_the_average_of_judges_and_states_their_effective_numbe
     )
 
 
+@pytest.mark.slow
 def test_a_run_reports_its_variance_components_and_commands_for_the_unknown_ones(youden: Youden, mine: Path) -> None:
     output = youden("study", "variance", "demo")
     assert output.code == 0

@@ -120,6 +120,7 @@ def test_prompts_that_share_only_common_words_are_not_compared(monkeypatch: pyte
     assert max(is_covered) <= 2 * 500, "pairs of items that share a word of their prefixes, each with itself among them"
 
 
+@pytest.mark.slow
 def test_responses_of_a_large_pool_are_compared_on_random_items_and_a_note_says_so(
     honest: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +252,7 @@ def test_no_agent_of_mt_bench_is_flagged_and_a_family_is_named_without_suspicion
     assert find_slugs(checked, "family") == {agent.id for agent in pool.agents if agent.id.startswith("vicuna")}
 
 
+@pytest.mark.slow
 def test_honest_translators_with_mostly_equal_words_are_no_clones() -> None:
     rng = np.random.default_rng(0)
     texts = []
@@ -331,6 +333,7 @@ def test_addressing_a_judge_is_distinguished_from_mentioning_one(text: str, addr
     assert addresses_a_judge(text) is addresses
 
 
+@pytest.mark.slow
 def test_languages_gaps_blanks_damage_lengths_and_ids_are_found(honest: Pool) -> None:
     german = (
         "Der Fluss stieg in der Nacht um zwei Meter, und die Brücke wurde erst am Morgen wieder geöffnet. Nummer {}."
@@ -466,6 +469,7 @@ ENGLISH = (
 GERMAN = "Der Fluss stieg in der Nacht um zwei Meter, und die Brücke wurde erst am Morgen wieder geöffnet. Nummer {}."
 
 
+@pytest.mark.slow
 def test_items_in_two_languages_are_reported_only_if_an_agent_uses_one_of_them() -> None:
     pytest.importorskip("py3langid")
     n_items = 40

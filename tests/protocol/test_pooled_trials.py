@@ -17,7 +17,7 @@ from youden.protocol.extension import add_agents, add_calls
 from youden.protocol.pooled_trials import (
     count_added_calls,
     count_independent,
-    count_independent_of_paired,
+    count_independent_for_paired,
     draw_pooled_trials,
     draw_scored_trials,
     has_free_calls,
@@ -43,7 +43,7 @@ def test_complete_passes_use_7_to_10_percent_and_are_at_least_two(n_calls: int, 
     assert n >= max(2 * n_agents, 0.07 * n_calls)
     assert n <= max(2 * n_agents, 0.1 * n_calls + n_agents)
     n_paired = max(n_calls - n, 0)
-    n_of_paired = count_independent_of_paired(n_paired, n_agents)
+    n_of_paired = count_independent_for_paired(n_paired, n_agents)
     assert count_independent(n_paired + n_of_paired, n_agents) == n_of_paired
     assert n_of_paired <= n
 
@@ -146,7 +146,7 @@ def test_a_plan_without_cost_is_recognized_after_reading_it_back(tmp_path: Path)
 def test_another_judge_of_the_same_trials_omits_the_free_ones() -> None:
     part = subsample(make_plan(FIRST, calls=400, calls_are_free=True))
     assert count(part, PAIRED) == 400
-    assert count(part, INDEPENDENT) == count_independent_of_paired(400, K)
+    assert count(part, INDEPENDENT) == count_independent_for_paired(400, K)
     assert not has_free_calls(part)
 
 

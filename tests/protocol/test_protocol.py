@@ -266,7 +266,8 @@ def test_with_more_items_than_blocks_no_item_repeats_and_partners_are_balanced()
 def test_a_plan_with_far_fewer_calls_than_requested_states_it() -> None:
     plan = make_plan(make_pool(4, 12), calls=1_000_000_000)
     assert any(
-        "the budget is 1,000,000,000 calls, but 'cyclic' has only 174 on this pool" in note for note in plan.notes
+        "the budget is 1,000,000,000 calls, but the design 'cyclic' has only 174 on this pool" in note
+        for note in plan.notes
     )
 
 

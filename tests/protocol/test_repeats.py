@@ -257,7 +257,7 @@ def test_a_run_of_repeats_is_planned_judged_reported_and_extended(tmp_path: Path
     assert set(plan.trials.first_repeat.tolist()) == {1, 2, 3}
     book, (a, b) = TrialBook(result), plan.text_rows
     for row in range(0, len(plan), 7):
-        first, second = cells_of(book.line(row))
+        first, second = cells_of(book.get_line(row))
         assert text_of(pool, first) == pool.all_texts[a[row], plan.item[row]]
         assert text_of(pool, second) is not None
     assert "first_repeat" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")

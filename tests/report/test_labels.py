@@ -314,6 +314,7 @@ def labelled(mine: Path) -> None:
     write(mine / "labels.csv", [{"agent": f"a{i}", "accuracy": x} for i, x in enumerate((0.1, 0.3, 0.2, 0.5, 0.4))])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("labelled")
 def test_labels_do_not_change_the_fit(youden: Youden, tmp_path: Path) -> None:
     here = tmp_path / "runs" / "mine"

@@ -26,7 +26,7 @@ from youden.pipeline.fitted_run import fit_run
 from youden.protocol.independent import match_trials
 from youden.report.charts.figures import draw_figures
 from youden.report.charts.marks import Frame
-from youden.report.data.comparison import Comparison, _find_different, match_answers
+from youden.report.data.comparison import Comparison, _test_changes, match_answers
 from youden.report.data.evidence import Sources, read_result
 from youden.report.data.grids import average_bins, choose_bin_sizes, order_by_similarity
 from youden.report.data.opened_trials import TrialSample, find_calling_judge
@@ -146,7 +146,11 @@ def test_banner_and_chart_flag_the_same_agents(tmp_path: Path) -> None:
 
 
 def test_intervals_of_differences_are_drawn_on_an_axis_of_differences(tmp_path: Path) -> None:
-    (chart,) = (figure for figure in draw_figures(ReportData(judged(tmp_path / "run"))) if figure.slug == "ranking")
+    (chart,) = (
+        figure
+        for figure in draw_figures(ReportData(judged(tmp_path / "run", pool=make_pool(5, 60))))
+        if figure.slug == "ranking"
+    )
     columns = chart.frame.columns
     low, distance, high = (np.array(columns[name], dtype=np.float64) for name in ("low", "distance", "high"))
     assert distance.sum() == pytest.approx(0, abs=1e-4)
@@ -239,7 +243,7 @@ def test_trials_are_found_by_agent_item_trial_type_kind_and_answer() -> None:
     assert book.find(TrialFilter(kind="independent yes")).tolist() == [3]
     assert book.find(TrialFilter(answer="no"), by="row").tolist() == [2, 4]
     assert book.find(TrialFilter(agents=frozenset({2}))).tolist() == []
-    line = book.line(3)
+    line = book.get_line(3)
     assert (line.item, line.other_item, line.hard_answer, line.kind, line.missing_reason) == (
         1,
         2,
@@ -345,7 +349,7 @@ def find_different_agents(
 ) -> list[bool]:
     """Compare agents with these abilities in two runs; `places` are the ranks in one run or in both."""
     a, b = (SimpleNamespace(rank_interval=of, std_error=error) for of in (places[0], places[-1]))
-    return untyped(_find_different)([(a, b)] * len(lines), np.array(lines).T)
+    return untyped(_test_changes)([(a, b)] * len(lines), np.array(lines).T)
 
 
 def test_agents_of_two_runs_differ_by_standardized_difference_beyond_its_error() -> None:

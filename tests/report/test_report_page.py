@@ -99,6 +99,7 @@ def fitting_specs(page: str) -> dict[str, dict[str, Any]]:
     return specs
 
 
+@pytest.mark.slow
 def test_every_figure_fits_the_schema_of_vega_lite(tmp_path: Path) -> None:
     runs = [judged(tmp_path / name, seed=seed, holdout=0.2) for seed, name in enumerate(("one", "two"))]
     specs = fitting_specs(render_page(ReportData(runs[0])))

@@ -165,7 +165,7 @@ def test_a_pool_in_memory_is_saved_with_the_run_and_another_one_is_refused(first
     some = frame[frame.agent != "a0"]
     fewer = package.run(some, out="runs/fewer", calls=CALLS)
     with pytest.raises(
-        RunFolderError, match=r"1 agent came to its pool\. .*youden extend agents runs/fewer .*\[run-mismatch\]"
+        RunFolderError, match=r"1 agent was added to its pool\. .*youden extend agents runs/fewer .*\[run-mismatch\]"
     ):
         package.run(frame, out="runs/fewer", calls=CALLS)
     assert not_none(fewer.extend(frame).facts.extension).joined == ("a0",)

@@ -157,15 +157,19 @@ def test_dense_and_sparse_weights_and_both_methods_agree(problem: Problem, data:
         weight=None if weight is None else weight.astype(dtype),
     )
     equations_of_cells = make_normal_equations(cells, ridge=1e-3)
-    A = equations_of_cells.A if isinstance(equations_of_cells.A, np.ndarray) else equations_of_cells.A.toarray()
-    dense_equations = replace(equations_of_cells, A=A)
-    sparse_equations = replace(equations_of_cells, A=csr_array(A))
+    A = (
+        equations_of_cells.weights
+        if isinstance(equations_of_cells.weights, np.ndarray)
+        else equations_of_cells.weights.toarray()
+    )
+    dense_equations = replace(equations_of_cells, weights=A)
+    sparse_equations = replace(equations_of_cells, weights=csr_array(A))
     expected = fit_plain(dense_equations).effects
     for equations in (dense_equations, sparse_equations):
         for cholesky in (True, False):
-            effects, n_iterations = solve(equations, equations.r, equations.c, cholesky=cholesky)
-            np.testing.assert_allclose(effects.x, expected.x, atol=1e-8)
-            np.testing.assert_allclose(effects.y, expected.y, atol=1e-8)
+            effects, n_iterations = solve(equations, equations.row_total, equations.column_total, cholesky=cholesky)
+            np.testing.assert_allclose(effects.rows, expected.rows, atol=1e-8)
+            np.testing.assert_allclose(effects.columns, expected.columns, atol=1e-8)
             assert not cholesky or n_iterations == 0
 
 
@@ -190,10 +194,10 @@ def test_conjugate_gradients_need_few_iterations_for_very_different_weights() ->
     agent, item, weight = rng.integers(30, size=600), rng.integers(50, size=600), 100.0 ** rng.uniform(-1, 1, 30)
     cells = cells_from_arrays(agent, item, rng.uniform(-1, 1, 600), n_agents=30, n_items=50, weight=weight[agent])
     equations = make_normal_equations(cells, ridge=1e-3)
-    effects, n_iterations = solve(equations, equations.r, equations.c, cholesky=False)
-    expected, _ = solve(equations, equations.r, equations.c, cholesky=True)
-    np.testing.assert_allclose(effects.x, expected.x, atol=1e-8)
-    np.testing.assert_allclose(effects.y, expected.y, atol=1e-8)
+    effects, n_iterations = solve(equations, equations.row_total, equations.column_total, cholesky=False)
+    expected, _ = solve(equations, equations.row_total, equations.column_total, cholesky=True)
+    np.testing.assert_allclose(effects.rows, expected.rows, atol=1e-8)
+    np.testing.assert_allclose(effects.columns, expected.columns, atol=1e-8)
     assert 0 < n_iterations < 30
 
 

@@ -207,6 +207,7 @@ def test_missing_answers_and_columns_of_several_lengths_are_refused() -> None:
         totals.add(first, second[:1], np.zeros(2), item=item, other_item=item[::-1])
 
 
+@pytest.mark.slow
 def test_the_added_covariance_is_that_of_centred_rates_and_its_df_are_between_both() -> None:
     rates = Answers(np.linspace(0, 0.2, K), 10, np.random.default_rng(3)).rates()
     base = CentredCovariance(0.0004 * (np.eye(K) - 1 / K), np.full(K, 200.0))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from itertools import product
 
 import numpy as np
 import pytest
+from scipy.stats import multinomial
 
 from youden.errors import StatisticsError
 from youden.stats import fit_bradley_terry, fit_preferences
-from youden.stats.base.clusters import covariance_over_clusters
+from youden.stats.base.clusters import UNSEEN_CLUSTERS
 from youden.stats.trials import preferences
+from youden.stats.trials.comparisons import pairwise_differences
 from youden.types.pool import Floats, Positions
 
 Columns = tuple[Positions, Positions, Positions, Floats]
@@ -45,10 +48,95 @@ def test_the_fit_equals_naive_least_squares() -> None:
         for agent in (first[t], second[t]):
             n_trials[agent, item[t]] += 1
     total = n_trials.sum(axis=1)
-    expected = covariance_over_clusters(influence[:K], n_trials / total[:, None], relative_variance=1 / total)
-    np.testing.assert_allclose(fit.covariance.covariance, expected.covariance, atol=1e-12)
-    np.testing.assert_array_equal(fit.covariance.df, expected.df)
+
+    # effective items: ω_ij from abilities that are measured from their mean, weighted by trials
+    by_trial = inverse[:K] @ design.T
+    by_trial -= (total / total.sum()) @ by_trial
+    omega = np.stack([(by_trial[:, item == j] ** 2).sum(axis=1) for j in range(15)], axis=1)
+    m = np.minimum(omega.sum(axis=1) ** 2 / (omega**2).sum(axis=1), (n_trials > 0).sum(axis=1))
+    np.testing.assert_allclose(fit.n_effective_items, m)
+
+    # shrunk sandwich, for m items of equal weight, raised to a share of s²·P_ii
+    g = (influence[:K] - influence[:K].mean(axis=0)) / np.sqrt(1 - n_trials / total[:, None])
+    variance, P = (g**2).sum(axis=1), np.diag(inverse)[:K]
+    d = g * np.minimum(m, total**2 / (n_trials**2).sum(axis=1))[:, None]
+    r = (d**2).sum(axis=1) ** 2 / (d**4).sum(axis=1)
+    unseen = (1 + (d**2).sum(axis=1)) / (1 + r) * np.maximum(0, 1 - 3 * r / m)
+    unseen *= UNSEEN_CLUSTERS / 2 * np.maximum(1 / m, (n_trials**2).sum(axis=1) / total**2) ** 2
+    shrunk = (variance * (m - 1) + 6 * P * (variance / P).mean()) / (m + 5) + unseen
+    floor = np.minimum(1, 12 / m) * (2 * answer - 1).var(ddof=1) * P
+    np.testing.assert_allclose(fit.covariance.std_error**2, np.maximum(shrunk, floor))
+    np.testing.assert_allclose(fit.covariance.df, m + 5)
     np.testing.assert_array_equal(fit.n_trials, total)
+
+
+def list_counts(n: int, tie: float) -> list[tuple[list[float], float]]:
+    """List the answers to n battles of two equal agents up to their order, and their probabilities."""
+    counts = [(wins, ties) for ties in range(n + 1 if tie else 1) for wins in range(n + 1 - ties)]
+    return [
+        (
+            [1.0] * wins + [0.5] * ties + [0.0] * (n - wins - ties),
+            multinomial.pmf([wins, ties, n - wins - ties], n, [(1 - tie) / 2, tie, (1 - tie) / 2]),
+        )
+        for wins, ties in counts
+    ]
+
+
+@pytest.mark.parametrize("n", [6, 7, 8])
+@pytest.mark.parametrize("tie", [0.0, 0.2, 0.5])
+def test_two_equal_agents_differ_significantly_in_at_most_5_percent_of_few_battles(n: int, tie: float) -> None:
+    n_forward = n // 2
+    first = (np.arange(n) >= n_forward).astype(int)
+    rate = 0.0
+    for (forward, p), (backward, q) in product(list_counts(n_forward, tie), list_counts(n - n_forward, tie)):
+        fit = fit_preferences(first, 1 - first, np.arange(n), np.array(forward + backward), n_agents=2)
+        if pairwise_differences(fit.ability, fit.covariance).significant.any():
+            rate += p * q
+    assert rate <= 0.05
+
+
+@pytest.mark.parametrize("n", [6, 7, 8])
+def test_two_equal_agents_with_both_orders_on_few_items_keep_the_level(n: int) -> None:
+    """A judge answers by content, in the same way in both orders, or by position on a share of the items."""
+    first, item = np.tile([0, 1], n), np.repeat(np.arange(n), 2)
+    for by_position in (0.0, 0.2, 0.4):
+        rate = 0.0
+        for wins, losses in ((w, k) for w in range(n + 1) for k in range(n + 1 - w)):
+            split = n - wins - losses
+            answer = np.array([1.0, 0] * wins + [0.0, 1] * losses + [1.0, 1] * split)
+            fit = fit_preferences(first, 1 - first, item, answer, n_agents=2)
+            if pairwise_differences(fit.ability, fit.covariance).significant.any():
+                by_content = (1 - by_position) / 2
+                rate += multinomial.pmf([wins, losses, split], n, [by_content, by_content, by_position])
+        assert rate <= 0.05
+
+
+def test_few_trials_in_one_of_the_orders_give_no_interval() -> None:
+    first = np.array([0] * 19 + [1])
+    fit = fit_preferences(first, 1 - first, np.arange(20), np.ones(20) - (first == 1), n_agents=2)
+    assert fit.n_effective_items == pytest.approx([1.1, 1.1], abs=0.1)
+    assert np.isnan(fit.covariance.df).all()
+    assert np.isnan(fit.position_effect.low)
+
+
+def test_the_difference_of_agents_that_one_trial_links_has_no_interval() -> None:
+    """One trial between two groups decides on which group is better; it leaves no residual."""
+    rng = np.random.default_rng(0)
+    first, second = np.tile([0, 1, 2, 3], 30), np.tile([1, 0, 3, 2], 30)
+    first, second = np.append(first, 0), np.append(second, 2)
+    answer = np.append(rng.random(120) < 0.5, True).astype(float)
+    fit = fit_preferences(first, second, np.arange(121), answer, n_agents=4)
+    assert not pairwise_differences(fit.ability, fit.covariance).significant[:2, 2:].any()
+    assert (fit.n_effective_items < 2).all()
+
+
+def test_an_agent_with_few_trials_leaves_the_intervals_of_others() -> None:
+    rng = np.random.default_rng(0)
+    first, second = np.tile([0, 1, 1, 2, 2, 0], 20), np.tile([1, 0, 2, 1, 0, 2], 20)
+    first, second = np.append(first, [0, 3, 1]), np.append(second, [3, 1, 3])
+    fit = fit_preferences(first, second, np.arange(123), rng.random(123).round(), n_agents=4)
+    np.testing.assert_array_equal(np.isnan(fit.covariance.df), [False, False, False, True])
+    assert (fit.n_effective_items[:3] > 50).all()
 
 
 def test_chunks_of_items_give_the_same_result_as_all_items_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,8 +211,7 @@ def test_wrong_columns_are_refused() -> None:
 
 def test_the_position_effect_has_no_interval_without_an_error_or_enough_items() -> None:
     first, second, item = np.tile([0, 1], 10), np.tile([1, 0], 10), np.arange(20)
-    answer = np.where(first == 0, 0.75, 0.25)
-    fit = fit_preferences(first, second, item, answer, n_agents=2)
+    fit = fit_preferences(first, second, item, np.full(20, 0.5), n_agents=2)
     assert fit.position_effect.value == pytest.approx(0)
     assert np.isnan(fit.position_effect.low)
     rng = np.random.default_rng(1)

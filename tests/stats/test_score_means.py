@@ -254,3 +254,24 @@ def test_cells_that_are_missing_by_difficulty_or_by_model_are_flagged(kind: str)
         score[0, 20:] = np.nan
     assert missingness_p_value(~np.isnan(score), estimate_score_means(score).difficulty) < 0.01
     assert missingness_p_value(np.ones((10, 60), dtype=np.bool_), difficulty) == 1
+
+
+def test_two_models_are_compared_by_their_common_items_alone() -> None:
+    rng = np.random.default_rng(0)
+    n_own, n_common = 20, 4
+    score = rng.random((2, 2 * n_own + n_common))
+    score[0, :n_own] = score[1, n_own : 2 * n_own] = np.nan
+    common = score[:, 2 * n_own :]
+    interval = ttest_rel(*common).confidence_interval()
+    differences = estimate_score_means(score).differences
+    assert differences.df[0, 1] == pytest.approx(n_common - 1)
+    assert 2 * differences.half_width[0, 1] == pytest.approx(interval.high - interval.low, rel=0.02)
+
+
+def test_one_item_between_two_groups_of_models_makes_no_difference_significant() -> None:
+    rng = np.random.default_rng(1)
+    score = rng.normal(0.5, 0.1, (8, 41)).clip(0, 1)
+    score[:4, :20] = score[4:, 20:40] = np.nan
+    differences = estimate_score_means(score).differences
+    assert np.isfinite(differences.half_width[:4, 4:]).all()
+    assert not differences.significant[:4, 4:].any()

@@ -55,7 +55,7 @@ def in_memory(wide_run: RunFolder) -> TrialRows:
 
 @pytest.fixture(scope="module")
 def all_lines(wide_run: RunFolder, in_memory: TrialRows) -> list[TrialLine]:
-    return [in_memory.line(row) for row in range(len(wide_run.read_plan()))]
+    return [in_memory.get_line(row) for row in range(len(wide_run.read_plan()))]
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +114,7 @@ def test_pages_equal_those_of_all_trials_sorted_in_memory(
         assert lines == [all_lines[row] for row in expected]
 
 
+@pytest.mark.slow
 def test_a_page_reads_only_the_row_groups_of_its_trials(wide_run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     parts = TrialsOnDisk(wide_run)
     groups: set[int] = set()
@@ -185,6 +186,7 @@ def test_the_page_lists_no_names_and_the_viewer_suggests_matching_ones(parts_cli
     assert parts_client.get("/run/wide/names", params={"kind": "item", "like": "x" * 201}).status_code == 400
 
 
+@pytest.mark.slow
 def test_a_filter_over_too_many_comparisons_is_refused(parts_client: httpx.Client) -> None:
     refused = parts_client.get("/run/wide/trials", params={"kind": "answers differ"})
     assert (refused.status_code, "more than 4 million comparisons" in refused.text) == (400, True)

@@ -24,7 +24,7 @@ from youden.stats.base.proportions import proportion
 from youden.types import PAIRED, Verdicts
 from youden.types.pool import Floats
 from youden.workflows.calibration import CalibratedJudge, describe_judge
-from youden.workflows.calibration_outcome import Bill, Measures, Outcome, decide, measure
+from youden.workflows.calibration_outcome import Bill, Measures, Outcome, compute_measures, decide
 from youden.workflows.calibration_trials import CalibrationTrials, draw_calibration_trials
 
 
@@ -36,7 +36,7 @@ def known_answers() -> CalibrationTrials:
 
 def measured(known_answers: CalibrationTrials, answer: Floats) -> Measures:
     missing = np.where(np.isnan(answer), 1, 0).astype(np.int8)
-    return measure(known_answers, Verdicts(known_answers.plan, answer, answer.copy(), missing, {}))
+    return compute_measures(known_answers, Verdicts(known_answers.plan, answer, answer.copy(), missing, {}))
 
 
 def truth(known_answers: CalibrationTrials) -> Floats:

@@ -126,7 +126,7 @@ def test_a_run_names_the_command_for_new_responses_and_then_judges_only_those(
     keys = not_none(folder.read_verdicts(folder.read_plan()).request_hash)
     assert youden("fit", "runs/r").code == 0, "what was judged stays what it is"
     ended = youden("run", "r.yaml")
-    assert (ended.code, "40 repeats came to its pool" in ended.err) == (2, True), ended.err
+    assert (ended.code, "40 repeats were added to its pool" in ended.err) == (2, True), ended.err
     command = ended.err.split("`")[1].split()
     assert command[1:] == ["extend", "repeats", "runs/r", "old"]
     ended = youden(*command[1:], "--json").well()
@@ -314,6 +314,7 @@ def test_an_extension_killed_between_files_resumes_without_paying_twice(
     assert youden("fit", "runs/r").code == 0
 
 
+@pytest.mark.slow
 def test_the_first_config_of_an_extended_run_names_the_next_step_and_keeps_no_cap(
     youden: Youden, extension_folder: Path
 ) -> None:
@@ -348,6 +349,7 @@ def test_a_repeated_adaptive_run_keeps_its_plan_and_costs(
     assert again.usd == pytest.approx(spent.usd)
 
 
+@pytest.mark.slow
 def test_a_second_process_on_the_same_run_is_refused_before_any_request(
     youden: Youden, extension_folder: Path, reset_server: WireServer
 ) -> None:

@@ -183,6 +183,7 @@ def test_an_adaptive_run_is_weighted_like_its_ranking(tmp_path: Path) -> None:
     assert "with `calls: 2000`" in str(format_next_command(replace(gate_of("n"), extendable=False)))
 
 
+@pytest.mark.slow
 def test_a_repeated_gate_is_the_same_analysis_and_more_calls_the_next_at_half_alpha(tmp_path: Path) -> None:
     dense = world()
     first = gate_run(write(tmp_path / "run", dense, calls=800), ["a0"], baseline="a1")

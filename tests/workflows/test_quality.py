@@ -67,6 +67,7 @@ def fill_in(table: Path, *, seed: int = 0) -> list[dict[str, str]]:
     return rows
 
 
+@pytest.mark.slow
 def test_label_table_and_quality_change_no_other_file(youden: Youden, run: RunFolder, tmp_path: Path) -> None:
     before = contents(run.path)
     table = tmp_path / "to-label.csv"
@@ -252,6 +253,7 @@ def test_quality_of_an_earlier_ranking_is_reported_by_its_digest(
     assert run.read_quality().tables_digest != run.compute_tables_digest()
 
 
+@pytest.mark.slow
 def test_the_report_has_a_section_on_quality_only_if_labels_were_given(
     youden: Youden, run: RunFolder, tmp_path: Path
 ) -> None:
@@ -276,6 +278,7 @@ def test_fit_with_labels_of_answers_names_the_command_for_quality(youden: Youden
     assert "youden quality" not in youden("fit", str(run.path), "--labels", "agents.csv").err
 
 
+@pytest.mark.slow
 def test_a_comparison_shows_quality_and_ability_if_both_runs_have_labels(
     youden: Youden, run: RunFolder, tmp_path: Path
 ) -> None:

@@ -169,6 +169,7 @@ def test_a_sample_gets_more_calls_in_its_folder(
     assert youden(*words, "--calls", "300").refuses("run-mismatch")
 
 
+@pytest.mark.slow
 def test_rejudging_by_the_same_judge_is_reported_as_a_retest(youden: Youden, first_judge_folder: Path) -> None:
     said = youden("rejudge", "runs/mine", "--judge", "first.yaml", "--calls", "200", "--json").said
     assert said["retest"]
@@ -190,6 +191,7 @@ def test_agents_without_families_show_no_self_preference(youden: Youden, tmp_pat
     )
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_be_rejudged_is_refused_with_a_remedy(youden: Youden, tmp_path: Path) -> None:
     def refused(*words: str) -> str:
         ended = youden("rejudge", *words)

@@ -119,6 +119,7 @@ def test_every_extension_stopped_at_any_write_pays_once(stopped_at_writes: Stop,
     assert stopped_at_writes(kind, every=every) > 2
 
 
+@pytest.mark.slow
 def test_the_same_command_after_the_report_is_a_further_extension(
     youden: Youden, unfinished_folder: Path, reset_server: WireServer
 ) -> None:
@@ -176,6 +177,7 @@ def test_a_pool_that_changed_meanwhile_does_not_finish_the_extension(
     assert youden("extend", "agents", "runs/r", "new", "--calls", "60").code == 0
 
 
+@pytest.mark.slow
 def test_an_extension_without_new_answers_is_discarded(
     youden: Youden, unfinished_folder: Path, reset_server: WireServer
 ) -> None:

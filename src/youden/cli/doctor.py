@@ -131,27 +131,24 @@ def _trust_judges(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
 
 
 def _print_installation(*, as_json: bool) -> None:
-    """Print the version, the installed extras, for each judge whether its API key is set, and the age of the prices."""
+    """Print what is installed and configured.
+
+    This is the version, the extras, the API keys of the judges and the age of the price table.
+    """
     from youden.judging.config.judge_files import list_judges
     from youden.judging.config.price_table import check_price_age, describe_table
 
     judges = list_judges()
     price_age = check_price_age()
-    keys = {}
-    for judge in judges:
-        _, location = judge.find_key(os.environ)
-        keys[judge.name] = (judge.key_variable, location)
-    litellm_judges = {judge.name for judge in judges if judge.backend == "litellm"}
-
     if as_json:
         extras: Json = {name: {**extra._asdict(), "missing": list(extra.missing)} for name, extra in EXTRAS.items()}
-        key_states: Json = {
-            name: {"variable": variable, "set": bool(location), "in": location or None}
-            for name, (variable, location) in keys.items()
-        }
+        keys: dict[str, Json] = {}
+        for judge in judges:
+            _, location = judge.find_key(os.environ)
+            keys[judge.name] = {"variable": judge.key_variable, "set": bool(location), "in": location or None}
         age_days = cast("Json", price_age.facts["age_days"])
         prices: Json = {"source": describe_table(), "status": price_age.severity, "age_days": age_days}
-        output.print_json({"version": __version__, "extras": extras, "keys": key_states, "prices": prices})
+        output.print_json({"version": __version__, "extras": extras, "keys": keys, "prices": prices})
         return
 
     click.echo(
@@ -164,13 +161,18 @@ def _print_installation(*, as_json: bool) -> None:
             click.echo(f"           {'; '.join(extra.commands)}\n           {format_install(name)}")
 
     click.echo("\njudges; to test one with a request, run `youden doctor JUDGE`")
-    for name, (variable, location) in keys.items():
-        if variable is None:
-            state = "litellm finds the key of its provider" if name in litellm_judges else "needs no key"
-        else:
-            state = f"{variable} is set in {location}" if location else f"{variable} is not set"
-        click.echo(f"  {printable(name)}: {state}")
+    for judge in judges:
+        click.echo(f"  {printable(judge.name)}: {_describe_key(judge)}")
 
     click.echo(f"\nprices: {describe_table()}\n  {price_age.severity:<7}  {price_age.message}")
     if price_age.remedy:
         click.echo(f"           {price_age.remedy}")
+
+
+def _describe_key(judge: JudgeConfig) -> str:
+    """Describe whether the API key of a judge is set, and where it was found."""
+    variable = judge.key_variable
+    if variable is None:
+        return "litellm finds the key of its provider" if judge.backend == "litellm" else "needs no key"
+    _, location = judge.find_key(os.environ)
+    return f"{variable} is set in {location}" if location else f"{variable} is not set"

@@ -59,14 +59,19 @@ def _extend_subcommand(name: str, *parameters: Callable[[F], F]) -> Callable[[F]
     """
 
     def decorate(function: F) -> click.Command:
-        """Add all options and arguments to a function, and register it; the last decorator comes first in the help."""
-        command = options.output_options(function)
-        shared = (
+        """Add RUN, `parameters` and the shared options to a function, and register it as the subcommand `name`."""
+        in_order_of_help: tuple[Callable[..., Any], ...] = (
+            options.run,
+            *parameters,
             run_options.config_options("judge", "max_cost", "max_missing", "target"),
             run_options.judging_options,
             options.dry_run,
+            options.output_options,
         )
-        for decorator in (*reversed(shared), *reversed(parameters), options.run):
+
+        # click lists the option that was added last first
+        command = function
+        for decorator in reversed(in_order_of_help):
             command = decorator(command)
         return extend_command.command(name)(command)
 
@@ -222,28 +227,33 @@ def _print_extended_run(
 ) -> None:
     """Write the report of an extended run, and print the run with the changes that the extension made.
 
+    fitted : the run with its new ranking
     end_reason : why a search ended; an empty string for other extensions
-    result : JSON output so far, which is completed and printed in the mode "json"
+    result : JSON output so far; in the mode "json", it is completed in place and printed
     """
     from youden.report.pages.writing import write_report
     from youden.workflows.extend import find_too_wide
 
     folder, extension = planned.run.folder, fitted.facts.extension
     summary = write_report(folder)
-    warnings = _describe_wide(planned, find_too_wide(planned, fitted))
+    warnings = _describe_wide_intervals(planned, find_too_wide(planned, fitted))
     if output_mode == "json":
         output.print_warnings(warnings)
-        result["extension"] = None
+        changes: Json = None
         if extension is not None:
-            result["extension"] = {**asdict(extension), "summary": list(summary.moved)}
+            changes = {**asdict(extension), "summary": list(summary.moved)}
+        result["extension"] = changes
         result["recommendation"] = asdict(summary.recommendation)
         if end_reason:
             result["ended"] = end_reason
         output.print_json(result)
         return
 
-    reason = end_reason and f"search: {end_reason}"
-    output.print_judged_run(folder, summary, output_mode, end_reason=reason, changes=summary.moved, warnings=warnings)
+    if end_reason:
+        end_reason = f"search: {end_reason}"
+    output.print_judged_run(
+        folder, summary, output_mode, end_reason=end_reason, changes=summary.moved, warnings=warnings
+    )
     if output_mode == "verbose" and extension is not None:
         _print_agent_changes(extension)
         for line in summary.moved:
@@ -259,22 +269,24 @@ def _print_plan(planned: PlannedExtension, output_mode: options.OutputMode) -> N
         output.print_note(f"plan: {_describe_width(half_width, n_joined=len(planned.joined))}")
 
 
-def _describe_wide(planned: PlannedExtension, wide: tuple[str, ...]) -> list[str]:
+def _describe_wide_intervals(planned: PlannedExtension, agents: tuple[str, ...]) -> list[str]:
     """Describe that intervals of new agents are wider than requested, with the command that narrows them.
 
-    wide : ids of the agents with such intervals
+    agents : ids of the new agents whose intervals are too wide
 
-    Returns a list of one warning, empty if there are no such agents.
+    Returns a list of one warning, empty if `agents` is empty.
     """
-    if not wide:
+    if not agents:
         return []
+
     command = format_command(["youden", "extend", "calls", str(planned.run.folder.path)])
     focus_words: list[str] = []
-    for agent in wide:
+    for agent in agents:
         focus_words += ["--focus", agent]
     focus_options = format_command(focus_words)
+    n_new_agents = len(planned.joined)
     return [
-        f"{len(wide)} of {len(planned.joined)} intervals are wider than ± {planned.unfinished.half_width:g}; to narrow them, add "
+        f"{len(agents)} of {n_new_agents} intervals are wider than ± {planned.unfinished.half_width:g}; to narrow them, add "
         f"calls: {command} N {focus_options}"
     ]
 

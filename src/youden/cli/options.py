@@ -69,17 +69,17 @@ class LazyGroup(SuggestingGroup):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands under their headings."""
+        """Write the names of the commands with their short help, under the headings of their groups."""
         name_width = max(map(len, self.locations))
-        help_width = formatter.width - 6 - name_width
+        help_width = formatter.width - name_width - 6  # click leaves two columns on each side and two between
         for heading, names in self.groups.items():
-            rows = []
+            names_with_help = []
             for name in names:
                 command = self.get_command(ctx, name)
                 if command is not None:
-                    rows.append((name.ljust(name_width), command.get_short_help_str(help_width)))
+                    names_with_help.append((name.ljust(name_width), command.get_short_help_str(help_width)))
             with formatter.section(heading):
-                formatter.write_dl(rows)
+                formatter.write_dl(names_with_help)
 
 
 class Number(click.FloatRange):
@@ -135,12 +135,12 @@ def parse_pairs(
         Returns the values by name.
     """
 
-    def parse(_ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
-        """Split each text into a name and a value; a text without "=" is a usage error."""
+    def split_pairs(_ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+        """Return the values by name; a text that is not NAME=VALUE, or a name that occurs twice, is a usage error."""
         pairs: dict[str, str] = {}
         for text in texts:
-            name, sign, value = text.rpartition("=") if split_at_last else text.partition("=")
-            if not (name and sign and value):
+            name, equals_sign, value = text.rpartition("=") if split_at_last else text.partition("=")
+            if not (name and equals_sign and value):
                 raise click.BadParameter(
                     f"{text!r} is not of the form {parameter.metavar}. Set, for example, {example}."
                 )
@@ -149,7 +149,7 @@ def parse_pairs(
             pairs[name] = value
         return pairs
 
-    return parse
+    return split_pairs
 
 
 def _split_names(text: str) -> tuple[str, ...]:
@@ -206,7 +206,9 @@ def output_options(function: Callable[..., R]) -> Callable[..., R]:
     @wraps(function)
     def wrapped(*, verbose: bool, quiet: bool, as_json: bool, **arguments: object) -> R:
         """Call the command with the output mode that the three options select."""
-        check_usage((verbose and quiet, "Got both --verbose and --quiet. Set only one of them."))
+        if verbose and quiet:
+            raise click.UsageError("Got both --verbose and --quiet. Set only one of them.")
+
         output_mode: OutputMode = "short"
         if as_json:
             output_mode = "json"
@@ -318,7 +320,11 @@ def label_file_options(function: Callable[..., R]) -> Callable[..., R]:
 
 
 def open_store_option(function: Callable[..., R]) -> Callable[..., R]:
-    """Add --open-store to a command, which then may open a network store that only the config of a folder names."""
+    """Add --open-store to a command.
+
+    By default, a network store is opened only if the user names it. With this option, the command may also open the store that
+    the config of a run folder names.
+    """
 
     @click.option(
         "--open-store",
@@ -328,6 +334,7 @@ def open_store_option(function: Callable[..., R]) -> Callable[..., R]:
     )
     @wraps(function)
     def wrapped(*, opens_store: bool, **arguments: object) -> R:
+        """Call the command; with --open-store, the store of the config and the password are allowed meanwhile."""
         if not opens_store:
             return function(**arguments)
         return _with_stores_allowed(function, password=True)(**arguments)
@@ -341,12 +348,13 @@ def allow_config_store(function: Callable[..., R]) -> Callable[..., R]:
 
 
 def _with_stores_allowed(function: Callable[..., R], *, password: bool) -> Callable[..., R]:
-    """Wrap a command so that it may open the network stores that the config of a run folder names.
+    """Return a function that calls a command, and meanwhile allows the network stores in configs of run folders.
 
-    password : whether the password in the variable PGPASSWORD may be sent to their hosts
+    password : whether the password in the environment variable PGPASSWORD may be sent to the hosts of these stores
     """
 
     def wrapped(**arguments: object) -> R:
+        """Call the command within the permission, which ends with the call."""
         from youden.judging.store.permission import network_stores_allowed
 
         with network_stores_allowed(password=password):

@@ -91,20 +91,22 @@ def print_result(
     notes: Iterable[str] = (),
     warnings: Iterable[Finding | str] = (),
 ) -> None:
-    """Print the result of a command, its warnings first.
+    """Print the result of a command as JSON or as text; warnings are printed first, in both formats.
 
     Parameters
     ----------
     as_json : bool
-        Whether to print `value`; otherwise the answer, tables, lines and notes are printed.
+        Whether to print `value` as JSON. Otherwise the text is printed: `answer`, `tables`, `lines` and `notes`, in this order.
     value : mapping of str to object
         Result as JSON.
     answer : iterable of str
-        Sentences that answer the question of the command, printed to standard output first.
-    tables, lines : iterable of Table, iterable of str
-        Result for readers, printed to standard output.
+        Sentences before the tables that answer the question of the command.
+    tables : iterable of Table
+        Tables of the result.
+    lines : iterable of str
+        Sentences after the tables.
     notes : iterable of str
-        Further lines, printed to standard error.
+        Lines that are not part of the result, such as its signature; they are printed to standard error.
     warnings : iterable of Finding or str
         Warnings, printed to standard error in both formats.
     """
@@ -290,35 +292,51 @@ def _format_short_plan(planned: PlannedRun, plan: Plan, cost: Cost, half_width: 
 
 
 def _describe_plan(planned: PlannedRun, plan: Plan, cost: Cost, forecast: PrecisionForecast | None) -> list[str]:
-    """Describe a plan in several lines: calls and cost, duration, compared pairs, expected precision, and notes of the design."""
+    """Describe a plan in several lines: calls and cost, duration, compared pairs, expected precision, and notes of the design.
+
+    forecast : expected precision of the abilities; None if it cannot be forecast
+    """
+    percent = _format_percent_of_dense(plan, cost)
+    n_all_cells = plan.n_agents * plan.n_items
+    size = f"{cost.cells:,} of {n_all_cells:,} cells, {cost.calls:,} calls ({percent})"
+    price = format_cost(cost, planned.judge.name)
+    lines = [f"{plan.design}, {size}, {price}{_format_holdout(plan)}{_format_store(planned)}"]
+    if cost.pace:
+        lines.append(f"{format_minutes(cost.minutes)} ({cost.pace})")
+    if not plan.is_self_plan:
+        lines.append(_describe_coverage(plan))
+        if forecast is not None:
+            lines += _describe_precision(planned, plan, cost, forecast)
+    return [*lines, *plan.notes]
+
+
+def _describe_coverage(plan: Plan) -> str:
+    """Describe the compared pairs of a plan, and the cells that get scores from them."""
     from youden.protocol.coverage import compute_coverage
 
     coverage = compute_coverage(plan)
-    percent = _format_percent_of_dense(plan, cost)
-    n_all_cells = plan.n_agents * plan.n_items
-    lines = [
-        f"{plan.design}, {cost.cells:,} of {n_all_cells:,} cells, {cost.calls:,} calls ({percent}), "
-        f"{format_cost(cost, planned.judge.name)}{_format_holdout(plan)}{_format_store(planned)}"
-    ]
-    if cost.pace:
-        lines.append(f"{format_minutes(cost.minutes)} ({cost.pace})")
-    if plan.is_self_plan:
-        return [*lines, *plan.notes]
-    lines.append(
+    return (
         f"{coverage.ordered:,} ordered pairs ({coverage.unordered:,} unordered), "
         f"{coverage.independent:,} independent calls; row scores for {coverage.present_fraction:.1%} of all cells and "
         f"{coverage.train_fraction:.1%} of the cells that are not held out; {coverage.holdout:,} calls include held-out cells"
     )
-    if forecast is not None:
-        from youden.pipeline.decision_costs import forecast_other_decision, format_other_decision
-        from youden.pipeline.precision import OWN_ANSWERS, format_forecast
 
-        usd_per_call = None if cost.usd is None else cost.usd / max(cost.calls, 1)
-        lines += format_forecast(forecast, usd_per_call=usd_per_call)
-        other_decision = forecast_other_decision(plan, planned.judge)
-        if other_decision is not None and forecast.source != OWN_ANSWERS:
-            lines.append(format_other_decision(other_decision, usd_per_call=usd_per_call))
-    return [*lines, *plan.notes]
+
+def _describe_precision(planned: PlannedRun, plan: Plan, cost: Cost, forecast: PrecisionForecast) -> list[str]:
+    """Describe the expected precision of a plan.
+
+    If the forecast is not based on answers of the judge, a line states the calls that the judge would need for the same
+    precision if it answered in its other way: by yes or no instead of log-probabilities, or the reverse.
+    """
+    from youden.pipeline.decision_costs import forecast_other_decision, format_other_decision
+    from youden.pipeline.precision import OWN_ANSWERS, format_forecast
+
+    usd_per_call = None if cost.usd is None else cost.usd / max(cost.calls, 1)
+    lines = [*format_forecast(forecast, usd_per_call=usd_per_call)]
+    other_decision = forecast_other_decision(plan, planned.judge)
+    if other_decision is not None and forecast.source != OWN_ANSWERS:
+        lines.append(format_other_decision(other_decision, usd_per_call=usd_per_call))
+    return lines
 
 
 def _format_percent_of_dense(plan: Plan, cost: Cost) -> str:
@@ -368,22 +386,25 @@ def _print_ranking(summary: Summary) -> None:
 
 
 def _print_labels(validation: Validation) -> None:
-    """Print how well the ranking agrees with each label, and the agents that have another rank by label."""
+    """Print the comparison of the ranking with each label.
+
+    For each label: the agreement, and the agents whose rank by label differs from their rank by ability.
+    """
     from youden.report.data.ranking_tables import labels_table
 
     print_table(labels_table(validation))
     for label in validation.labels:
         for sentence in label.summary:
             click.echo(printable(sentence))
-        for agent in label.disagreements:
-            label_ranks = format_rank_range(agent.label_low, agent.label_high)
-            ability_ranks = format_rank_range(agent.rank_low, agent.rank_high)
-            by_label = f"{label_ranks} by '{label.name}' ({agent.label:.4g})"
-            by_ability = f"{agent.rank} by ability ({agent.ability:.3f}, {ability_ranks})"
-            suffix = "" if agent.explained else ", unexplained"
-            click.echo(printable(f"  {agent.agent}: {by_label}, {by_ability}{suffix}"))
-    for line in validation.notes:
-        print_note(f"labels: {line}")
+        for difference in label.disagreements:
+            label_ranks = format_rank_range(difference.label_low, difference.label_high)
+            ability_ranks = format_rank_range(difference.rank_low, difference.rank_high)
+            by_label = f"{label_ranks} by '{label.name}' ({difference.label:.4g})"
+            by_ability = f"{difference.rank} by ability ({difference.ability:.3f}, {ability_ranks})"
+            suffix = "" if difference.explained else ", unexplained"
+            click.echo(printable(f"  {difference.agent}: {by_label}, {by_ability}{suffix}"))
+    for note in validation.notes:
+        print_note(f"labels: {note}")
 
 
 def _print_short(
@@ -482,18 +503,21 @@ def _print_warnings_of_run(summary: Summary, warnings: Iterable[str]) -> None:
 
 
 def format_uncertain_costs(warnings: Iterable[Finding]) -> str:
-    """Describe the answers for which the provider reported no credible token usage, from the warnings about them.
+    """Describe the answers whose actual cost is unknown because the provider reported no credible token usage.
 
-    warnings : findings about the answers of a run
+    They are counted at their maximum cost. There is one clause per model with unknown costs.
+
+    warnings : findings about the answers of a run; other findings are ignored
 
     Returns clauses that end with "; ", so that they can begin a line; an empty string if there are no such answers.
     """
     clauses = []
     for finding in warnings:
         facts = finding.facts
-        if "doubted" in facts:
+        model = facts.get("doubted")
+        if model is not None:
             clauses.append(
-                f"{facts['n']:,} answers of '{facts['doubted']}' reported no credible token usage and are booked at "
+                f"{facts['n']:,} answers of '{model}' reported no credible token usage and are booked at "
                 f"their maximum cost, ${facts['usd']:.6g}; "
             )
     return "".join(clauses)
@@ -523,7 +547,7 @@ def print_fitted_run(summary: Summary, *, as_json: bool, warnings: Iterable[str]
 
     click.echo(printable(summary.headline))
     _print_ranking(summary)
-    for sentence in (summary.selection, *summary.preference, *summary.standings):
+    for sentence in (summary.selection_text, *summary.preference, *summary.standings):
         if sentence is not None:
             click.echo(printable(sentence))
 

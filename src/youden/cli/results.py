@@ -111,7 +111,8 @@ def compare_command(
     own family: that in its config or of --family, compared with meta.family of the agents of the pool.
 
     A run that asks for information and one that asks for preferences are compared as two instruments: correlation of the
-    rankings, and agents that are significantly above the average agent by one and below it by the other.
+    rankings, and agents that are significantly above the average agent by one and below it by the other. Two runs that ask for
+    preferences are compared by their rankings, their significant differences, and their answers to the same trials.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.report.data.comparison import compare_quality
@@ -119,7 +120,7 @@ def compare_command(
     from youden.types.pool import plain_fields
 
     if any(RunFolder(run).asks_preference for run in runs):
-        _print_instruments(runs, as_json=as_json)
+        _print_comparison_of_preferences(runs, as_json=as_json)
         return
     if target == "items-and-judges":
         _print_mean_over_judges(runs, as_json=as_json)
@@ -139,23 +140,29 @@ def compare_command(
     )
 
 
-def _print_instruments(runs: tuple[Path, ...], *, as_json: bool) -> None:
-    """Print a comparison of two runs: one asks the judge for the same source (information), the other for preferences.
+def _print_comparison_of_preferences(runs: tuple[Path, ...], *, as_json: bool) -> None:
+    """Print a comparison of two runs, of which one or both ask which response is better (preference).
 
-    runs : folders of the two runs
+    The other one may ask whether two responses are to the same item (information). Any other number of runs is a usage error.
+
+    runs : folders of the two runs, in any order
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.instruments import compare_instruments
+    from youden.study.preference_judges import compare_preference_runs
     from youden.types.pool import plain_fields
 
     if len(runs) != 2:
         raise click.UsageError(
-            f"A comparison of preferences with information needs exactly two runs: got {len(runs)}. Pass one run with `question: "
-            "preference` and one with `question: information`."
+            f"A comparison with preferences needs exactly two runs: got {len(runs)}. Pass one or two runs with `question: "
+            "preference`."
         )
-    study = compare_instruments(*map(RunFolder, runs))
+    folders = [RunFolder(run) for run in runs]
+    of_preferences = all(folder.asks_preference for folder in folders)
+    study = compare_preference_runs(*folders) if of_preferences else compare_instruments(*folders)
     result: dict[str, Json] = {**plain_fields(study), "summary": list(study.summary)}
-    output.print_result(as_json, {"instruments": result}, answer=study.summary, tables=[study.table()])
+    key = "preferences" if of_preferences else "instruments"
+    output.print_result(as_json, {key: result}, answer=study.summary, tables=[study.table()])
 
 
 def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
@@ -262,17 +269,18 @@ def _make_differences_table(study: JudgesStudy) -> Table:
 
 
 def _make_shifts_table(shifts: JudgeShifts) -> Table:
-    """Tabulate the shifts between two judges: yes rates under the second one minus those predicted from the first one.
+    """Tabulate the shifts of agents and model families between two judges.
 
-    There is one row per agent or model family. p-values are adjusted by Holm's method. All significant shifts of agents
-    are included, and some others so that there are at least `MAX_INSIGNIFICANT_SHIFTS`.
+    A shift is the rate of yes answers under the second judge minus the rate predicted from the first judge. The table contains
+    the first `MAX_INSIGNIFICANT_SHIFTS` tested agents, all other agents with a significant shift, and all families. The
+    p-values are adjusted by Holm's method.
     """
-    tested = [agent for agent in shifts.agents if not isnan(agent.p_holm)]
+    tested_shifts = [shift for shift in shifts.agents if not isnan(shift.p_holm)]
     rows = []
-    for number, agent in enumerate(tested):
-        if agent.significant or number < MAX_INSIGNIFICANT_SHIFTS:
-            interval = f"{format_signed_interval(agent.low, agent.high)} ({shifts.level:.0%})"
-            rows.append([agent.agent, f"{agent.shift:+.3f}", interval, format_decimal(agent.p_holm)])
+    for index, shift in enumerate(tested_shifts):
+        if shift.significant or index < MAX_INSIGNIFICANT_SHIFTS:
+            interval = f"{format_signed_interval(shift.low, shift.high)} ({shifts.level:.0%})"
+            rows.append([shift.agent, f"{shift.shift:+.3f}", interval, format_decimal(shift.p_holm)])
     rows += [_make_family_row(family) for family in shifts.families]
 
     return make_table(
@@ -285,11 +293,16 @@ def _make_shifts_table(shifts: JudgeShifts) -> Table:
 
 
 def _make_family_row(family: FamilyShift) -> list[str]:
-    """Format the shift of a model family as a row of the table of shifts: name, shift, interval and p-value."""
+    """Format the shift of a model family as a row of the table of shifts: name, shift, interval and p-value.
+
+    If a nonlinear relation between the judges explains the shift as well, the name states this. `curve_share` is None if the
+    relation could not be estimated.
+    """
     description = str(family.n_agents)
     if family.judges:
         description += f", family of {' and '.join(family.judges)}"
-    if not family.identifiable and family.curve_share is not None:
+    has_curve = family.curve_share is not None
+    if has_curve and not family.identifiable:
         description += ", not distinguishable from a nonlinear relation"
     interval = format_signed_interval(family.low, family.high)
     if family.low is not None:

@@ -328,24 +328,25 @@ def _format_calls(calls: CallFacts) -> str:
 
 
 def _import_answers(
-    planned: PlannedRun, answers: tuple[Path, ...], make_options: run_options.OptionsFactory
+    planned: PlannedRun, answer_files: tuple[Path, ...], make_options: run_options.OptionsFactory
 ) -> Verdicts:
-    """Add the answers in files to the store of a run, and return all its answers; no request is sent.
+    """Add the answers in files to the store of a run, and return the stored answers to all its trials; no request is sent.
 
-    answers : files or folders with answers; if there are none, only stored answers are used
-    make_options : function that returns the options of the command
+    answer_files : files or folders with answers; if it is empty, nothing is added
+    make_options : returns the options of the command, of which only the log file is used
     """
     from youden.judging.scheduler.options import JudgingOptions as Options
     from youden.pipeline.judged_run import judge_run
     from youden.pipeline.offline import import_run
 
-    if answers:
-        imported = import_run(planned, answers)
+    if answer_files:
+        imported = import_run(planned, answer_files)
         for sentence in imported.sentences():
             output.print_note(sentence)
         if imported.n_new:
             output.print_note("the cost of imported answers is not known and not included")
-    return judge_run(planned, Options(stored_only=True, log=make_options().log))
+    log_file = make_options().log
+    return judge_run(planned, Options(stored_only=True, log=log_file))
 
 
 def _run_worker(config: RunConfig, make_options: run_options.OptionsFactory, *, as_json: bool) -> None:

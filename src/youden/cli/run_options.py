@@ -116,12 +116,12 @@ def calls_option(help: str, *, several: bool = False) -> Callable[[Callable[...,
         """Refuse an option of an earlier version, and name its replacement."""
         if value is not None:
             option = parameter.opts[0]
-            key = REPLACED_KEYS[option.removeprefix("--")]
-            replacement = str(key).format(value).replace(":", "")
-            raise click.UsageError(f"No such option: {option}. Set --{replacement}.")
+            config_line = str(REPLACED_KEYS[option.removeprefix("--")]).format(value)  # for example, "calls: 5%"
+            replacement = f"--{config_line.replace(':', '')}"  # the same as an option: "--calls 5%"
+            raise click.UsageError(f"No such option: {option}. Set {replacement}.")
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
-        """Add the options to a command."""
+        """Add --calls, --trials and --percent to a command."""
         for earlier_option in ("--trials", "--percent"):
             function = click.option(earlier_option, hidden=True, expose_value=False, callback=refuse)(function)
         if several:
@@ -156,7 +156,7 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
     all_keys = (*keys, *helps)
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
-        """Return `function` with one option for each of the keys."""
+        """Add one option per key to a command, which receives the options that are set as one dict `overrides`."""
 
         @wraps(function)
         def wrapped(**arguments: object) -> R:
@@ -168,7 +168,7 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
                     overrides[key] = value
             return function(overrides=overrides, **arguments)
 
-        # in the help, the option that was added last comes first
+        # click lists the option that was added last first
         command: Callable[..., R] = wrapped
         for key in reversed(all_keys):
             command = _config_option(key, helps.get(key))(command)
@@ -248,8 +248,8 @@ def _make_config_value(key: str, value: object) -> Json:
 def judging_options(function: Callable[..., R]) -> Callable[..., R]:
     """Add the options --retry-failed, --log and --grace to a command.
 
-    The command receives them as one argument `make_options`. This function takes `progress` and `batching`, and returns the
-    `JudgingOptions` of these and of the command line.
+    The command receives them as one argument `make_options`: a function with the optional keyword arguments `progress` and
+    `batching`. It returns `JudgingOptions` with these two and the options of the command line.
     """
 
     @options.retry_failed
@@ -258,6 +258,8 @@ def judging_options(function: Callable[..., R]) -> Callable[..., R]:
     @options.allow_config_store
     @wraps(function)
     def wrapped(*, retry_failed: bool, log: Path | None, grace: float, **arguments: object) -> R:
+        """Call the command with `make_options` in place of the three options."""
+
         def make_options(*, progress: Progress | None = None, batching: Batching | None = None) -> JudgingOptions:
             from youden.judging.scheduler.options import JudgingOptions as Options
 

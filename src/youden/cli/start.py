@@ -236,30 +236,29 @@ def init_command(
     elif first_config.merge is not None:
         _print_merge(first_config, first_config.merge)
     else:
-        cost, file = first_config.cost, format_command([str(first_config.file)])
-        usd = "price unknown" if cost.usd is None else f"about ${cost.usd:,.2f}"
-        size = f"{format_count(first_config.pool.n_agents, 'agent')} × {first_config.pool.n_items:,} items"
-        pool_path = "" if first_config.imported is None else f"{first_config.pool_path.as_posix()} and "
-        calls = f"{cost.calls:,} calls to {cost.judge}, each of which compares two responses"
-        click.echo(printable(f"wrote {pool_path}{first_config.file}: {size}; {calls}, {usd}"))
-        for finding in first_config.findings:
-            output.print_note(f"warning: {finding.message} {finding.remedy} [{finding.slug}]")
-        click.echo(f"next: youden check {file}    (checks the pool for problems; sends no request)")
-        click.echo(f"then: youden run {file}")
+        _print_new_config(first_config)
 
 
 def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
     """Return the JSON output of `init`.
 
-    - `config`, `pool`: paths of the config and of the pool; `agents`, `items`, `missing`: size of the pool
-    - of an imported pool: `used_columns` (described in words), `assumed`, `left_out` (rows, by reason), `question`, and `unused`
-      (columns)
-    - of a changed pool: `changes` (`agents`, `items` and `repeats` that were added; `changed` and `removed` entries)
-    - `judge`, `calls`, `usd`: the estimated cost; `next`: the command to run next
+    config, pool : paths of the config and of the pool
+    agents, items, missing : number of agents, items and missing responses of the pool
+    used_columns, assumed, left_out, question, unused : only if a table was imported; description of the columns that were used,
+        assumptions, number of unused rows by reason, column of prompts, and unused columns
+    changes : only if the config existed; ids of the new `agents` and `items`, number of new `repeats` (further responses), and
+        names of `changed` and `removed` responses
+    judge, calls, usd : estimated cost of the run
+    next : command to run next
     """
     pool, cost = first_config.pool, first_config.cost
-    result: dict[str, Json] = {"config": str(first_config.file), "pool": first_config.pool_path.as_posix()}
-    result |= {"agents": pool.n_agents, "items": pool.n_items, "missing": pool.n_missing}
+    result: dict[str, Json] = {
+        "config": str(first_config.file),
+        "pool": first_config.pool_path.as_posix(),
+        "agents": pool.n_agents,
+        "items": pool.n_items,
+        "missing": pool.n_missing,
+    }
 
     imported = first_config.imported
     if imported is not None:
@@ -267,30 +266,55 @@ def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
             "used_columns": imported.used_columns,
             "assumed": [*imported.assumed],
             "left_out": dict(imported.left_out),
+            "question": imported.question,
+            "unused": [*imported.unused],
         }
-        result |= {"question": imported.question, "unused": [*imported.unused]}
 
     merge = first_config.merge
     if merge is None:
         command = f"youden check {format_command([str(first_config.file)])}"
     else:
-        additions: dict[str, Json] = {"agents": [*merge.agents], "items": [*merge.items], "repeats": merge.repeats}
-        result["changes"] = additions | {"changed": [*merge.changed], "removed": [*merge.removed]}
+        result["changes"] = {
+            "agents": [*merge.agents],
+            "items": [*merge.items],
+            "repeats": merge.repeats,
+            "changed": [*merge.changed],
+            "removed": [*merge.removed],
+        }
         command, _ = _find_next_command(first_config)
     return {**result, "judge": cost.judge, "calls": cost.calls, "usd": cost.usd, "next": command}
 
 
 def _print_import(imported: ImportedPool) -> None:
-    """Print how a file was read as a pool: the columns used, a summary, assumptions, and missing responses."""
-    remarks = [*imported.assumed, *imported.account]
+    """Print how a file was read as a pool: used columns, summary, and notes on assumptions and on unused or missing data."""
+    notes_on_unused_rows = imported.account
+    notes = [*imported.assumed, *notes_on_unused_rows]
     n_missing = imported.pool.n_missing
     if n_missing:
-        remarks.append(f"{format_count(n_missing, 'cell', 'has', 'have')} no response")
+        notes.append(f"{format_count(n_missing, 'cell', 'has', 'have')} no response")
 
     click.echo(printable(f"read {imported.used_columns}"))
     for line in imported.summary:
         click.echo(printable(line))
-    click.echo(printable("; ".join(remarks) or "all rows were used"))
+    click.echo(printable("; ".join(notes) or "all rows were used"))
+
+
+def _print_new_config(first_config: FirstConfig) -> None:
+    """Print the files that were written, the size of the pool, the cost of the run, and the next commands."""
+    pool, cost = first_config.pool, first_config.cost
+    written = str(first_config.file)
+    if first_config.imported is not None:
+        written = f"{first_config.pool_path.as_posix()} and {written}"
+    size = f"{format_count(pool.n_agents, 'agent')} × {pool.n_items:,} items"
+    calls = f"{cost.calls:,} calls to {cost.judge}, each of which compares two responses"
+    usd = "price unknown" if cost.usd is None else f"about ${cost.usd:,.2f}"
+    click.echo(printable(f"wrote {written}: {size}; {calls}, {usd}"))
+
+    for finding in first_config.findings:
+        output.print_note(f"warning: {finding.message} {finding.remedy} [{finding.slug}]")
+    file = format_command([str(first_config.file)])
+    click.echo(f"next: youden check {file}    (checks the pool for problems; sends no request)")
+    click.echo(f"then: youden run {file}")
 
 
 def _print_merge(first_config: FirstConfig, merge: MergedPool) -> None:

@@ -41,7 +41,9 @@ class SignalInterrupt(KeyboardInterrupt):
 def raise_on_signals(format_message: Callable[[int], str]) -> Iterator[None]:
     """Raise `SignalInterrupt` on SIGTERM and SIGHUP within the block; end the process at the second signal.
 
-    Signals that are ignored, as under nohup, stay ignored. Outside the main thread, nothing is changed.
+    The first signal is handled in the main thread. A second thread counts all signals and ends the process at the second one,
+    so that this also works while the main thread is blocked. Signals that are ignored, as under nohup, stay ignored. Outside
+    the main thread, nothing is changed.
 
     Parameters
     ----------
@@ -61,20 +63,20 @@ def raise_on_signals(format_message: Callable[[int], str]) -> Iterator[None]:
         if signal.getsignal(number) is signal.SIG_DFL:
             previous_handlers[number] = signal.signal(number, handle_signal)
 
-    # Python writes the number of each received signal to this socket, even while the main thread is blocked
+    # Python writes the number of each received signal to `sender`; the second thread reads it from `receiver`
     receiver, sender = socket.socketpair()
     sender.setblocking(False)
     previous_fd = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
-    watcher = threading.Thread(
+    signal_counter = threading.Thread(
         target=_exit_on_second_signal, args=(receiver, format_message), name="youden stop", daemon=True
     )
-    watcher.start()
+    signal_counter.start()
     try:
         yield
     finally:
         signal.set_wakeup_fd(previous_fd)
-        sender.close()
-        shutdown_started.clear()
+        sender.close()  # ends the second thread
+        shutdown_started.clear()  # the second thread sets it at the first signal
         for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 

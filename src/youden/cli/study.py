@@ -31,14 +31,12 @@ if TYPE_CHECKING:
 @options.scores_option("row")
 @click.option(
     "--n-resamples",
-    "draws",
     type=click.IntRange(min=0),
     default=500,
     help="Number of bootstrap resamples of agents and items; 0: none.",
 )
 @click.option(
     "--duplicates",
-    "coincident",
     type=click.Choice(["drop", "keep"]),
     default="drop",
     help="What to do with rectangles whose agent or item was resampled twice. keep: as in the paper, biased towards 0.",
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
 @options.seed_option("the resamples")
 @options.json
 def links_command(
-    *, run: Path, scores: ScoreKind, draws: int, coincident: Coincident, seed: int, as_json: bool
+    *, run: Path, scores: ScoreKind, n_resamples: int, duplicates: Coincident, seed: int, as_json: bool
 ) -> None:
     """Test how well the additive model fits the scores of RUN.
 
@@ -65,8 +63,8 @@ def links_command(
     study = LinksStudy(
         folder.read_scores(scores),
         partners=partner_share,
-        n_draws=draws,
-        coincident=coincident,
+        n_draws=n_resamples,
+        coincident=duplicates,
         seed=seed,
     )
     signature = folder.read_signature().text
@@ -89,16 +87,16 @@ def links_command(
 def _make_curl_tables(study: LinksStudy, name: str) -> Iterator[Table]:
     """Yield a table of the curl of scores on each link function, and one of the differences between link functions.
 
-    Curl is |s_ij − s_ik − s_lj + s_lk| for agents i, l and items j, k; it is 0 for additive scores. The second table
-    follows only if agents and items were resampled. Its title states whether a resample keeps or drops combinations
-    that contain an agent or item twice; its column "exact" has the differences without resampling.
+    Curl is |s_ij − s_ik − s_lj + s_lk| for agents i, l and items j, k (a rectangle); it is 0 for additive scores. The second
+    table follows only if agents and items were resampled. Its column "exact" has the differences without resampling. Its title
+    states whether rectangles with a duplicate, an agent or item that was drawn twice, were kept or dropped.
 
     name : name of the run, for the titles
     """
     rows = []
-    for link, row in study.links.items():
-        values = (row.median, row.p95, row.median_scaled, row.p95_scaled, row.r2)
-        rows.append([link, *map(format_decimal, values)])
+    for link, curl in study.links.items():
+        statistics = (curl.median, curl.p95, curl.median_scaled, curl.p95_scaled, curl.r2)
+        rows.append([link, *map(format_decimal, statistics)])
     yield make_table(
         f"{name}: curl of {study.scores} scores, {study.n_agents} agents × "
         f"{format_items_compared(study.n_items, study.n_compared)}, {study.n_cells:,} cells",
@@ -109,25 +107,24 @@ def _make_curl_tables(study: LinksStudy, name: str) -> Iterator[Table]:
     if not study.differences:
         return
 
-    rows = []
+    difference_rows = []
     for difference in study.differences:
         estimates = (difference.exact, difference.mean, difference.low, difference.high)
-        rows.append([f"{difference.first} − {difference.second}", *map(format_decimal, estimates)])
-    first = study.differences[0]
+        difference_rows.append([f"{difference.first} − {difference.second}", *map(format_decimal, estimates)])
+    settings = study.differences[0]  # the settings of all differences are equal
     yield make_table(
-        f"Differences in median curl, {first.level:.0%} of {first.n_draws} resamples, duplicates: {first.coincident}",
+        f"Differences in median curl, {settings.level:.0%} of {settings.n_draws} resamples, duplicates: {settings.coincident}",
         ["links"],
         ["exact", "mean of resamples", "low", "high"],
-        rows,
+        difference_rows,
     )
 
 
 @click.command("paper")
 @options.runs
-@click.option("--n-seeds", "seeds", type=click.IntRange(min=1), default=20, help="Number of random holdouts.")
+@click.option("--n-seeds", type=click.IntRange(min=1), default=20, help="Number of random holdouts.")
 @click.option(
     "--n-resamples",
-    "draws",
     type=click.IntRange(min=20),
     default=500,
     help="Number of bootstrap resamples for Table 2.",
@@ -139,7 +136,9 @@ def _make_curl_tables(study: LinksStudy, name: str) -> Iterator[Table]:
     help="Run of one of several judges on the same pool, for Table 6. Repeatable.",
 )
 @options.json
-def paper_command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tuple[Path, ...], as_json: bool) -> None:
+def paper_command(
+    *, runs: tuple[Path, ...], n_seeds: int, n_resamples: int, judges: tuple[Path, ...], as_json: bool
+) -> None:
     """Reproduce the tables of the paper from its data.
 
     Each figure is printed next to that of the paper, and disagreements between the paper and its data are listed. RUNs are
@@ -159,7 +158,7 @@ def paper_command(*, runs: tuple[Path, ...], seeds: int, draws: int, judges: tup
     if judges:
         judges_study = JudgesStudy(AlignedRuns([read_judged_run(RunFolder(run)) for run in judges], match="number"))
     with progress_bar() as bar:
-        study = study_paper(answers_by_domain, n_seeds=seeds, n_draws=draws, judges=judges_study, progress=bar)
+        study = study_paper(answers_by_domain, n_seeds=n_seeds, n_draws=n_resamples, judges=judges_study, progress=bar)
     signatures = [folder.read_signature().text for folder in folders]
     lines = ["Not computed:", *(f"- {line}" for line in study.missing)]
     lines += ["Disagreements between the paper and its data:", *(f"- {line}" for line in study.disagreements)]

@@ -73,10 +73,12 @@ def _holdout_options(n_seeds: int) -> Callable[[Callable[..., None]], Callable[.
     )
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        """Add the options to a command, which receives the two sets of groups as one function `groups` of the answers."""
+        """Add the options to a command, with `groups` in place of --top-groups and --bottom-groups."""
 
         @wraps(function)
         def wrapped(*, top_groups: tuple[str, ...], bottom_groups: tuple[str, ...], **arguments: object) -> None:
+            """Call the command with a function that finds the groups in recorded answers."""
+
             def find_groups(answers: RecordedAnswers) -> Contrast | None:
                 from youden.study.known_groups import find_contrast
 
@@ -157,8 +159,8 @@ def _print_study(
 def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: bool, **arguments: Any) -> None:
     """Compare the additive model with others on held-out cells.
 
-    Reproduces Table 5 of the paper, with fair settings and those of the paper side by side, on the same holdouts and
-    cells. --html also writes a page with the figures.
+    Reproduces Table 5 of the paper. Each model is fitted with settings that are fair to it and with the settings of the paper,
+    on the same holdouts and cells. --html also writes a page with the figures.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.baseline_table import baselines_to_json, describe_baselines, study_baselines
@@ -181,17 +183,20 @@ def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: 
 
 
 def _baselines_table(study: BaselinesStudy, name: str) -> Table:
-    """Tabulate prediction error, rank correlations and AUC of each model, as means over seeds with standard deviations.
+    """Tabulate the accuracy of each model, as means over seeds with standard deviations.
+
+    The columns are the prediction error (RMSE) on held-out cells, its difference from the model clipped-linear with standard
+    errors over items and over seeds, the rank correlations ρ and τ, and the AUC.
 
     name : name of the run, for the title
     """
     headings = ["model", "holdout RMSE", "minus clipped-linear", "SE items", "SE seeds", "ρ", "τ", "AUC"]
     rows = []
-    for row in study.rows:
-        errors = [_format_summary(row.rmse), _format_summary(row.rmse_difference)]
-        std_errors = [format_decimal(row.se_items, 4), format_decimal(row.se_seeds, 4)]
-        accuracy = [_format_summary(row.rho), _format_summary(row.tau), _format_summary(row.auc)]
-        rows.append([row.name, *errors, *std_errors, *accuracy])
+    for model in study.rows:
+        errors = [_format_summary(model.rmse), _format_summary(model.rmse_difference)]
+        std_errors = [format_decimal(model.se_items, 4), format_decimal(model.se_seeds, 4)]
+        agreement = [_format_summary(model.rho), _format_summary(model.tau), _format_summary(model.auc)]
+        rows.append([model.name, *errors, *std_errors, *agreement])
     return Table(f"{name}: {study.kind} scores, rule {study.rule}, mean (SD)", headings, "crrrrrrr", rows)
 
 
@@ -236,9 +241,10 @@ def budget_command(
 ) -> None:
     """Estimate the accuracy of each design at each number of calls.
 
-    Random plans are answered from RUN, which is a dense run, or a pilot from which a dense run is simulated. ρ is the rank
-    correlation with the dense ranking. Recall is the fraction of its top 1, 3 and 5 agents that a plan finds. The ceiling is the
-    correlation of the rankings by two random halves of the items. The cheapest plan that reaches --goal is stated.
+    Random plans are answered from RUN. RUN is a dense run, or a smaller run (a pilot), from which a dense run is simulated. ρ is
+    the rank correlation with the dense ranking. Recall is the fraction of the top 1, 3 and 5 agents of the dense ranking that a
+    plan ranks as high. The ceiling is the correlation of the rankings by two random halves of the items. The cheapest plan that
+    reaches --goal is printed.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.budget_curves import study_budget
@@ -305,8 +311,9 @@ def sparsity_command(
 ) -> None:
     """Estimate how few cells or calls predict held-out cells of RUNs.
 
-    Reproduces Tables 3 and 4 and Figure 2 of the paper over random holdouts of dense RUNs: RMSE of the predictions, and ρ, τ and
-    AUC of the ranking, for each regime by its numbers of cells and calls.
+    Reproduces Tables 3 and 4 and Figure 2 of the paper on dense RUNs, with random holdouts. A regime is a design with a number
+    of observed cells. For each regime, the numbers of cells and calls, the RMSE of the predictions, and the ρ, τ and AUC of the
+    ranking are printed.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.stats.curl.link_table import compare_links
@@ -325,9 +332,9 @@ def sparsity_command(
         signature = RunFolder(run).read_signature().text
         if html is not None:
             from youden.report.charts.studies import draw_sparsity_figures
-            from youden.report.pages.writing import StudyPart as Part
+            from youden.report.pages import writing
 
-            parts.append(Part(run.name, lines, draw_sparsity_figures(study), signature))
+            parts.append(writing.StudyPart(run.name, lines, draw_sparsity_figures(study), signature))
         results[run.name] = {**sparsity_to_json(study), "summary": list(lines), "signature": signature}
         if not as_json:
             table = _sparsity_table(study, run.name)
@@ -341,17 +348,20 @@ def sparsity_command(
 
 
 def _sparsity_table(study: SparsityStudy, name: str) -> Table:
-    """Tabulate cost and accuracy of each regime, a design with a number of observed cells or calls.
+    """Tabulate the cost and accuracy of each regime, with the dense regime in the first row.
+
+    A regime is a design with a number of observed cells. Cost is the percentage of all cells and of the training cells that are
+    observed, and the number of calls: all calls, and the calls if each pair were compared in one order only ("unordered").
 
     name : name of the run, for the title
     """
     headings = ["regime", "% of all", "% of train", "calls", "unordered", "holdout RMSE", "ρ", "τ", "AUC"]
     rows = []
-    for row in (study.dense, *study.rows):
-        percentages = [_format_mean(summary, 1, factor=100) for summary in (row.of_all, row.of_train)]
-        calls = [_format_mean(summary, 0) for summary in (row.calls, row.calls_unordered)]
-        accuracy = map(_format_summary, (row.rmse, row.rho, row.tau, row.auc))
-        rows.append([row.label, *percentages, *calls, *accuracy])
+    for regime in (study.dense, *study.rows):
+        percentages = [_format_mean(fraction, 1, factor=100) for fraction in (regime.of_all, regime.of_train)]
+        calls = [_format_mean(n_calls, 0) for n_calls in (regime.calls, regime.calls_unordered)]
+        accuracy = map(_format_summary, (regime.rmse, regime.rho, regime.tau, regime.auc))
+        rows.append([regime.label, *percentages, *calls, *accuracy])
     return Table(
         f"{name}: {study.kind} scores, rule {study.rule}, mean (SD) over holdouts", headings, "crrrrrrrr", rows
     )

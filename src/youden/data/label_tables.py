@@ -100,13 +100,13 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
         names the file and the line (Parquet: the row). Also if the file cannot be read.
     """
     located_rows = []
-    for location, row in _read_rows(path):
+    for location, row in _read_label_rows(path):
         is_blank_row = all(_is_blank(value) for value in row.values())
         if not is_blank_row:
             located_rows.append((location, row))
     if not located_rows:
         raise import_error(path, "it has no rows. Add one row per agent, or per agent and item.", slug="labels-empty")
-    keys = _parse_keys(located_rows, repeated=repeated)
+    row_ids = _parse_row_ids(located_rows, may_repeat=repeated)
 
     rows = [row for _, row in located_rows]
     columns = dict.fromkeys(name for row in rows for name in row)
@@ -122,9 +122,9 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
         )
 
     label_values = [[_parse_label(row.get(name), name, location) for location, row in located_rows] for name in labels]
-    agents = tuple(key[0] for key in keys)
+    agents = tuple(ids[0] for ids in row_ids)
     has_items = "item" in rows[0]
-    items = tuple(key[1] for key in keys) if has_items else None
+    items = tuple(ids[1] for ids in row_ids) if has_items else None
     left_out = tuple(name for name in candidates if name not in labels)
     aliases = [row.get("alias") for row in rows]
     return LabelTable(
@@ -139,24 +139,26 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     )
 
 
-def _parse_keys(located_rows: Sequence[tuple[str, Mapping[str, object]]], *, repeated: bool) -> list[tuple[str, ...]]:
-    """Return the ids of the agent and, if the table has items, of the item of each row.
+def _parse_row_ids(
+    located_rows: Sequence[tuple[str, Mapping[str, object]]], *, may_repeat: bool
+) -> list[tuple[str, ...]]:
+    """Return the ids in each row: (agent,) or, if the table has items, (agent, item).
 
     Parameters
     ----------
     located_rows : sequence of (str, mapping)
         Location and fields of each row.
-    repeated : bool
-        Whether an agent, or an agent on an item, may have several rows.
+    may_repeat : bool
+        Whether several rows may have the same ids.
 
     Raises
     ------
     ImportFormatError
         [labels-columns]: if a row has no agent, or if only some have an item; [labels-id]: if an agent or item is not
-        an id; [labels-duplicate]: if a row repeats another.
+        an id; [labels-duplicate]: if a row has the same ids as another one, unless `may_repeat` is True.
     """
     _, first_row = located_rows[0]
-    keys: list[tuple[str, ...]] = []
+    row_ids: list[tuple[str, ...]] = []
     first_locations: dict[tuple[str, ...], str] = {}
     for location, row in located_rows:
         if "agent" not in row:
@@ -170,16 +172,16 @@ def _parse_keys(located_rows: Sequence[tuple[str, Mapping[str, object]]], *, rep
             raise import_error(
                 location, "some rows have an item and some have none. Pass them as two files.", slug="labels-columns"
             )
-        key = tuple(_parse_id(row[name], name, location) for name in ("agent", "item") if name in row)
-        if key in first_locations and not repeated:
+        ids = tuple(_parse_id(row[name], name, location) for name in ("agent", "item") if name in row)
+        if ids in first_locations and not may_repeat:
             raise import_error(
                 location,
-                f"{' on '.join(map(repr, key))} already has labels in {first_locations[key]}. Remove one of the rows.",
+                f"{' on '.join(map(repr, ids))} already has labels in {first_locations[ids]}. Remove one of the rows.",
                 slug="labels-duplicate",
             )
-        first_locations[key] = location
-        keys.append(key)
-    return keys
+        first_locations[ids] = location
+        row_ids.append(ids)
+    return row_ids
 
 
 def label_key_path(path: Path) -> Path:
@@ -198,10 +200,14 @@ def label_key_path(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
-def _read_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the location and the fields of each row.
+def _read_label_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Yield the location and the fields of each row of a table of labels.
 
-    In a table from `youden label`, the fields are agent, item and label, and rows without a label are skipped.
+    A table that `youden label` wrote hides the agents: a row has the fields id and label. The id is replaced by the fields
+    agent and item, and rows without a label are skipped.
+
+    Raises: ImportFormatError [labels-empty] if no row has a label; [labels-key] if the agents of ids are not found;
+        [labels-value] if a JSON number is not finite. Also if the file cannot be read.
     """
     rows: Iterable[tuple[str, Mapping[str, object]]]
     if path.suffix.lower() in EXCEL:
@@ -213,7 +219,8 @@ def _read_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     all_rows = list(rows)
     used_rows = []
     for location, row in all_rows:
-        if not _is_row_to_label(row) or not _is_blank(row["label"]):
+        is_unlabelled = _hides_agent(row) and _is_blank(row["label"])
+        if not is_unlabelled:
             used_rows.append((location, row))
     if all_rows and not used_rows:
         raise import_error(
@@ -222,17 +229,18 @@ def _read_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
             "0 or 1, grades, or win, tie and loss.",
             slug="labels-empty",
         )
-    ids = {str(row["id"]).strip() for _, row in used_rows if _is_row_to_label(row)}
-    agents_and_items = _read_key(path, ids) if ids else {}
+
+    ids = {str(row["id"]).strip() for _, row in used_rows if _hides_agent(row)}
+    agents_and_items = _read_agents_and_items(path, ids) if ids else {}
     for location, row in used_rows:
-        if _is_row_to_label(row):
+        if _hides_agent(row):
             agent, item = agents_and_items[str(row["id"]).strip()]
             yield location, {"agent": agent, "item": item, "label": row["label"]}
         else:
             yield location, row
 
 
-def _is_row_to_label(row: Mapping[str, object]) -> bool:
+def _hides_agent(row: Mapping[str, object]) -> bool:
     """Return whether a row is from a table of `youden label`, which has ids in place of agents."""
     return "agent" not in row and {"id", "label"} <= set(row)
 
@@ -243,46 +251,55 @@ def _read_finite_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     Raises: ImportFormatError [labels-value] if a JSON number is NaN or infinite.
     """
     replaced = Replacements()
-    for location, row in read_rows(path, replaced, exact=True):
+    for location, row in read_rows(path, replaced, strict=True):
         if replaced.n_nonfinite:
             problem = "it contains a number that is NaN or infinite. Set a finite number, or null if there is no label."
             raise import_error(location, problem, slug="labels-value")
         yield location, row
 
 
-def _read_key(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
-    """Read the agent and item of each id in a table from `youden label`.
+def _read_agents_and_items(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
+    """Read the agent and the item of each id in a table that `youden label` wrote.
 
-    They are in the .json file of the table's name, or in the only other .json file of its folder that contains all ids.
+    `youden label` writes them into a .json file with the name of the table. If this file does not contain all ids, another
+    .json file in the folder of the table is used, if it is the only one that does.
 
     path : the table
     ids : ids in the table
 
-    Raises: ImportFormatError [labels-key] if no file, or several, contain the ids.
+    Returns a dictionary: id → (agent, item). It may contain further ids.
+
+    Raises: ImportFormatError [labels-key] if no file, or several other files, contain all ids.
     """
-    key_path = label_key_path(path)
+    usual_file = label_key_path(path)
+    agents_and_items = _parse_label_key(usual_file)
+    if set(ids) <= agents_and_items.keys():
+        return agents_and_items
+
     matches = []
-    files = dict.fromkeys([key_path, *sorted(path.parent.glob("*.json"))])
-    for file in files:
-        agents_and_items = {}
-        # another .json file, which `youden label` did not write, is skipped
-        with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-            for answer in json.loads(read_regular(file))["answers"]:
-                agents_and_items[str(answer["id"])] = str(answer["agent"]), str(answer["item"])
-            has_all_ids = set(ids) <= agents_and_items.keys()
-            if has_all_ids and file == key_path:
-                return agents_and_items
-            if has_all_ids:
-                matches.append(agents_and_items)
+    for file in sorted(path.parent.glob("*.json")):
+        agents_and_items = {} if file == usual_file else _parse_label_key(file)
+        if set(ids) <= agents_and_items.keys():
+            matches.append(agents_and_items)
     if len(matches) == 1:
         return matches[0]
     n_files = "several files" if matches else "no file"
     raise import_error(
         path,
         f"it has ids in place of agents, and {n_files} in its folder names the agents of these ids. Add the file that "
-        f"`youden label` wrote with it, as {key_path.name}.",
+        f"`youden label` wrote with it, as {usual_file.name}.",
         slug="labels-key",
     )
+
+
+def _parse_label_key(file: Path) -> dict[str, tuple[str, str]]:
+    """Read a .json file of `youden label` as a dictionary: id → (agent, item). It is empty if the file is another one."""
+    agents_and_items = {}
+    with suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+        for answer in json.loads(read_regular(file))["answers"]:
+            agents_and_items[str(answer["id"])] = str(answer["agent"]), str(answer["item"])
+        return agents_and_items
+    return {}
 
 
 def _has_number(values: Iterable[object]) -> bool:
@@ -378,7 +395,7 @@ def read_families(path: Path) -> dict[str, str]:
         [families-empty]: if no agent has a family. Also if the file cannot be read.
     """
     families: dict[str, str] = {}
-    for location, row in read_rows(path, exact=True):
+    for location, row in read_rows(path, strict=True):
         if "agent" not in row or "family" not in row:
             raise ImportFormatError(
                 f"{location}: a table of families has the columns agent and family: got {', '.join(map(str, row))}. Add the "

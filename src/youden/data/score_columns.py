@@ -26,59 +26,67 @@ _BLANKS = {"", "-", "–", "—", "?", "n/a", "na", "nan", "none", "null", "miss
 
 
 class ScoreColumn(NamedTuple):
-    """Values of a column.
+    """Values of a column, and the numbers to which they are converted.
 
     Attributes
     ----------
-    unique : list
+    unique_values : list
         Unique values.
-    number : float array (n_unique,)
-        Their numbers, NaN for a blank value and infinite for a text that is no number.
+    unique_numbers : float array (n_unique,)
+        Number of each unique value; NaN for a blank value and infinite for a text that is no number.
     is_converted : bool array (n_unique,)
-        Whether a value is neither blank nor a plain number.
-    code : int array (n_rows,)
+        Whether a value is neither blank nor a plain number, such as "45.2%" or "yes".
+    codes : int array (n_rows,)
         Position of each row's value among the unique values.
     """
 
-    unique: list[Field]
-    number: Floats
+    unique_values: list[Field]
+    unique_numbers: Floats
     is_converted: Bools
-    code: Positions
+    codes: Positions
 
     @classmethod
     def from_values(cls, values: pd.Series) -> ScoreColumn:
-        """Find the unique values; lists, objects and dates count as texts."""
+        """Find the unique values of a column, and convert each to a number.
+
+        values : one value per row (n_rows,), of any type; lists, objects and dates count as texts
+        """
         import pandas as pd  # takes long to load
 
         if not isinstance(values.dtype, pd.StringDtype) and values.dtype.kind not in "biuf":
             values = values.astype(object).map(_simplify)
-        code, unique = pd.factorize(values, use_na_sentinel=False)
-        numbers = pd.to_numeric(pd.Series(unique), errors="coerce")
-        number = numbers.to_numpy(np.float64, na_value=np.nan, copy=True)
+        codes, unique = pd.factorize(values, use_na_sentinel=False)
         unique_values = unique.tolist()
-        is_converted = np.isnan(number) | (numbers.dtype.kind == "b")
-        for position in np.flatnonzero(is_converted).tolist():
-            number[position] = _parse(unique_values[position])
-        return cls(unique_values, number, is_converted & ~np.isnan(number), code)
+
+        # pandas converts plain numbers, which is fast, and `_parse` all other values
+        plain_numbers = pd.to_numeric(pd.Series(unique), errors="coerce")
+        unique_numbers = plain_numbers.to_numpy(np.float64, na_value=np.nan, copy=True)
+        are_truth_values = plain_numbers.dtype.kind == "b"
+        is_not_plain = np.isnan(unique_numbers) | are_truth_values
+        for position in np.flatnonzero(is_not_plain).tolist():
+            unique_numbers[position] = _parse(unique_values[position])
+
+        is_blank = np.isnan(unique_numbers)
+        return cls(unique_values, unique_numbers, is_not_plain & ~is_blank, codes)
 
     @property
     def converted(self) -> list[Field]:
         """Unique values that are neither blank nor plain numbers."""
-        return [self.unique[position] for position in np.flatnonzero(self.is_converted).tolist()]
+        return [self.unique_values[position] for position in np.flatnonzero(self.is_converted).tolist()]
 
     @property
     def has_only_words(self) -> bool:
         """Whether there are words such as yes, and no other values except blank ones."""
-        n_filled = int((~np.isnan(self.number)).sum())
+        n_filled = int((~np.isnan(self.unique_numbers)).sum())
         return len(self.converted) == n_filled > 0 and all(map(is_word, self.converted))
 
     def to_numbers(self) -> Floats:
         """Return the number of each row, NaN for a blank value and infinite for a text."""
-        return np.asarray(self.number[self.code])
+        return np.asarray(self.unique_numbers[self.codes])
 
     def to_ids(self) -> NDArray[np.object_]:
         """Return the id of each row, "" for a blank value."""
-        return np.array([make_id(value) for value in self.unique], dtype=object)[self.code]
+        return np.array([make_id(value) for value in self.unique_values], dtype=object)[self.codes]
 
 
 def _simplify(value: object) -> object:
@@ -121,12 +129,17 @@ def _parse(value: Field) -> float:
 
 
 def make_id(value: Field) -> str:
-    """Convert a value to an id: white space is normalized, and of a Markdown link only the text is kept.
+    """Convert a value to an id, with single spaces. A whole float loses its ".0", and a Markdown link its address.
+
+    The id of None and NaN is "".
 
     >>> make_id(" [a/b](https://example.org) "), make_id(3.0), make_id(None)
     ('a/b', '3', '')
     """
-    number = int(value) if isinstance(value, float) and value.is_integer() else value
-    text = "" if number is None or str(number) == "nan" else " ".join(str(number).split())
+    if value is None or str(value) == "nan":
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    text = " ".join(str(value).split())
     link = re.fullmatch(r"\[(.+)\]\(\S*\)", text)
     return link[1] if link else text

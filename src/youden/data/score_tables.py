@@ -7,13 +7,12 @@ that sets them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from math import inf
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,19 +21,16 @@ from youden.data.importers.column_names import (
     SUBJECTS,
     get_name_priority,
     infer_role,
-    is_agent_name,
     normalize_name,
     split_into_words,
 )
 from youden.data.importers.foreign_files import import_error
-from youden.data.importers.score_results import read_result_rows
-from youden.data.importers.table_files import find_tables, read_plain_frame, read_rows, read_tables
-from youden.data.importers.table_header import Row
 from youden.data.pools.spool import format_excerpt
 from youden.data.score_columns import CONVERSIONS, ScoreColumn, is_percentage, make_id
-from youden.errors import ConfigError
+from youden.data.score_ranges import check_units, determine_range
+from youden.data.score_rows import LocatedFrame, is_model_name, read_score_rows
+from youden.errors import ConfigError, ImportFormatError
 from youden.text.printable import find_name_fault
-from youden.text.replacements import Replacements
 from youden.text.sentences import format_count, suggest_name
 from youden.types.pool import Floats, Positions, ReadOnly
 
@@ -43,10 +39,9 @@ if TYPE_CHECKING:
 
 ROLES = ("model", "item", "score", "ignore")
 """Roles that `--column` accepts. A column of the role "ignore" is not used."""
-_RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 10.0), (0.0, 100.0))
-"""Ranges of scores. The first that contains all scores is assumed."""
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 _SCORE_NAMES = {"score", "scores", "value", "main_score"}
+"""Normalized names of the column of scores in a long table, which has one row per model and item."""
 _TOTAL = re.compile(r"all|(mean|sum)(_.*)?|(.*_)?(average|avg|overall|total)(_.*)?")
 _NO_SCORE = re.compile(
     r"rank(ing)?(_.*)?|no|#|(.*_)?(stderr|stddev|std|std_error|se|ci)|(number_of_|num_|n_|#_?)?param(eter)?s?(_.)?|(model_)?size(_.*)?"
@@ -54,8 +49,6 @@ _NO_SCORE = re.compile(
     r"|votes|n|count|num_.*|n_(samples|items)|co[2₂].*|(hub_)?likes|hub|seed|version|zero_shot|repeat|epoch|trial|attempt"
 )
 """Normalized names of columns of numbers that are no scores."""
-_MAX_METRICS = 100
-"""A table with more items has scores of single items instead of metrics."""
 _MAX_NAMES = 10
 """Number of names that a message lists."""
 _METRICS = {"metric", "metric_name", "measure", "filter"}
@@ -140,98 +133,99 @@ def read_scores(
     notes: list[str] = []
     if isinstance(table, str | Path | Sequence):
         paths = [Path(path) for path in ([table] if isinstance(table, str | Path) else table)]
-        source, located = ", ".join(path.name for path in paths), _read_files(paths, notes)
+        source, located = ", ".join(path.name for path in paths), read_score_rows(paths, notes)
     else:
         frame = table if table.index.name is None and table.index.dtype.kind == "i" else table.reset_index()
         source, located = "table", LocatedFrame(frame.rename(columns=str), lambda row: f"table, row {row + 1}")
     return _TableReader(source, located, given, notes).read(score_range)
 
 
-def _read_files(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:
-    """Read the rows of all files, with a column `model` for the file if there are several without one."""
-    import pandas as pd  # takes long to load
-
-    rows = read_result_rows(paths, notes)
-    replaced = Replacements()
-    files = [] if rows else find_tables(paths)
-    if not rows and not files:
-        problem = "there is no table in this folder: got no CSV, TSV, Excel, JSON or Parquet file. Pass a file or another folder."
-        raise import_error(paths[0], problem, slug="import-empty")
-    plain = read_plain_frame(files[0], lambda text, _: notes.append(text)) if len(files) == 1 else None
-    if plain is not None:
-        return LocatedFrame(plain, lambda row: next(islice(read_rows(files[0]), row, None))[0])
-    for file in files:
-        for name, table in read_tables(file, lambda text, _: notes.append(text), replaced):
-            if not table:
-                problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
-                raise import_error(file, problem, slug="import-empty")
-            lacks_models = not any(map(_is_model_name, table[0][1]))
-            extra: Row = {"model": name} if len(paths) > 1 and lacks_models else {}
-            rows += [(location, extra | row) for location, row in table]
-    notes.extend(filter(None, [replaced.describe()]))
-    frame = pd.DataFrame([row for _, row in rows], dtype=object)
-    return LocatedFrame(frame, lambda number: rows[number][0])
-
-
-def _is_model_name(name: str) -> bool:
-    """Return whether the name of a column refers to models."""
-    return is_agent_name(name) or (infer_role(name) == "agent" and normalize_name(name) != "name")
-
-
-class LocatedFrame(NamedTuple):
-    """Rows of a table, and a function that returns the location of a row by its position, for messages."""
-
-    frame: pd.DataFrame
-    locate: Callable[[int], str]
-
-
 class _TableReader:
     """Finds the roles of the columns of a table, and collects its scores.
 
-    `given` has the column of each role that the user set; `notes` receives what was assumed or left out.
+    Attributes
+    ----------
+    source : str
+        Name of the table, for errors.
+    located : LocatedFrame
+        Rows of the table, and their locations.
+    given : mapping of str to str
+        Columns by role, as set by the user.
+    notes : list of str
+        Receives what was assumed or left out.
+    columns : dict of str to ScoreColumn
+        Columns by name, without those to be ignored.
+    numbers : dict of str to float array (n_rows,)
+        Number in each row of a column; NaN for a blank value and infinite for a text.
+    numeric : list of str
+        Columns with at least one number, and no more texts than numbers.
     """
 
     def __init__(self, source: str, located: LocatedFrame, given: Mapping[str, str], notes: list[str]) -> None:
         self.source, self.located, self.given, self.notes = source, located, given, notes
         self.n_rows = len(located.frame)
-        self.values = {str(name): ScoreColumn.from_values(values) for name, values in located.frame.items()}
-        for name in set(self.get_names("ignore")):
-            del self.values[name]
-        self.numbers = {name: column.to_numbers() for name, column in self.values.items()}
+        self.columns = {str(name): ScoreColumn.from_values(values) for name, values in located.frame.items()}
+        for name in set(self.get_given_columns("ignore")):
+            del self.columns[name]
+        self.numbers = {name: column.to_numbers() for name, column in self.columns.items()}
 
-        # at least one number, and no more texts than numbers
-        n_numbers = {name: np.isfinite(numbers).sum() for name, numbers in self.numbers.items()}
-        self.numeric = [name for name, n in n_numbers.items() if n and n >= np.isinf(self.numbers[name]).sum()]
+        self.numeric = []
+        for name, numbers in self.numbers.items():
+            n_numbers = np.isfinite(numbers).sum()
+            n_texts = np.isinf(numbers).sum()
+            if n_numbers > 0 and n_numbers >= n_texts:
+                self.numeric.append(name)
 
-    def get_names(self, role: str) -> list[str]:
-        """Return the columns that the user named for a role; [scores-columns] if one does not exist."""
-        text = self.given.get(role, "")
-        parts = [text] if text in self.values else text.split("+" if role == "item" else ",")
+    def get_given_columns(self, role: str) -> list[str]:
+        """Return the columns that the user set for a role; empty if the user set none.
+
+        Names are separated by "+" for the role "item", and by commas for others.
+
+        Raises: ImportFormatError [scores-columns] if the table has no such column.
+        """
+        option = self.given.get(role, "")
+        separator = "+" if role == "item" else ","
+        parts = [option] if option in self.columns else option.split(separator)
         names = [part.strip() for part in parts if part.strip()]
         for name in names:
-            if name not in self.values:
-                suggestion = suggest_name(name, list(self.values))
+            if name not in self.columns:
+                suggestion = suggest_name(name, list(self.columns))
                 problem = f"there is no column {name!r}. {suggestion} Set --column {role}=NAME."
                 raise import_error(self.source, problem, slug="scores-columns")
         return names
 
     def read(self, score_range: tuple[float, float] | None) -> ScoreTable:
-        """Return the scores, of which `score_range` is the range if it is known."""
-        models, items, scores = map(self.get_names, ROLES[:3])
-        others = [name for name in self.values if name not in (*models, *items, *scores)]
-        labels = [name for name in others if name not in self.numeric]
-        models = models or self.choose_model_columns([name for name in labels if _is_model_name(name)])
-        items = items or [name for name in others if self.may_be_item(name)][: None if models else 1]
+        """Return the scores of the table.
+
+        A table with columns of models and of items is long: it has one row per model and item. A table with only one of
+        them is wide, and its columns of scores are the items or the models.
+
+        score_range : lowest and highest possible score; None if the user did not set them
+
+        Raises: ImportFormatError, as `read_scores`.
+        """
+        given_models, given_items, given_scores = map(self.get_given_columns, ROLES[:3])
+        other_columns = [name for name in self.columns if name not in (*given_models, *given_items, *given_scores)]
+        labels = [name for name in other_columns if name not in self.numeric]
+        models = given_models or self.choose_model_columns([name for name in labels if is_model_name(name)])
+
+        items = given_items
+        if not items:
+            items = [name for name in other_columns if self.may_be_item(name)]
+            if not models:
+                items = items[:1]  # the items of a wide table, in which several columns would be unclear
         if not models and not items:
-            label = (labels or others or ["NAME"])[0]
-            problem = f"its columns do not state whether a row is a model or an item: got {_format_names(self.values)}."
+            label = (labels or other_columns or ["NAME"])[0]
+            problem = (
+                f"its columns do not state whether a row is a model or an item: got {_format_names(self.columns)}."
+            )
             remedy = f"Set --column {quote(f'model={label}')} or --column {quote(f'item={label}')}."
             raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
         is_long = bool(models and items)
-        scores = scores or self.choose_score_columns([*models, *items], is_long=is_long)
+        scores = given_scores or self.choose_score_columns([*models, *items], is_long=is_long)
         for name in scores:
-            self.check_numbers(name)
+            self.check_scores(name)
         self.note_conversions(scores)
         if is_long:
             return self.read_long(models, items, scores, score_range)
@@ -240,36 +234,52 @@ class _TableReader:
     def read_long(
         self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
     ) -> ScoreTable:
-        """Return the scores of a long table, which has one row per model and item; the first score of a row counts."""
+        """Return the scores of a long table, which has one row per model and item.
+
+        models, items : columns that together name the model, or the item, of a row
+        scores : columns of scores; the score of a row is the first that is not blank
+        score_range : lowest and highest possible score; None if the user did not set them
+        """
         self.notes.append(f"models: {models[0]}; items: {' + '.join(items)}; scores: {', '.join(scores)}")
-        values = np.full(self.n_rows, np.nan)
+        row_scores = np.full(self.n_rows, np.nan)
         for name in scores:
-            values = np.where(np.isnan(values), self.numbers[name], values)
-        return self.average_cells(self.get_keys(models), self.get_keys(items), values, score_range)
+            row_scores = np.where(np.isnan(row_scores), self.numbers[name], row_scores)
+        return self.average_cells(self.make_ids(models), self.make_ids(items), row_scores, score_range)
 
     def read_wide(
         self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
     ) -> ScoreTable:
         """Return the scores of a wide table, whose rows are models and whose columns are items, or the reverse.
 
-        Raises: ImportFormatError [scores-scale] if a column has words such as yes, and another one scores above 1.
+        models, items : columns that together name the model, or the item, of a row; one of the two lists is empty
+        scores : columns of scores, one per item or per model
+        score_range : lowest and highest possible score; None if the user did not set them
+
+        Raises: ImportFormatError [scores-scale] if a column has words such as yes (1) and no (0), and another column has
+            scores above 1.
         """
         self.notes.append(f"rows are {'models' if models else 'items'} ({' + '.join(models or items)})")
-        row_keys = np.repeat(self.get_keys(models or items), len(scores))
-        column_keys = np.tile(np.array([make_id(name) for name in scores], dtype=object), self.n_rows)
-        values = np.column_stack([self.numbers[name] for name in scores]).ravel()
-        words = [name for name in scores if self.values[name].has_only_words]
-        highest = float(np.nanmax(values))
-        if words and highest > 1 and score_range is None:
-            got = _format_names(map(str, self.values[words[0]].converted))
-            mixed = f"{words[0]!r} has words instead of numbers, and other columns have scores up to {highest:g}: got {got}."
-            not_numbers = f"{mixed} Set --column ignore={words[0]}."
-            raise import_error(self.source, not_numbers, slug="scores-scale")
-        model_keys, item_keys = (row_keys, column_keys) if models else (column_keys, row_keys)
-        return self.average_cells(model_keys, item_keys, values, score_range)
+
+        # cells row by row
+        row_ids = np.repeat(self.make_ids(models or items), len(scores))
+        column_ids = np.tile(np.array([make_id(name) for name in scores], dtype=object), self.n_rows)
+        cell_scores = np.column_stack([self.numbers[name] for name in scores]).ravel()
+
+        columns_of_words = [name for name in scores if self.columns[name].has_only_words]
+        highest = float(np.nanmax(cell_scores))
+        if columns_of_words and highest > 1 and score_range is None:
+            name = columns_of_words[0]
+            words = _format_names(map(str, self.columns[name].converted))
+            problem = (
+                f"{name!r} has words instead of numbers, and other columns have scores up to {highest:g}: got {words}."
+            )
+            raise import_error(self.source, f"{problem} Set --column ignore={name}.", slug="scores-scale")
+
+        model_ids, item_ids = (row_ids, column_ids) if models else (column_ids, row_ids)
+        return self.average_cells(model_ids, item_ids, cell_scores, score_range)
 
     def choose_model_columns(self, candidates: list[str]) -> list[str]:
-        """Choose the column of models by its name; [scores-columns] if several names are as reliable."""
+        """Choose the column of models by its name; raise ImportFormatError [scores-columns] if several are as reliable."""
         priority = {name: get_name_priority(name, "agent") for name in candidates}
         best = [name for name in candidates if priority[name] == min(priority.values())]
         if len(best) > 1:
@@ -284,44 +294,68 @@ class _TableReader:
         return has_name and not (numbers % 1).any() and not _NO_SCORE.fullmatch(normalize_name(name))
 
     def choose_score_columns(self, labels: Sequence[str], *, is_long: bool) -> list[str]:
-        """Choose the columns of scores: one of a long table, and two or more of a wide one."""
+        """Choose the columns of scores among the columns of numbers.
+
+        Ranks, averages and other numbers that are no scores are left out. One column must remain in a long table, and two
+        or more in a wide one.
+
+        labels : columns that name models and items; the column of models is the first
+        is_long : whether the table is long, with one row per model and item
+
+        Raises: ImportFormatError [scores-columns] if the columns are not clear, if a wide table has the scores of only one
+            model, or if a long table has several metrics.
+        """
         candidates = [name for name in self.numeric if name not in labels]
         scores = [name for name in candidates if not self.holds_no_scores(name)]
-        usual = [name for name in scores if normalize_name(name) in _SCORE_NAMES]
-        if is_long and len(usual) == 1 and not np.isnan(self.numbers[usual[0]]).any():
-            scores = usual
-        left_out = [name for name in self.values if name not in scores and name not in labels]
+        with_usual_name = [name for name in scores if normalize_name(name) in _SCORE_NAMES]
+        if is_long and len(with_usual_name) == 1:
+            is_complete = not np.isnan(self.numbers[with_usual_name[0]]).any()
+            scores = with_usual_name if is_complete else scores
+
+        left_out = [name for name in self.columns if name not in scores and name not in labels]
         if left_out:
             self.notes.append(f"columns not used: {', '.join(left_out)}")
-        has_models = any(map(_is_model_name, labels)) or "model" in self.given
-        if len(scores) == 1 and not is_long and not has_models:
+
+        if is_long:
+            if len(scores) != 1:
+                raise self.make_unclear_scores_error(scores, option="score=NAME")
+            self.check_single_metric(labels)
+            return scores
+
+        has_models = any(map(is_model_name, labels)) or "model" in self.given
+        if len(scores) == 1 and not has_models:
             problem = (
                 f"it has the scores of one model: got one column of scores, {scores[0]!r}, and no column of models."
             )
             remedy = "Pass one file per model, at least two, or add a column `model` with at least two models."
             raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
-        is_clear = len(scores) == 1 if is_long else len(scores) >= 2 and not usual
-        if not is_clear:
-            columns = "score=NAME" if is_long else "model=NAME, item=NAME or score=NAME,NAME"
-            received = f"got {_format_names(scores)}" if scores else f"got none except {_format_names(self.values)}"
-            unclear = f"its columns of scores are not clear: {received}. Set --column {columns}."
-            raise import_error(self.source, unclear, slug="scores-columns")
-        if is_long:
-            self.check_single_metric(labels)
+        # a column such as "score" suggests a long table in which a label was not recognized
+        if len(scores) < 2 or with_usual_name:
+            raise self.make_unclear_scores_error(scores, option="model=NAME, item=NAME or score=NAME,NAME")
         return scores
 
+    def make_unclear_scores_error(self, scores: Sequence[str], *, option: str) -> ImportFormatError:
+        """Return the error that the columns of scores are not clear [scores-columns].
+
+        scores : columns that may hold scores
+        option : values of --column that resolve it, for the message
+        """
+        received = f"got {_format_names(scores)}" if scores else f"got none except {_format_names(self.columns)}"
+        problem = f"its columns of scores are not clear: {received}. Set --column {option}."
+        return import_error(self.source, problem, slug="scores-columns")
+
     def check_single_metric(self, labels: Sequence[str]) -> None:
-        """Raise ImportFormatError [scores-columns] if a column names the metric of each score, and there are several.
+        """Raise ImportFormatError [scores-columns] if a column that is no label names several metrics of the scores.
 
         labels : columns that name models and items; the column of models is the first
         """
-        for name in self.values:
-            if name in labels or normalize_name(name) not in _METRICS or len(self.values[name].unique) <= 1:
-                continue
-            metrics = _format_names(map(str, self.values[name].unique))
-            items = "+".join([*labels[1:], name])
-            mixed = f"{name!r} has several metrics: got {metrics}. Keep one, or set --column item={items}."
-            raise import_error(self.source, mixed, slug="scores-columns")
+        for name, column in self.columns.items():
+            names_metrics = name not in labels and normalize_name(name) in _METRICS
+            if names_metrics and len(column.unique_values) > 1:
+                metrics = _format_names(map(str, column.unique_values))
+                item_option = "+".join([*labels[1:], name])
+                problem = f"{name!r} has several metrics: got {metrics}. Keep one, or set --column item={item_option}."
+                raise import_error(self.source, problem, slug="scores-columns")
 
     def holds_no_scores(self, name: str) -> bool:
         """Return whether a column holds ranks, averages, row numbers, or other numbers that are no scores."""
@@ -329,47 +363,57 @@ class _TableReader:
         counts_rows = len(numbers) > 2 and numbers[0] in (0, 1) and bool((np.diff(numbers) == 1).all())
         return counts_rows or bool(_TOTAL.fullmatch(normalized) or _NO_SCORE.fullmatch(normalized))
 
-    def check_numbers(self, name: str) -> None:
-        """Raise ImportFormatError if a score is no finite number [scores-value], or only some have "%" [scores-percent]."""
-        column = self.values[name]
+    def check_scores(self, name: str) -> None:
+        """Check that the values of a column can be converted to scores.
+
+        Raises: ImportFormatError [scores-value] if a comma may separate thousands or decimals, as in 1,234, or if a value
+            is not a finite number; [scores-percent] if some values have a percent sign and others do not.
+        """
+        column = self.columns[name]
         for position in np.flatnonzero(column.is_converted).tolist():
-            value = column.unique[position]
+            value = column.unique_values[position]
             if isinstance(value, str) and _THOUSANDS.fullmatch(value.strip()):
-                plain, decimal = value.strip().replace(",", ""), value.strip().replace(",", ".")
-                unclear = f"{name} has an ambiguous comma: got {value!r}. Write {plain} or {decimal}."
-                raise import_error(self.locate(column, position), unclear, slug="scores-value")
-        for position in np.flatnonzero(np.isinf(column.number)).tolist():
-            excerpt = format_excerpt(column.unique[position])
-            invalid = f"{name} is not a finite number: got {excerpt}. Set a number, or leave the cell empty."
-            raise import_error(self.locate(column, position), invalid, slug="scores-value")
-        if any(map(is_percentage, column.converted)):
-            others = [
-                k for k in np.flatnonzero(~np.isnan(column.number)).tolist() if not is_percentage(column.unique[k])
-            ]
-            if others:
-                location, excerpt = self.locate(column, others[0]), format_excerpt(column.unique[others[0]])
-                mixed = f"{name} has scores with and without a percent sign: got {excerpt}. Write all of them in the same way."
-                raise import_error(location, mixed, slug="scores-percent")
+                integer, decimal = value.strip().replace(",", ""), value.strip().replace(",", ".")
+                problem = f"{name} has an ambiguous comma: got {value!r}. Write {integer} or {decimal}."
+                raise import_error(self.locate(column, position), problem, slug="scores-value")
+
+        infinite = np.flatnonzero(np.isinf(column.unique_numbers)).tolist()
+        if infinite:
+            excerpt = format_excerpt(column.unique_values[infinite[0]])
+            problem = f"{name} is not a finite number: got {excerpt}. Set a number, or leave the cell empty."
+            raise import_error(self.locate(column, infinite[0]), problem, slug="scores-value")
+
+        if not any(map(is_percentage, column.converted)):
+            return
+        filled = np.flatnonzero(~np.isnan(column.unique_numbers)).tolist()
+        without_sign = [position for position in filled if not is_percentage(column.unique_values[position])]
+        if without_sign:
+            excerpt = format_excerpt(column.unique_values[without_sign[0]])
+            problem = (
+                f"{name} has scores with and without a percent sign: got {excerpt}. Write all of them in the same way."
+            )
+            raise import_error(self.locate(column, without_sign[0]), problem, slug="scores-percent")
 
     def locate(self, column: ScoreColumn, position: int) -> str:
         """Return the location of the first row with a value, the one at `position` of the unique values of a column."""
-        return self.located.locate(int((column.code == position).argmax()))
+        return self.located.locate(int((column.codes == position).argmax()))
 
     def note_conversions(self, names: Sequence[str]) -> None:
         """Add a note for each way in which values of columns were converted to numbers."""
         for conversion, is_converted in CONVERSIONS.items():
-            converted = [name for name in names if any(map(is_converted, self.values[name].converted))]
+            converted = [name for name in names if any(map(is_converted, self.columns[name].converted))]
             if converted:
                 columns = _format_names(converted) if len(converted) < len(names) else "all columns of scores"
                 self.notes.append(f"{conversion}: {columns}")
 
-    def get_keys(self, names: Sequence[str]) -> NDArray[np.object_]:
-        """Return the id of each row, which joins the values of several columns; empty if one is blank."""
-        parts = [self.values[name].to_ids() for name in names]
-        keys = parts[0]
+    def make_ids(self, names: Sequence[str]) -> NDArray[np.object_]:
+        """Return the id of each row (n_rows,), which joins the values of columns by " / "; empty if a value is blank."""
+        parts = [self.columns[name].to_ids() for name in names]
+        ids = parts[0]
         for part in parts[1:]:
-            keys = np.where((keys == "") | (part == ""), "", keys + " / " + part)
-        return keys
+            is_blank = (ids == "") | (part == "")
+            ids = np.where(is_blank, "", ids + " / " + part)
+        return ids
 
     def average_cells(
         self,
@@ -378,10 +422,17 @@ class _TableReader:
         values: Floats,
         score_range: tuple[float, float] | None,
     ) -> ScoreTable:
-        """Average the scores of each cell without totals, and check names, size and range."""
+        """Average the scores of each cell (model and item), and check names, size and range. Totals are left out.
+
+        models, items : ids of the model and the item of each score (n_scores,)
+        values : scores (n_scores,); NaN if missing
+        score_range : lowest and highest possible score; None if the user did not set them
+
+        Raises: ImportFormatError [scores-size], [scores-id], [scores-bounds] or [scores-scale].
+        """
         import pandas as pd  # takes long to load
 
-        ids = {*pd.unique(models), *pd.unique(items)}.difference(self.get_names("score"))
+        ids = {*pd.unique(models), *pd.unique(items)}.difference(self.get_given_columns("score"))
         totals = sorted(name for name in ids if _TOTAL.fullmatch(normalize_name(name)))
         is_used = ~np.isnan(values)
         if totals:
@@ -400,17 +451,7 @@ class _TableReader:
             if fault:
                 raise import_error(self.source, f"the name {format_excerpt(name)} {fault}", slug="scores-id")
 
-        lowest, highest = float(values.min()), float(values.max())
-        ranges = [(low, high) for low, high in _RANGES if low <= lowest and highest <= high]
-        low, high = score_range or [*ranges, (lowest, highest)][0]
-        if low == high:
-            constant = f"all scores are equal, so their range is unknown: got {low:g}. Set it by --range LOW,HIGH."
-            raise import_error(self.source, constant, slug="scores-bounds")
-        if not low <= lowest <= highest <= high:
-            too_far = f"some scores are outside of the range {low:g} to {high:g}: got {lowest:g} to {highest:g}."
-            outside = f"{too_far} Correct them, or set --range LOW,HIGH."
-            raise import_error(self.source, outside, slug="scores-bounds")
-
+        low, high = determine_range(self.source, values, score_range)
         cell = model * shape[1] + item
         n_scores = np.bincount(cell, minlength=shape[0] * shape[1])
         total = np.bincount(cell, values, minlength=len(n_scores))
@@ -419,28 +460,10 @@ class _TableReader:
             n_repeated = format_count(int((n_scores > 1).sum()), "cell", "has", "have")
             self.notes.append(f"{n_repeated} several scores (up to {n_scores.max()}), which are averaged")
         if score_range is None:
-            self.check_units(mean, item_ids.tolist())
+            check_units(self.source, mean, item_ids.tolist())
             self.notes.append(f"range of scores assumed: {low:g} to {high:g} (--range sets it)")
         names = tuple(model_ids), tuple(item_ids)
         return ScoreTable(self.source, *names, mean, n_scores.reshape(shape), low, high, tuple(self.notes))
-
-    def check_units(self, score: Floats, item_ids: Sequence[str]) -> None:
-        """Raise ImportFormatError [scores-scale] if items have scores of different units, such as Elo ratings and fractions.
-
-        score : float array (n_models, n_items)
-        """
-        lowest, highest = np.nanmin(score, axis=0), np.nanmax(score, axis=0)
-        has_fraction = (np.nan_to_num(score) % 1 > 0).any(axis=0)
-        for bound in (1, 10, 100):
-            is_small = (highest <= bound) & (has_fraction | (bound == 100))
-            is_large = (lowest > bound) | (highest > 10 * bound)
-            if is_small.any() and is_large.any() and (len(item_ids) <= _MAX_METRICS or bound == 100):
-                examples = is_small.argmax(), is_large.argmax()
-                ranges = " and ".join(f"{lowest[j]:g} to {highest[j]:g} for {item_ids[j]!r}" for j in examples)
-                problem = f"its scores seem to have different units: got {ranges}."
-                remedy = "Keep scores of one unit, for example by --column score=NAME,NAME or ignore=NAME"
-                unless = "or set --range LOW,HIGH if all scores have this range."
-                raise import_error(self.source, f"{problem} {remedy}, {unless}", slug="scores-scale")
 
 
 def _format_names(names: Iterable[str]) -> str:

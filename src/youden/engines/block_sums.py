@@ -60,16 +60,18 @@ class PairSums:
     def to_pairs(self, differences: Differences, ability: Floats) -> Pairs:
         """Return the statistics of every ordered pair of agents over all chunks that were added.
 
-        They are the agreement, the mean answers with their standard errors and numbers, and whether the first agent is
-        significantly better.
-
         differences : pairwise differences of the abilities, which decide which agents are significantly better
-        ability : float array (n_agents,), abilities of the additive fit, which the result contains, too
+        ability : float array (n_agents,), abilities of the additive fit, which are part of the result
+
+        Returns `Pairs`, whose arrays have shape (n_agents, n_agents): the agreement (mean of TPR − FPR over items), the mean
+        answer with its standard error and number of answers, and whether the first agent is significantly better. Values of
+        pairs without a comparison are NaN.
         """
         means = self.totals.means
         n_agents = len(ability)
 
-        # share of the possible partners of a cell that it was compared with: each compared pair counts for two cells
+        # A cell (agent, item) could be compared with n_agents − 1 partners. This is the fraction with which it was compared,
+        # averaged over the compared cells. Each compared pair counts for both of its cells.
         partners_seen = None
         if self._n_compared_pairs and n_agents > 1:
             n_possible_partners = self._n_compared_cells * (n_agents - 1)
@@ -236,14 +238,15 @@ class _ScoreCollector:
         self._chunks.append((cells.agent, cells.item + np.int32(chunk.start), value, weight))
 
     def to_scores(self, role: ScoreRole, *, offset: float) -> Scores:
-        """Join the scores of all chunks that were added, at least one, and empty the collector.
+        """Return the scores of all added chunks, and remove them from the collector, to save memory.
 
-        role : "train" for scores of training cells (agent, item), "holdout" for those of held-out cells
+        At least one chunk must have been added.
+
+        role : "train" for scores of training cells (agent, item), "holdout" for scores of held-out cells
         offset : false-positive rate to subtract from each score
         """
-        columns = [np.concatenate(parts) for parts in zip(*self._chunks, strict=True)]
+        agent, item, value, weight = [np.concatenate(arrays) for arrays in zip(*self._chunks, strict=True)]
         self._chunks.clear()
-        agent, item, value, weight = columns
         value -= offset
 
         source = self._source
@@ -308,18 +311,24 @@ class CallCounts:
         self._free_hashes = remaining
 
     def _add_chunk(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Count the calls of a chunk of rows, and collect the request hashes of its answers that cost nothing.
+        """Add a chunk of rows to all counts and sums.
+
+        These are the compared cells, the calls by trial type and missing reason, tokens, cost and seconds, and the request
+        hashes of the answers that cost nothing. Sums need the column to be in `measured` of the constructor.
 
         columns : array (n_rows,) by name of the column
         """
-        is_paired = columns["trial_type"] == PAIRED
+        trial_type = columns["trial_type"]
         missing_reason = columns["missing_reason"]
+        is_paired = trial_type == PAIRED
+        paired_items = columns["item"][is_paired]
         for position in ("first", "second"):
-            self._is_compared[columns[position][is_paired], columns["item"][is_paired]] = True
+            self._is_compared[columns[position][is_paired], paired_items] = True
+
         for type_number in range(len(self._n_calls)):
-            is_of_type = columns["trial_type"] == type_number
-            n_by_reason = np.bincount(missing_reason[is_of_type], minlength=len(MISSING_REASONS))
-            self._n_calls[type_number] += n_by_reason
+            reasons_of_type = missing_reason[trial_type == type_number]
+            self._n_calls[type_number] += np.bincount(reasons_of_type, minlength=len(MISSING_REASONS))
+
         for name in self._measured & self._sums.keys():
             self._sums[name] += float(columns[name].sum())
 
@@ -398,16 +407,17 @@ def count_calls(result: Verdicts) -> CallFacts:
     Returns
     -------
     CallFacts
-        Numbers of calls by trial type and reason of a missing answer, tokens, USD and mean seconds per call.
+        Numbers of calls by trial type and reason of a missing answer, tokens, USD and mean seconds per call. Quantities
+        that the judge did not report are None.
     """
     plan = result.plan
-    measured = {}
+    measured_columns = {}
     for name in ("request_hash", "tokens_in", "tokens_out", "usd", "seconds"):
         column = getattr(result, name)
         if column is not None:
-            measured[name] = column
+            measured_columns[name] = column
 
-    counts = CallCounts(plan, measured)
-    columns = plan.trials.columns() | {"missing_reason": result.missing_reason} | measured
-    counts.add_rows(lambda: [columns])
+    counts = CallCounts(plan, measured_columns)
+    all_columns = plan.trials.columns() | {"missing_reason": result.missing_reason} | measured_columns
+    counts.add_rows(lambda: [all_columns])  # all rows are one chunk
     return counts.to_facts(models=result.models, usd_tried=result.usd_calibration)

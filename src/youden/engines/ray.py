@@ -256,10 +256,10 @@ class _WorkerGroup(Generic[T]):
         )
 
     async def _run_worker(self, number: int, worker: Any) -> T | YoudenError:
-        """Run the work on a worker, and report the node that Ray selects for it.
+        """Run the work on a worker, and count it as placed and report its node once Ray has selected one.
 
         number : number of the worker in messages, from 1
-        worker : handle of the Ray actor
+        worker : handle of the Ray actor, an object with the remote methods `node_id` and `run`
 
         Returns the result of the work, or the YoudenError that it raised.
         """

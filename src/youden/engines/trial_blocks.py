@@ -216,7 +216,9 @@ class TrialsByItem:
                 self._move_to(directory)
 
     def _add_rows(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Append rows of the run to the partitions, and count them.
+        """Append a chunk of rows to the partitions, count them, and record which kinds of trials occur.
+
+        Sets `n`, `has_follow_ups`, `has_self_trials`, `_is_repeated`, and all totals of independent trials.
 
         columns : arrays (n_rows,) by name
         """
@@ -226,11 +228,14 @@ class TrialsByItem:
             self.has_follow_ups = True
             self._append_to_partitions("follow-up", columns, is_follow_up)
 
+        # A pair has several paired trials on an item if trials are replicated, or if agents responded repeatedly.
         is_paired = (columns["trial_type"] == PAIRED) & ~is_follow_up
-        self._is_repeated |= "first_repeat" in columns or bool((columns["replicate"][is_paired] > 0).any())
+        has_replicates = bool((columns["replicate"][is_paired] > 0).any())
+        self._is_repeated |= has_replicates or "first_repeat" in columns
         self._append_to_partitions("paired", columns, is_paired)
 
         self._add_independent(columns)
+
         is_self_trial = columns["trial_type"] == SELF_TRIAL
         self.has_self_trials |= bool(is_self_trial.any())
         self._append_to_partitions("self", columns, is_self_trial)
@@ -329,7 +334,7 @@ class TrialsByItem:
     def iter_chunks(self) -> Iterator[ItemChunk]:
         """Iterate over the paired trials in chunks, in the order of items."""
         for start, stop in self._compute_chunk_bounds(("paired",)):
-            columns = self._read("paired", start, stop)
+            columns = self._read_trials("paired", start, stop)
             n_trials = len(columns["answer"])
             counts_for_all = np.ones(n_trials, dtype=np.bool_)
 
@@ -346,21 +351,24 @@ class TrialsByItem:
     def read_self_trials(self) -> Columns:
         """Read all self-trials (comparisons of two responses of one agent), paired and independent ones.
 
-        Returns the columns item, other_item, first and answer: arrays (n_trials,). `first` is the agent, and `other_item`
-        is −1 for paired trials.
+        Returns the columns item, other_item, first and answer: arrays (n_trials,). `first` is the agent. `item` and
+        `other_item` are the items of its two responses; `other_item` is −1 for paired trials, which have only one item.
         """
         kinds = ("paired", "independent") if self.plan.is_self_plan else ("self",)
         chunks_by_column: dict[str, list[NDArray[Any]]] = {"item": [], "other_item": [], "first": [], "answer": []}
         for start, stop in self._compute_chunk_bounds(kinds):
             for kind in kinds:
-                trials = self._read(kind, start, stop)
+                trials = self._read_trials(kind, start, stop)
                 trials["item"] = trials["item"] + np.int32(start)
                 if "other_item" not in trials:  # paired trials
                     trials["other_item"] = np.full(len(trials["item"]), -1, dtype=np.int32)
                 for name, chunks in chunks_by_column.items():
                     chunks.append(trials[name])
         columns = {name: np.concatenate(chunks) for name, chunks in chunks_by_column.items()}
-        columns["other_item"][columns["other_item"] == columns["item"]] = -1
+
+        # trials of the kind "self" state the same item twice if they are paired
+        is_paired = columns["other_item"] == columns["item"]
+        columns["other_item"][is_paired] = -1
         return columns
 
     def iter_answered(self) -> Iterator[ItemChunk]:
@@ -445,26 +453,27 @@ class TrialsByItem:
     def _read_rates(self, start: int, stop: int, kinds: Sequence[str]) -> RateChunk:
         """Compute the true- and false-positive rates of pairs of agents on the items `start` to `stop` − 1.
 
-        kinds : kinds of trials to use, of "paired", "independent" and "follow-up"
+        kinds : kinds of trials to use: "paired", and optionally "independent" and "follow-up"
 
-        Returns the rates from all these trials (`rates`), and those without independent trials that training scores may
-        not use (`clean`).
+        In the result, `rates` uses all independent trials, and `clean` only those that training scores may use. The two are
+        the same object if there is no holdout or if no independent trials are used.
         """
         split = self.plan.split
         items = slice(start, stop)
-        columns = {kind: self._read(kind, start, stop) for kind in kinds}
-        paired = columns["paired"]
-        independent = columns.get("independent")
-        if "follow-up" in columns:
-            follow_ups = columns["follow-up"]
+        has_follow_ups = "follow-up" in kinds
+        trials_by_kind = {kind: self._read_trials(kind, start, stop) for kind in kinds}
+
+        paired = trials_by_kind["paired"]
+        if has_follow_ups:
+            follow_ups = trials_by_kind["follow-up"]
             paired = {name: np.concatenate([column, follow_ups[name]]) for name, column in paired.items()}
 
-        is_repeated = self._is_repeated or "follow-up" in columns
+        independent = trials_by_kind.get("independent")
+        is_repeated = self._is_repeated or has_follow_ups
         rates = self._compute_rates(paired, independent, items, is_repeated=is_repeated)
         if independent is None or not split.n_holdout:
             return RateChunk(start, rates, clean=rates)
 
-        # with a holdout, training scores may use only some of the independent trials
         is_training = _is_usable_for_training(
             split,
             independent["first"],
@@ -514,22 +523,23 @@ class TrialsByItem:
     def _average_by_pair(self, paired: Columns, independent: Columns | None, items: slice) -> Rates:
         """Compute the mean answer to the paired and to the independent trials of each ordered pair on each item.
 
+        The averages are the rates (`Verdicts.rates`) of a plan that consists of these trials only.
+
         paired : columns of the paired trials, with items numbered from 0
-        independent : the same of the independent trials, or None if all pairs share one false-positive rate
+        independent : columns of the independent trials, or None if all pairs share one false-positive rate
         items : positions of the items in the run
         """
         trials = [Trials.paired(paired["item"], paired["first"], paired["second"])]
         answer = paired["answer"]
         if independent is not None:
-            # An independent trial counts for the item of its first response. Rates do not depend on the second item, and
-            # this item may not be among `items`.
-            any_item = np.zeros_like(independent["item"])
+            # An independent trial counts for the item of its first response. Rates do not use the item of the second
+            # response, which may be outside `items`, so it is replaced by item 0.
+            unused_items = np.zeros_like(independent["item"])
             trials.append(
-                Trials.independent(independent["item"], independent["first"], independent["second"], any_item)
+                Trials.independent(independent["item"], independent["first"], independent["second"], unused_items)
             )
             answer = np.append(answer, independent["answer"])
 
-        # verdicts of a small plan that consists of these trials
         plan = replace(
             self.plan,
             trials=Trials.concat(trials),
@@ -542,7 +552,11 @@ class TrialsByItem:
         return replace(verdicts.rates(), detail=None)
 
     def _add_independent(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Add the independent trials among some rows to the sums; keep them too if each pair has its own rate.
+        """Add the independent trials of a chunk of rows to the counts and totals.
+
+        If the plan has one independent trial per paired trial ("matched"), each pair of agents gets its own false-positive
+        rate, so that the single trials are kept in the partitions, too. Probes are only counted: they compare responses that
+        are unusually similar, and would bias the rates.
 
         columns : array (n_rows,) by name of the column
         """
@@ -553,17 +567,19 @@ class TrialsByItem:
         is_yes = columns["hard_answer"][is_answered] >= 0.5
         self.yes_counts.add(columns["first"][is_answered], columns["second"][is_answered], is_yes)
 
-        # false-positive rates are estimated without probes
         is_probe = columns["role"] == PROBE
         self._add_to_totals(columns, is_answered & ~is_probe)
         if self.plan.independent == "matched":
             self._append_to_partitions("independent", columns, is_independent & ~is_probe)
 
     def _add_to_totals(self, columns: Mapping[str, NDArray[Any]], mask: Bools) -> None:
-        """Add answered independent trials to the totals by item, and to those by step and kind of block.
+        """Add answered independent trials to the totals by item (`independent`), and to the totals of their group.
 
-        mask : bool array (n_rows,), rows to add
+        A group has the trials of one step (0 for the first plan, then one per extension) that are all in complete blocks, or
+        all not. A complete block compares all agents of the first plan with each other.
+
         columns : array (n_rows,) by name of the column
+        mask : bool array (n_rows,), rows to add
         """
         first, item, second, other_item, answer = [columns[name][mask] for name in _INDEPENDENT_COLUMNS]
         is_training = _is_usable_for_training(self.plan.split, first, item, second, other_item)
@@ -583,18 +599,17 @@ class TrialsByItem:
 
         groups = set(zip(step.tolist(), in_complete_block.tolist(), strict=True))
         for group in sorted(groups):
-            group_step, group_in_complete_block = group
-            rows = (step == group_step) & (in_complete_block == group_in_complete_block)
+            is_in_group = (step == group[0]) & (in_complete_block == group[1])
             if group not in self._totals:
                 self._totals[group] = IndependentTotals(self.plan.n_agents, self.plan.n_items)
             self._totals[group].add(
-                first[rows],
-                second[rows],
-                answer[rows],
-                item=item[rows],
-                other_item=other_item[rows],
-                is_training=is_training[rows],
-                counts_for=(counts_for_first[rows], counts_for_second[rows]),
+                first[is_in_group],
+                second[is_in_group],
+                answer[is_in_group],
+                item=item[is_in_group],
+                other_item=other_item[is_in_group],
+                is_training=is_training[is_in_group],
+                counts_for=(counts_for_first[is_in_group], counts_for_second[is_in_group]),
             )
 
     def _trial_dtype(self, kind: str) -> np.dtype[Any]:
@@ -631,7 +646,7 @@ class TrialsByItem:
 
         records = np.empty(len(rows), dtype=self._trial_dtype(kind))
         for name in records.dtype.names or ():
-            records[name] = self._make_field(columns, name)[rows]
+            records[name] = self._compute_record_field(columns, name)[rows]
 
         # edges: 0, each row whose partition differs from that of the row before, and the number of rows. Partitions are
         # numbered from 0, so the −1 before the first and after the last row always differs.
@@ -640,9 +655,12 @@ class TrialsByItem:
             first_item = int(partition[start]) * self._items_per_partition
             self._append(f"{kind}-{first_item}", records[start:stop])
 
-    def _make_field(self, columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
+    def _compute_record_field(self, columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
         """Compute one field of the records of trials from the columns of verdicts.parquet.
 
+        Missing answers are NaN. A trial counts for an agent if its weight is positive. Other fields are columns.
+
+        columns : columns of a chunk of rows
         name : field of `_trial_dtype`
 
         Returns an array (n_rows,), or (n_rows, n_votes) for the field "votes".
@@ -651,9 +669,10 @@ class TrialsByItem:
             return np.where(columns["missing_reason"] == 0, columns["answer"], np.nan)
         if name == "votes":
             return np.stack(get_votes_by_judge(columns), axis=1)
-        if name in ("counts_for_first", "counts_for_second"):
-            weight = columns[name.replace("counts_for", "weight")]
-            return np.asarray(weight > 0)
+        if name == "counts_for_first":
+            return np.asarray(columns["weight_first"] > 0)
+        if name == "counts_for_second":
+            return np.asarray(columns["weight_second"] > 0)
         return columns[name]
 
     def _move_to(self, directory: Path) -> None:
@@ -683,8 +702,8 @@ class TrialsByItem:
             return 0
         return file.stat().st_size // self._trial_dtype(kind).itemsize
 
-    def _read(self, kind: str, start: int, stop: int) -> Columns:
-        """Read trials on the items `start` to `stop` − 1 as columns, with items numbered from 0.
+    def _read_trials(self, kind: str, start: int, stop: int) -> Columns:
+        """Read trials of one kind on the items `start` to `stop` − 1 as columns, with items numbered from 0.
 
         kind : "paired", "independent", "follow-up" or "self"
         start : position of the first item, which must be the first one of a partition
@@ -822,12 +841,12 @@ def select_paired_answers(rates: Rates) -> PairChunk:
 def _is_usable_for_training(split: Split, first: Ids, item: Ids, second: Ids, other_item: Ids) -> Bools:
     """Return which independent trials a training score may use: bool array (n_trials,).
 
-    By the holdout rule "strict", neither cell (agent, item) of a trial may be held out; by the rule "paper", only the
-    first may not.
+    A cell (agent, item) can be held out. The holdout rule "strict" excludes a trial if the cell of its first or second response
+    is held out. The rule "paper" excludes it only if the cell of its first response is.
 
+    split : holdout of the plan
     first, item : int arrays (n_trials,), agent and item of the first response of each trial
     second, other_item : int arrays (n_trials,), agent and item of the second response
-    split : holdout of the plan
     """
     is_held_out = split.holdout[first, item]
     if split.rule != "paper":

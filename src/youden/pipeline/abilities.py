@@ -13,6 +13,7 @@ narrower for items like these, although the errors of the fit are up to 7 % smal
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import nan
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -44,33 +45,33 @@ class ItemInfluence(NamedTuple):
     Attributes
     ----------
     cells : CellIndex
-        The n_cells observed cells.
-    contribution : float array (n_cells,)
-        Influence U_ij of item j on ability i.
+        The n_cells observed cells, sorted by item.
+    influence : float array (n_cells,)
+        Effect of item j on the estimated ability of agent i, for the cell (i, j).
     share : float array (n_cells,)
-        Fraction of the trials of agent i that are on item j.
+        Fraction of the trials of agent i that are on item j, for the cell (i, j).
     """
 
     cells: CellIndex
-    contribution: Floats
+    influence: Floats
     share: Floats
 
     def to_matrices(self, items: slice, n_agents: int) -> ItemMatrices:
-        """Return `contribution` and `share` for a range of items as matrices.
+        """Return the influence and the shares of consecutive items as two matrices.
 
-        items : positions of the items; the slice needs a start and a stop, and its step is ignored
+        items : slice from the first item to the one after the last, with start and stop and without a step
         n_agents : number of rows of the matrices
 
         Returns two float arrays (n_agents, stop − start), 0 for cells (agent, item) that were not observed.
         """
-        # cells are sorted by item
-        first_row, end_row = np.searchsorted(self.cells.item, [items.start, items.stop])
-        rows = slice(first_row, end_row)
-        item = self.cells.item[rows] - np.int32(items.start)
-        cells = CellIndex(self.cells.agent[rows], item, n_agents, items.stop - items.start)
+        # the cells of consecutive items are consecutive, because cells are sorted by item
+        first_cell, end_cell = np.searchsorted(self.cells.item, [items.start, items.stop])
+        in_range = slice(first_cell, end_cell)
+        item = self.cells.item[in_range] - np.int32(items.start)
+        cells = CellIndex(self.cells.agent[in_range], item, n_agents, items.stop - items.start)
         return ItemMatrices(
-            cells.to_matrix(self.contribution[rows], empty=0.0),
-            cells.to_matrix(self.share[rows], empty=0.0),
+            cells.to_matrix(self.influence[in_range], empty=0.0),
+            cells.to_matrix(self.share[in_range], empty=0.0),
         )
 
     @classmethod
@@ -79,26 +80,27 @@ class ItemInfluence(NamedTuple):
 
         Only the agent's own trials count; the effects of the other agents are taken as known.
         """
-        columns_by_chunk = []  # agent, item, influence and weight of the observed cells of each chunk of items
+        agents, items, influences, weights = [], [], [], []  # one array per chunk, of its observed cells
         n_items = 0
-        for influence in fit.influence_chunks():
-            cells = CellIndex.from_mask(influence.weight > 0)
+        for chunk in fit.influence_chunks():
+            cells = CellIndex.from_mask(chunk.weight > 0)
             observed = cells.agent, cells.item
-            item_of_run = cells.item + np.int32(n_items)
-            columns_by_chunk.append(
-                (cells.agent, item_of_run, influence.direct_influence[observed], influence.weight[observed])
-            )
-            n_items += influence.weight.shape[1]
+            agents.append(cells.agent)
+            items.append(cells.item + np.int32(n_items))  # a chunk numbers its items from 0
+            influences.append(chunk.direct_influence[observed])
+            weights.append(chunk.weight[observed])
+            n_items += chunk.weight.shape[1]
 
-        agent, item, contribution, weight = (np.concatenate(column) for column in zip(*columns_by_chunk, strict=True))
-        observed_cells = CellIndex(agent, item, len(fit.weight), n_items)
-        return cls(observed_cells, contribution, weight / fit.weight[agent])
+        agent = np.concatenate(agents)
+        observed_cells = CellIndex(agent, np.concatenate(items), len(fit.weight), n_items)
+        share = np.concatenate(weights) / fit.weight[agent]
+        return cls(observed_cells, np.concatenate(influences), share)
 
 
 class ItemMatrices(NamedTuple):
-    """`contribution` and `share` of an `ItemInfluence` for a range of items, float arrays (n_agents, n_items)."""
+    """`influence` and `share` of an `ItemInfluence` for consecutive items, float arrays (n_agents, n_items)."""
 
-    contribution: Floats
+    influence: Floats
     share: Floats
 
 
@@ -198,6 +200,8 @@ class Abilities(NamedTuple):
         Agents from whose mean abilities are measured; None for all that can be compared with an agent.
     position_effect : Metric
         Win rate minus loss rate of the first response of two equal agents, for preferences; NaN for other runs.
+    limits : (float, float)
+        Lowest and highest possible ability, which no interval exceeds.
     """
 
     ability: Floats
@@ -212,6 +216,7 @@ class Abilities(NamedTuple):
     search: SearchState | None = None
     reference: Bools | None = None
     position_effect: Metric = NO_POSITION_EFFECT
+    limits: tuple[float, float] = (-1.0, 1.0)
 
     @property
     def std_error(self) -> Floats:
@@ -222,14 +227,19 @@ class Abilities(NamedTuple):
     def low(self) -> Floats:
         """Lower bounds of 95 % intervals around `ability`, float array (n_agents,).
 
-        Their widths are those of intervals for the distance to the average agent.
+        Their widths are those of intervals for the distance to the average agent, without impossible abilities.
         """
-        return np.asarray(self.ability - self.covariance.half_width(LEVEL))
+        return self.limit(self.ability - self.covariance.half_width(LEVEL), self.ability)
 
     @property
     def high(self) -> Floats:
         """Upper bounds of the same intervals, float array (n_agents,)."""
-        return np.asarray(self.ability + self.covariance.half_width(LEVEL))
+        return self.limit(self.ability + self.covariance.half_width(LEVEL), self.ability)
+
+    def limit(self, bound: Floats, ability: Floats | float) -> Floats:
+        """Limit confidence bounds of abilities to possible values; a fitted ability beyond `limits` is its own bound."""
+        lowest, highest = self.limits
+        return np.asarray(np.clip(bound, np.minimum(ability, lowest), np.maximum(ability, highest)))
 
     @property
     def mean_answer(self) -> Floats:
@@ -279,14 +289,17 @@ class EstimationRequest(NamedTuple):
 
 
 def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-these") -> Abilities:
-    """Estimate abilities of any plan as mean answers of paired trials minus false-positive rates.
+    """Estimate abilities of any plan as mean answers to paired trials minus false-positive rates.
 
-    θ_i is the mean answer of the paired trials with agent i on either side, minus FPR_i, which is estimated from the
-    independent trials of the agent (0 if no agent has one). Trials of held-out cells, probes and follow-ups are left
-    out.
+    The mean of an agent is over the paired trials in which it is the first or the second one. Its false-positive rate is
+    estimated from its independent trials, and is 0 if no agent has one. Trials of held-out cells, probes and follow-ups
+    are left out.
 
-    A block is the trials of one item in which each agent appears once first and once second. The covariance is NaN if an
-    answered paired trial belongs to no block.
+    verdicts : answers to the plan
+    target : population that the intervals refer to
+
+    The covariance is NaN if an answered paired trial belongs to no block. A block is the trials of one item in which each
+    agent appears once first and once second.
 
     Raises StatisticsError [trial-none] if no paired trial of training cells was answered.
     """
@@ -297,12 +310,16 @@ def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-
         raise no_answers_error(int(is_paired.sum()))
 
     trials = TrialsByItem.from_verdicts(verdicts)
-    means = _average_answers(trials, EstimationRequest(target, with_rates=False))
+    mean_answers = _average_answers(trials, EstimationRequest(target, with_rates=False))
+
+    # the covariance of means is known for trials in blocks only
     has_only_blocks = (plan.block[is_used] >= 0).all()
     if not has_only_blocks:
-        method = describe_method("none: there are trials without a block", means.rates)
-        means = means._replace(covariance=unknown_covariance(plan.n_agents), method=method)
-    return means.with_rates_subtracted()
+        mean_answers = mean_answers._replace(
+            covariance=unknown_covariance(plan.n_agents),
+            method=describe_method("none: there are trials without a block", mean_answers.rates),
+        )
+    return mean_answers.with_rates_subtracted()
 
 
 def no_answers_error(n_paired: int) -> StatisticsError:
@@ -445,19 +462,21 @@ def agent_differences(abilities: Abilities) -> Differences:
 
 
 def select_best_agents(abilities: Abilities, differences: Differences) -> Choice | None:
-    """Select as many agents as the plan searches for, and bound their regret over all interim analyses.
+    """Select the best agents, and bound their regret: the ability of the best agent minus that of the selected one.
 
     Parameters
     ----------
     abilities : Abilities
-        Abilities of a ranking.
+        Abilities of a ranking. If `abilities.search` is set, it determines how many agents are selected. Their regret
+        bound then holds over all interim analyses of the search, which share the type I error rate alpha. Otherwise,
+        one agent is selected, and the bound uses all of alpha.
     differences : Differences
         Pairwise differences of `abilities`.
 
     Returns
     -------
     Choice or None
-        None if some agents cannot be compared. A plan that is not a search selects one agent.
+        Selected agents, their regret bound, and the other candidates. None if some agents cannot be compared.
     """
     search = abilities.search
     if search is None:
@@ -477,7 +496,12 @@ def select_best_agents(abilities: Abilities, differences: Differences) -> Choice
 def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differences: Differences) -> ChoiceFacts | None:
     """Select the best agents, and return the selection with ids; None if some agents cannot be compared."""
     selection = select_best_agents(abilities, differences)
-    return None if selection is None else describe_selection(selection, abilities.ability, agent_ids)
+    if selection is None:
+        return None
+    bounds = np.array([selection.ability_low, selection.ability_high])
+    low, high = abilities.limit(bounds, abilities.ability[selection.agents[0]]).tolist()
+    selection = replace(selection, ability_low=low, ability_high=high)
+    return describe_selection(selection, abilities.ability, agent_ids)
 
 
 def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[str]) -> ChoiceFacts:
@@ -553,8 +577,8 @@ def build_ranking_table(
     """Build the table of abilities, intervals and ranks, one row per agent, best first.
 
     The columns are `target` and those that `RankingRow` declares, except self-consistency, which callers join. Ids, groups
-    and ranks come from the other arguments; any other column has the values of the attribute of `abilities` that has its
-    name. Agents without an ability (NaN) come last, and agents of equal ability stay in the order of `agent_ids`.
+    and ranks come from the other arguments. Each remaining column is named after an attribute of `abilities`, and has its
+    values. Agents without an ability (NaN) come last, and agents of equal ability stay in the order of `agent_ids`.
 
     agent_ids : ids of the agents, in the order of `abilities`
     differences : pairwise differences of `abilities`, which determine the ranks
@@ -564,7 +588,7 @@ def build_ranking_table(
 
     marginal_ranks = differences.marginal_ranks
     simultaneous_ranks = differences.simultaneous_ranks
-    given = {
+    other_columns = {
         "agent": list(agent_ids),
         "group": [(groups or {}).get(agent) for agent in agent_ids],
         "simultaneous_rank_low": simultaneous_ranks.low,
@@ -572,8 +596,9 @@ def build_ranking_table(
         "rank_low": marginal_ranks.low,
         "rank_high": marginal_ranks.high,
     }
-    all_names = [column.name for column in columns_of(RankingRow)]
-    names = [name for name in all_names if not name.startswith("self_consistency")]
-    values = {name: given[name] if name in given else getattr(abilities, name) for name in names}
-    table = pd.DataFrame({**values, "target": abilities.target})
+    columns = {}
+    for name in [column.name for column in columns_of(RankingRow)]:
+        if not name.startswith("self_consistency"):
+            columns[name] = other_columns[name] if name in other_columns else getattr(abilities, name)
+    table = pd.DataFrame({**columns, "target": abilities.target})
     return table.sort_values("ability", ascending=False, kind="stable", na_position="last", ignore_index=True)

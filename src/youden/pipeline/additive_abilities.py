@@ -123,18 +123,21 @@ def abilities_from_fit(
 ) -> Abilities:
     """Convert an additive fit of trials to abilities, without subtracting false-positive rates.
 
-    The fit must link all agents that have trials. Abilities are clipped to [−1, 1]; an agent without trials has NaN.
+    The fit must link all agents that have trials, directly or through other agents. An ability is the effect of the agent
+    plus `mean_score`, clipped to [−1, 1]; it is NaN for an agent without trials.
 
     fit : effects of the agents, float array (n_agents,), with their covariance
-    mean_score : mean score of the average agent, which is added to the effects
-    rates : false-positive rates of the agents; the caller may subtract them from the abilities later
-    target : population that the intervals refer to
-    with_items : whether to compute the influence of the items; it exists only for the target "items-like-these"
+    mean_score : mean score of the average agent
+    rates : false-positive rates of the agents, which the result contains; its caller may subtract them
+    target : population that the intervals refer to; for "these-items", variances are smaller (see below)
+    with_items : whether to compute the influence of each item on the abilities; it is None for the target "these-items"
     """
     covariance = fit.covariance
+
+    # by the sandwich estimator: squared residuals, summed by item, with the leverage correction HC2
     method = "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"
 
-    # the sampled trials are a share of all trials on these items, so the finite-population correction applies
+    # finite-population correction: the answered trials are a part of all possible trials on these items
     if target == "these-items":
         covariance = covariance.with_scaled_ability_variances(fit.fpc)
         method = f"{method}, finite population"
@@ -225,7 +228,7 @@ def estimate_cell_abilities(
     target: Target = "items-like-these",
     n_first: int | None = None,
 ) -> Abilities:
-    """Estimate abilities from a fit of cells, of which each is one agent on one item.
+    """Estimate abilities from a fit of cells, where a cell is one agent on one item.
 
     `model` is fitted to `scores`; `rates` are stored, but not subtracted. The model's own abilities may lie beyond ±1.
     Therefore each component of agents is centred on the mean of its clipped predictions for its items, of which only
@@ -267,15 +270,15 @@ def estimate_cell_abilities(
             ability[is_member] += mean_prediction - ability[is_member].mean()
 
     return Abilities(
-        np.clip(ability, -1, 1),
-        covariance,
-        n_trials.astype(np.int32),
-        rates,
-        CELL_FIT,
-        method,
-        target,
-        model.component_,
-        item_influence,
+        ability=np.clip(ability, -1, 1),
+        covariance=covariance,
+        n_trials=n_trials.astype(np.int32),
+        rates=rates,
+        ranking=CELL_FIT,
+        method=method,
+        target=target,
+        component=model.component_,
+        item_influence=item_influence,
     )
 
 

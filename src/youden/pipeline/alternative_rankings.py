@@ -57,23 +57,22 @@ TITLES: Mapping[AlternativeRanking, str] = {
 def alternative_ranking_findings(
     rankings: Mapping[AlternativeRanking, AlternativeRankingFacts], *, n_agents: int
 ) -> list[Finding]:
-    """List the findings (messages) about alternative rankings, which weight the partners of an agent differently.
+    """List the findings (messages) about alternative rankings.
 
-    There is one for each flagged group of agents, for each ranking that could not be made, and for each ranking in which
-    the leader of the plain ranking falls. The robust ranking has a single finding if there are too few agents for it.
+    An alternative ranking weights the partners of an agent, the agents that it is compared with. There is a finding for
+    each flagged group of agents, for each ranking that could not be made, and for each ranking in which the leader of the
+    plain ranking falls. If there are too few agents for the robust ranking, it has one finding, which states this.
+
+    rankings : facts of each alternative ranking, by its name
+    n_agents : number of agents of the run
     """
     findings = []
     for name, facts in rankings.items():
-        if name == "robust" and n_agents < MIN_AGENTS_FOR_COPYING:
-            findings.append(Finding("few-agents", explain_few_agents(n_agents), facts={"n": n_agents}))
-            continue
         if name == "robust":
-            for group in facts.groups:
-                message = (
-                    f"{', '.join(group)} have similar texts, or agree more than any honest group on record. Therefore, in the "
-                    "robust ranking, they count as one partner and do not score each other."
-                )
-                findings.append(Finding("pairs", message, agents=group))
+            if n_agents < MIN_AGENTS_FOR_COPYING:
+                findings.append(Finding("few-agents", explain_few_agents(n_agents), facts={"n": n_agents}))
+                continue
+            findings += [_flagged_group_finding(group) for group in facts.groups]
         if facts.message:
             message = f"The {TITLES[name]} ranking could not be made: {facts.message}"
             findings.append(Finding("no-standing", message, facts={"ranking": name}))
@@ -82,6 +81,15 @@ def alternative_ranking_findings(
                 Finding("leader", facts.leader_change, agents=facts.leader_change_agents, facts={"ranking": name})
             )
     return findings
+
+
+def _flagged_group_finding(group: tuple[str, ...]) -> Finding:
+    """Return the finding about a flagged group of agents, given by their ids."""
+    message = (
+        f"{', '.join(group)} have similar texts, or agree more than any honest group on record. Therefore, in the "
+        "robust ranking, they count as one partner and do not score each other."
+    )
+    return Finding("pairs", message, agents=group)
 
 
 def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRankingFacts, *, is_main: bool) -> str:
@@ -213,7 +221,10 @@ class WeightedRanking:
 def find_flagged_groups(
     totals: PairTotals, agent_ids: Sequence[str], *, clones: Sequence[Sequence[str]] = ()
 ) -> FlaggedGroups:
-    """Find groups of agents that agree more than any honest group on record.
+    """Find groups of agents whose responses agree suspiciously often.
+
+    A group is flagged if it agrees more than every group of its size in recorded data sets, whose agents respond
+    independently of each other.
 
     Parameters
     ----------
@@ -222,7 +233,7 @@ def find_flagged_groups(
     agent_ids : sequence of str
         Ids of the agents, by position.
     clones : sequence of sequence of str, default ()
-        Groups of agents that are flagged whatever their answers are; ids that are not in `agent_ids` are ignored.
+        Groups of agents that are flagged in any case; ids that are not in `agent_ids` are ignored.
 
     Returns
     -------
@@ -342,7 +353,8 @@ class PairedAnswers(NamedTuple):
     def from_trials(cls, trials: TrialsByItem, totals: PairTotals | None = None) -> PairedAnswers:
         """Sum the answers to the paired trials of a run by pair of agents, with and without follow-up trials.
 
-        A paired trial shows responses of two agents to the same item.
+        A paired trial shows responses of two agents to the same item. Follow-up trials are further paired trials of
+        pairs that agree often; they serve only to flag groups of agents.
 
         Parameters
         ----------
@@ -360,16 +372,17 @@ class PairedAnswers(NamedTuple):
         n_agents = trials.plan.n_agents
         iter_chunks = partial(iter_answers, trials.iter_rates)
         totals = totals or PairTotals.from_chunks(iter_chunks(), n_agents)
-        if not trials.has_follow_ups:
-            return cls(iter_chunks, totals)
-        chunks_with_follow_ups = iter_answers(partial(trials.iter_rates, with_follow_ups=True))
-        totals_with_follow_ups = PairTotals.from_chunks(chunks_with_follow_ups, n_agents)
+
+        totals_with_follow_ups = None
+        if trials.has_follow_ups:
+            chunks_with_follow_ups = iter_answers(partial(trials.iter_rates, with_follow_ups=True))
+            totals_with_follow_ups = PairTotals.from_chunks(chunks_with_follow_ups, n_agents)
         return cls(iter_chunks, totals, totals_with_follow_ups)
 
 
-def iter_answers(blocks: Callable[[], Iterable[RateChunk]]) -> Iterator[PairChunk]:
-    """Yield the answers of each chunk of items."""
-    return (chunk.answers for chunk in blocks())
+def iter_answers(iter_rates: Callable[[], Iterable[RateChunk]]) -> Iterator[PairChunk]:
+    """Yield the answers of each chunk of items that `iter_rates` returns."""
+    return (chunk.answers for chunk in iter_rates())
 
 
 def rank_alternatives(
@@ -444,15 +457,17 @@ def _make_cluster_weights(cluster: Ids) -> PartnerWeights:
 def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: PartnerWeights) -> Abilities:
     """Shift abilities by the effect of weighting the partners, the agents that an agent is compared with.
 
-    With t the additive fit of all answers, the new ability is θ_i + t_i(weighted) − t_i(equal). The covariance is that of
-    t(weighted), with standard errors multiplied by the ratio of those of θ_i and t_i(equal).
+    The additive model is fitted to all answers twice, with weighted and with equally weighted partners, which gives the
+    abilities t_i(weighted) and t_i(equal) of agent i. Its new ability is θ_i + t_i(weighted) − t_i(equal). The covariance
+    of t(weighted) is scaled, so that each standard error is multiplied by the ratio of those of θ_i and t_i(equal).
 
     answers : answers of the run, from which `abilities` were estimated
+    abilities : abilities θ_i with equally weighted partners, by any estimator
     partners : weight of each partner in the score of each agent
 
-    Returns the abilities without the influence of items and the state of a search; `abilities` itself if all weights are
-    equal. Raises StatisticsError [partners-none] or [cluster-agents] if the weighted answers do not determine abilities
-    or their standard errors.
+    Returns `abilities` itself if all weights are equal. Otherwise, `item_influence` and `search` of the result are None,
+    because they do not apply to weighted partners. Raises StatisticsError [partners-none] or [cluster-agents] if the
+    weighted answers do not determine abilities or their standard errors.
     """
     equal_partners = uniform_weights(len(abilities.ability))
     if np.array_equal(partners.weight, equal_partners.weight):

@@ -40,23 +40,25 @@ class OtherDecision(NamedTuple):
 
 
 def forecast_other_decision(plan: Plan, judge: JudgeConfig) -> OtherDecision | None:
-    """Forecast how many calls a judge needs for the same precision if it answers in its other way.
+    """Forecast how many calls a judge needs for the same half-width if its answers become graded, or yes or no.
 
-    A judge answers by yes or no, or by log-probabilities, which give graded answers. The precision is the expected
-    half-width of the agents' intervals under the plan.
+    A judge that decides by log-probabilities gives graded answers, from 0 to 1. A judge that decides by the text of its
+    reply answers yes or no. The forecast is for the decision that the judge does not use. The half-width is that of the
+    agents' confidence intervals, as expected under the plan with the present decision.
 
     Parameters
     ----------
     plan : Plan
         Plan of the run.
     judge : JudgeConfig
-        Judge of the run, with its present way of answering.
+        Judge of the run, with its present `decision`.
 
     Returns
     -------
     OtherDecision or None
-        The other way of answering and its calls, which are None if no number of calls on these items suffices. None if
-        the judge has no other way, if the plan has no blocks, or if it only has the first round of several.
+        The other decision, and the calls that it takes. These are None if, by one of the reference data sets, no number
+        of calls on these items suffices. The result is None if the judge has no other decision, if the plan has fewer
+        than 2 blocks, or if it consists of rounds that are planned one after another.
     """
     decision = judge.other_decision
     n_blocks = len(np.unique(plan.block[plan.block >= 0]))
@@ -64,15 +66,18 @@ def forecast_other_decision(plan: Plan, judge: JudgeConfig) -> OtherDecision | N
     if decision is None or plan.rounds is not None or not 2 <= n_blocks <= max_blocks:
         return None
 
+    # the present half-width by each reference data set, and the variance components of the other kind of answers
+    half_width_by_data_set = half_widths(prior_components(judge.answers), n_blocks, plan.n_items).tolist()
     other_answers: AnswerKind = "graded" if decision == "logprobs" else "yes or no"
     other_components = prior_components(other_answers)
-    widths = half_widths(prior_components(judge.answers), n_blocks, plan.n_items)
+
+    # blocks with which the other answers give the present half-width, by each reference data set
     blocks_needed = []
-    for agent_item, residual, width in zip(
-        other_components.agent_item, other_components.residual, widths.tolist(), strict=True
+    for agent_item, residual, half_width in zip(
+        other_components.agent_item, other_components.residual, half_width_by_data_set, strict=True
     ):
         components = AgentVariances(np.array([agent_item]), np.array([residual]))
-        n_needed = find_min_blocks(components, width, fraction=1.0, n_items=plan.n_items, max_blocks=max_blocks)
+        n_needed = find_min_blocks(components, half_width, fraction=1.0, n_items=plan.n_items, max_blocks=max_blocks)
         if n_needed is None:
             return OtherDecision(decision, None)
         blocks_needed.append(float(n_needed))
@@ -84,7 +89,9 @@ def forecast_other_decision(plan: Plan, judge: JudgeConfig) -> OtherDecision | N
 
 
 def format_other_decision(forecast: OtherDecision, *, usd_per_call: float | None) -> str:
-    """Format the calls and the cost of the judge's other way of answering as part of a sentence.
+    """Format a forecast as part of a sentence: the setting, the calls that it takes, and their cost.
+
+    For example: "with `decision: text`, the same half-width would take about 1,000 to 1,200 calls, $1.00 to $1.20".
 
     usd_per_call : cost of a call in USD; None if it is unknown, so that no cost is stated
     """

@@ -100,19 +100,19 @@ def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
 
     # the anchors, the first plan's agents: by new complete blocks, otherwise by their partners in new linking trials
     anchors = estimate_anchor_abilities(earlier, target="these-items")
-    scale = fit_scale(trials, anchors, rows=is_old)
-    new = link_agents(trials, anchors, scale, rows=is_new)
-    block_drift = estimate_block_drift(select_anchor_answers(trials, rows=is_new), scale=scale)
+    scale = fit_scale(trials, anchors, select=is_old)
+    new = link_agents(trials, anchors, scale, select=is_new)
+    block_drift = estimate_block_drift(select_anchor_answers(trials, select=is_new), scale=scale)
     anchor_drift = block_drift
     if block_drift is None:
-        added = select_added_answers(trials, rows=is_new)
+        added = select_added_answers(trials, select=is_new)
         anchor_drift = estimate_partner_drift(added, effect=new.effect, scale=scale)
     if anchor_drift is not None:
         change[:n_anchors] = anchor_drift.change
         variance[:n_anchors] = anchor_drift.variance
 
     # an agent with new linking trials: its effect by these minus its effect before
-    old = link_agents(trials, anchors, scale, rows=is_old)
+    old = link_agents(trials, anchors, scale, select=is_old)
     old_effect = np.append(scale.effect, old.effect[n_anchors:n_before])
     old_variance = np.append(scale.effect_variance, old.variance[n_anchors:n_before])
     linked = np.flatnonzero(new.n_trials[:n_before] > 0)

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from youden import __version__
-from youden.data.folder.run_config import FitTerms
+from youden.data.folder.run_config import FitSettings
 from youden.data.folder.run_files import PoolSummary
 from youden.data.folder.run_folder import JudgedFiles, RunFolder
 from youden.data.folder.trial_tables import open_verdict_chunks
@@ -86,7 +86,7 @@ MAX_NAMED_DEPENDENT = 3
 
 
 def fit_judged(
-    folder: RunFolder, pool: PoolSummary, judged: JudgedFiles, terms: FitTerms, *, rates: bool = False
+    folder: RunFolder, pool: PoolSummary, judged: JudgedFiles, terms: FitSettings, *, rates: bool = False
 ) -> FitResult:
     """Fit a judged run, and write all its tables; earlier files of a fit are replaced together.
 
@@ -159,19 +159,24 @@ def fit_judged(
     return fit
 
 
-def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> FitResult:
-    """Fit an imported run, which has a rate (a score) for each pair of agents and item but no answers, and write its tables.
+def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitSettings) -> FitResult:
+    """Fit an imported run, and write its tables; earlier files of a fit are replaced together.
 
-    pool : agents and items of the run
-    terms : target population of the intervals, and rules of alternative rankings
+    An imported run has no answers of a judge. It has a score D = TPR − FPR for each ordered pair of agents on each item.
 
-    Raises RunFolderError if a file is damaged, [disk-full] if the disk is full; StatisticsError if the scores cannot be
-    fitted, or the main ranking cannot be made.
+    folder : folder with the scores of the run, as a table of rates
+    pool : agents and items of the run, and notes about the import, which become findings
+    terms : target population of the intervals, and rules of alternative rankings (families, panel, clones)
+
+    Returns the tables, as they were written. Raises RunFolderError if a file is damaged, [disk-full] if the disk is full;
+    StatisticsError if the scores cannot be fitted, or the main ranking cannot be made.
     """
     rates = folder.read_rates()
-    chunks = [RateChunk(0, rates, rates)]
 
-    # imported values are D = TPR − FPR already, so there are no independent trials to subtract
+    # all items form one chunk; scores from all trials and from training trials are the same
+    chunks = [RateChunk(start=0, rates=rates, clean=rates)]
+
+    # false-positive rates are already subtracted from the scores, so there are no independent trials
     no_independent_trials = IndependentTotals(rates.n_agents, rates.n_items)
     sums = ChunkSums(chunks, rates, no_independent_trials)
     answers = PairedAnswers(partial(iter_answers, lambda: chunks), sums.pairs.totals)
@@ -188,6 +193,7 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitTerms) -> FitRe
         rules=terms.rules,
         groups=pool.groups,
     )
+
     with folder.replace_fit_files() as fit_folder:
         fit_folder.write_rates(rates)
         signature = sign_fit(fit.facts, {"imported_rates": rates.digest[:12]})
@@ -378,30 +384,32 @@ def _build_item_table(scores: Scores, model: ClippedLinear, n_trials: Positions)
 
 
 def measure_partner_dependence(totals: PairTotals, agent_ids: tuple[str, ...]) -> PartnerFacts | None:
-    """Measure how far the rankings by two random halves of the partners agree: their split-half reliability.
+    """Measure how much the ranking depends on the partners of the agents, by their split-half reliability.
 
-    The partners of an agent are the agents that it is compared with.
+    The partners of an agent are the agents that it is compared with. The ranking by a random half of all partners is
+    compared with that by the other half, and the results are averaged over random splits with a fixed seed.
 
     totals : sums of the answers to the paired trials of each pair of agents
+    agent_ids : ids of the agents, by position
 
-    Returns Spearman's ρ, and the agents whose ranks differ most between both halves. Returns None for fewer than 5 agents,
-    or if the two rankings cannot be correlated.
+    Returns Spearman's ρ between the two rankings, the number of splits, and up to `MAX_NAMED_DEPENDENT` agents whose two
+    ranks differ most. Returns None for fewer than 5 agents, or if the two rankings cannot be correlated.
     """
     try:
-        halves = partner_split_half(totals.total, totals.weight, rng=standalone_stream(0))
+        split_half = partner_split_half(totals.total, totals.weight, rng=standalone_stream(0))
     except StatisticsError:
         return None
-    if np.isnan(halves.rho):
+    if np.isnan(split_half.rho):
         return None
 
-    # agents whose ranks by the two halves differ most
-    largest_change_first = np.argsort(-np.nan_to_num(halves.rank_change), kind="stable")
-    agents = []
+    # a rank change of NaN is an agent that was not compared with both halves
+    largest_change_first = np.argsort(-np.nan_to_num(split_half.rank_change), kind="stable")
+    dependent_agents = []
     for agent in largest_change_first[:MAX_NAMED_DEPENDENT]:
-        change = float(halves.rank_change[agent])
-        if change > 0:
-            agents.append((agent_ids[agent], change))
-    return PartnerFacts(halves.rho, halves.n_splits, tuple(agents))
+        rank_change = float(split_half.rank_change[agent])
+        if rank_change > 0:
+            dependent_agents.append((agent_ids[agent], rank_change))
+    return PartnerFacts(split_half.rho, split_half.n_splits, tuple(dependent_agents))
 
 
 def sign_fit(facts: RunFacts, source: Mapping[str, Json]) -> Signature:

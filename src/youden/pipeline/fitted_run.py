@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from youden.data.folder.run_config import FitTerms
+from youden.data.folder.run_config import FitSettings
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError
 from youden.pipeline.alternative_rankings import check_partner_rules
@@ -53,20 +53,20 @@ def fit_run(
         If the folder has neither verdicts.parquet nor rates.parquet.
     """
     from youden.pipeline.fit_tables import fit_imported, fit_judged
-    from youden.pipeline.preference_tables import check_preference_terms, fit_preference_run
+    from youden.pipeline.preference_tables import check_preference_settings, fit_preference_run
 
-    pool, stored = folder.read_pool(), folder.terms
-    terms = FitTerms(target or stored.target, rules or stored.rules)
+    pool, stored = folder.read_pool(), folder.fit_settings
+    terms = FitSettings(target or stored.target, rules or stored.rules)
     is_judged = folder.has("plan.parquet") or folder.has("verdicts.parquet")
     judged = folder.open_judged_files() if is_judged else None
     asks_preference = judged is not None and judged.plan.question == "preference"
     if asks_preference:
-        check_preference_terms(terms)
+        check_preference_settings(terms)
     check_partner_rules(terms.rules, pool.agent_ids)
     judge = {} if judged is None else judged.verdicts.metadata.judge
     check_target(terms.target, judge.get("judges"), str(judge.get("name", "no judge")))
     if terms != stored and folder.has("config.yaml"):
-        folder.write_config(folder.read_config().with_terms(terms))
+        folder.write_config(folder.read_config().with_fit_settings(terms))
     if judged is not None and asks_preference:
         return fit_preference_run(folder, pool, judged)
     if not terms.rules.families:

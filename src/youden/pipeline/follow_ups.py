@@ -53,9 +53,9 @@ def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, in
 
 
 def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -> Verdicts:
-    """Judge follow-up trials, which decide whether groups of agents agree more than any honest group on record.
+    """Judge follow-up trials of groups of agents that agree very often, but have too few answers to be flagged.
 
-    The trials are planned once, from the verdicts without follow-ups, so that a group is tested at most twice, and an
+    The trials are planned from the verdicts without follow-ups. A group is therefore tested at most twice, and an
     interrupted run draws the same trials when it resumes.
 
     result : verdicts of the run so far; follow-ups among them are replaced
@@ -64,15 +64,16 @@ def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -
 
     Returns the verdicts of the plan with its follow-ups, or of the plan alone if no group needs any.
     """
-    result = verdicts_without_follow_ups(result)
-    plan = result.plan
-    totals = PairTotals.from_chunks([select_paired_answers(result.rates())], plan.n_agents)
+    without_follow_ups = verdicts_without_follow_ups(result)
+    plan = without_follow_ups.plan
+    totals = PairTotals.from_chunks([select_paired_answers(without_follow_ups.rates())], plan.n_agents)
     flags = find_flagged_groups(totals, plan.agent_ids)
-    n_trials = allocate_follow_ups(flags, int(share * len(plan)))
-    trials = draw_follow_ups(plan, n_trials, stream("follow-ups", plan.seed))
-    if not len(trials):
-        return result
-    return judge_plan(with_added_trials(plan, trials))
+    n_trials_by_pair = allocate_follow_ups(flags, int(share * len(plan)))
+
+    follow_ups = draw_follow_ups(plan, n_trials_by_pair, stream("follow-ups", plan.seed))
+    if not len(follow_ups):
+        return without_follow_ups
+    return judge_plan(with_added_trials(plan, follow_ups))
 
 
 def draw_follow_ups(plan: Plan, n_trials: Mapping[tuple[int, int], int], rng: np.random.Generator) -> Trials:

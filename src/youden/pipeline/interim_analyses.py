@@ -65,15 +65,25 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
 
 
 def _fit_rounds(trials: TrialsByItem, target: Target, mean_score: float, last_round: int) -> Abilities | None:
-    """Fit the answers of the rounds up to `last_round`; None if they do not link all agents."""
-    plan, answers = trials.plan, partial(_iter_round_answers, trials, last_round)
-    fit = fit_additive_trials(answers, n_agents=plan.n_agents, n_items=plan.n_items)
+    """Estimate abilities by an additive fit of the answers of the first rounds, minus false-positive rates.
+
+    target : population that the intervals refer to
+    mean_score : mean answer of the average agent, which is added to the effects of the agents
+    last_round : number of the last round whose answers are used, from 0
+
+    Returns None if the answers do not link all agents: some agents are not compared, not even through other agents.
+    """
+    plan = trials.plan
+    iter_answers = partial(_iter_round_answers, trials, last_round)
+    fit = fit_additive_trials(iter_answers, n_agents=plan.n_agents, n_items=plan.n_items)
     if fit is None:
         return None
-    totals = trials.false_positives_until(last_round)
-    rates = totals.estimate_rates(items_vary=target != "these-items")
-    abilities = abilities_from_fit(fit, mean_score, rates, target, with_items=True)
-    return abilities._replace(method=describe_method(abilities.method, rates)).with_rates_subtracted()
+
+    rate_totals = trials.false_positives_until(last_round)
+    rates = rate_totals.estimate_rates(items_vary=target != "these-items")
+    mean_answers = abilities_from_fit(fit, mean_score, rates, target, with_items=True)
+    mean_answers = mean_answers._replace(method=describe_method(mean_answers.method, rates))
+    return mean_answers.with_rates_subtracted()
 
 
 def analyze_rounds(
@@ -81,18 +91,25 @@ def analyze_rounds(
 ) -> Abilities | None:
     """Analyze the search of an adaptive plan after each of its rounds.
 
-    `estimate` returns the abilities by the rounds up to one of them, or None if these do not link all agents. The result is
-    that of the last round, with `BIAS_FRACTION` of the expected selection bias subtracted; see `fit_search`.
+    trials : trials of the run
+    request : target of the intervals; with `previous_search`, only rounds after its analyses, but always the last round,
+        are analyzed
+    estimate : function of the number of a round, from 0, that returns the abilities by the answers of the rounds up to
+        it; None if these do not link all agents
+
+    Returns the abilities after the last round with the state of the search, or None if `estimate` returned None. An agent
+    that was sampled because its estimates were high has estimates that are too high. The fraction `BIAS_FRACTION` of this
+    expected selection bias is subtracted, but never so much that another agent would be selected.
     """
     plan = trials.plan
     design = get_adaptive_design(plan)
     rounds = _summarize_rounds(trials)
     analyses = [] if request.previous_search is None else list(request.previous_search.analyses)
 
-    # analyze the rounds that were not analyzed before, at least the last one
+    # one analysis per round; the last round is always analyzed again, because its abilities are returned
     n_rounds = len(rounds.n_trials)
-    first_new = min(len(analyses), n_rounds - 1)
-    for last_round in range(first_new, n_rounds):
+    first_to_analyze = min(len(analyses), n_rounds - 1)
+    for last_round in range(first_to_analyze, n_rounds):
         estimated = estimate(last_round)
         if estimated is None:
             return None
@@ -110,8 +127,10 @@ def analyze_rounds(
         )
         analyses = [*earlier, analysis]
 
-    method = abilities.method if len(analyses) == 1 else f"{abilities.method}, corrected for adaptive-sampling bias"
     bias = _limit_bias(abilities.ability, analyses[-1].cumulative_bias, top=design.top)
+    method = abilities.method
+    if len(analyses) > 1:
+        method = f"{method}, corrected for adaptive-sampling bias"
     return abilities._replace(
         search=SearchState(design.top, design.max_regret, tuple(analyses)),
         ability=np.clip(abilities.ability - bias, -1, 1),
@@ -132,11 +151,14 @@ def _average_pilot_answers(trials: TrialsByItem) -> float:
 
 
 def _limit_bias(ability: Floats, cumulative_bias: Floats, *, top: int) -> Floats:
-    """Compute the bias to subtract from each ability, reduced so far that the agents with the highest abilities stay first.
+    """Compute the selection bias to subtract from each ability.
+
+    It is the fraction `BIAS_FRACTION` of the cumulative bias, measured from its mean. If its subtraction would change
+    which agents are the best `top`, the bias of all agents is multiplied by one smaller factor, at which it does not.
 
     ability : float array (n_agents,), estimates before the correction
     cumulative_bias : float array (n_agents,), bias of each agent because it was sampled for its high estimates
-    top : number of agents that must stay first
+    top : number of agents with the highest abilities that must stay the best
 
     Returns a float array (n_agents,).
     """
@@ -148,31 +170,38 @@ def _limit_bias(ability: Floats, cumulative_bias: Floats, *, top: int) -> Floats
     lead = np.subtract.outer(ability[selected], ability[others])
     lost_lead = np.subtract.outer(bias[selected], bias[others])
 
-    # largest factor of the bias at which no lead is lost
-    is_lost = lost_lead > 0
-    factors = lead / np.where(is_lost, lost_lead, 1.0)
-    max_factor = float(np.min(factors, where=is_lost, initial=np.inf))
+    # a lead is gone at the factor lead / lost_lead; the smallest factor limits all of them, ∞ if no lead shrinks
+    shrinks = lost_lead > 0
+    factor_without_lead = lead / np.where(shrinks, lost_lead, 1.0)
+    max_factor = float(np.min(factor_without_lead, where=shrinks, initial=np.inf))
     return np.asarray(bias * min(1.0, MAX_LOST_LEAD * max_factor))
 
 
 class _RoundSummary(NamedTuple):
-    """Size of each round of a search, and the agents that it sampled."""
+    """Size of each round of a search, and the agents that it sampled.
+
+    Attributes
+    ----------
+    n_trials : int64 array (n_rounds,)
+        Number of paired trials in blocks.
+    is_active : bool array (n_rounds, n_agents)
+        Whether the round sampled the agent: at least one of its trials counts for the agent.
+    """
 
     n_trials: Positions
-    """int (n_rounds,): paired trials in blocks."""
     is_active: Bools
-    """bool (n_rounds, n_agents): whether a trial of the round counts for the agent."""
 
 
 def _summarize_rounds(trials: TrialsByItem) -> _RoundSummary:
     """Count the paired trials of each round of a search, and find the agents whose abilities they measure.
 
-    Only trials in blocks belong to a round; the block of any other trial is −1.
+    The round of a trial in a block is its `step`. Trials without a block (−1) belong to no round.
     """
     last_round = -1
     for chunk in trials.iter_chunks():
         in_blocks = chunk.block >= 0
         last_round = max(last_round, int(chunk.step[in_blocks].max(initial=-1)))
+
     n_rounds = 1 + last_round
     n_trials = np.zeros(n_rounds, dtype=np.int64)
     is_active = np.zeros((n_rounds, trials.plan.n_agents), dtype=np.bool_)
@@ -270,10 +299,10 @@ def _add_bias(last: InterimAnalysis, is_active: Bools) -> Floats:
     return last.cumulative_bias + np.where(is_active, added_bias, 0.0)
 
 
-def initial_analysis(
+def analyze_extended_run(
     abilities: Abilities, *, top: int, max_regret: float | None, previous: Sequence[InterimAnalysis] = ()
 ) -> InterimAnalysis:
-    """Analyze a run that is extended by a search, before its first round or after a step.
+    """Run one interim analysis of a run that is extended by a search, before its first step or after a step.
 
     Parameters
     ----------

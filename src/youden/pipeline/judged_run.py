@@ -125,7 +125,7 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     run_plan = find_run_plan(config, folder)
     check_same_run(folder, run_plan, judge)
     plan = run_plan.plan
-    check_partner_rules(config.terms.rules, plan.agent_ids)
+    check_partner_rules(config.fit_settings.rules, plan.agent_ids)
     if judge.stores_new_answers:
         config = config.model_copy(update={"store": config.store_location})
     check_same_store(config, plan, judge)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import takewhile
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from youden.pipeline.abilities import (
     SearchState,
     find_components,
 )
-from youden.pipeline.interim_analyses import initial_analysis
+from youden.pipeline.interim_analyses import analyze_extended_run
 from youden.protocol.blocks import get_extensions, is_in_complete_block, plan_after_steps, restrict_to_anchors
 from youden.stats.base.clusters import PRIOR_CLUSTERS, CentredCovariance, covariance_of_chunks
 from youden.stats.base.pair_chunks import ChunkSource, PairChunk
@@ -100,17 +99,21 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
 
     ability = scale.centre + factor * effect
     if anchors.item_influence is None:
-        estimate = _combine_variances(anchors.covariance, linked, block_weight, linked_weight, factor=factor)
-    else:
-        influence = _make_influence_source(
-            trials, anchors, anchors.item_influence, linked, scale, weights=(block_weight, linked_weight)
+        estimate = _combine_variances(
+            anchors.covariance, linked, block_weight, linked_weight, ability_per_effect=factor
         )
-        estimate = _estimate_covariance(partial(influence, keep_anchors=False), n_total, n_anchors)
+    else:
+        iter_influence = _make_influence_source(
+            trials, anchors.item_influence, linked, scale, weights=(block_weight, linked_weight)
+        )
+        estimate = _estimate_covariance(partial(iter_influence, anchors_by_blocks_only=False), n_total, n_anchors)
         if n_linked[:n_anchors].any():
             # further calls on some anchors must not change the standard errors of other agents
-            n_kept = np.append(n_block[:n_anchors], n_total[n_anchors:])
-            with_kept_anchors = _estimate_covariance(partial(influence, keep_anchors=True), n_kept, n_anchors)
-            estimate = _with_rows_from(with_kept_anchors, estimate, np.flatnonzero(n_linked[:n_anchors]))
+            n_without_further_calls = np.append(n_block[:n_anchors], n_total[n_anchors:])
+            without_further_calls = _estimate_covariance(
+                partial(iter_influence, anchors_by_blocks_only=True), n_without_further_calls, n_anchors
+            )
+            estimate = _with_rows_from(without_further_calls, estimate, np.flatnonzero(n_linked[:n_anchors]))
 
     n_trials = np.where(n_linked > 0, n_total, _append_zeros(anchors.n_trials.astype(np.float64), n_joined))
 
@@ -124,14 +127,14 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
         items_vary=anchors.target != "these-items",
     )
     abilities = Abilities(
-        ability,
-        estimate,
-        n_trials.astype(np.int32),
-        link_rates(np.flatnonzero(~is_anchor)),
-        anchors.ranking,
-        f"{anchors.method}; added trials: mean on the scale of the first {n_anchors} agents, linking error included",
-        anchors.target,
-        find_components(trials),
+        ability=ability,
+        covariance=estimate,
+        n_trials=n_trials.astype(np.int32),
+        rates=link_rates(np.flatnonzero(~is_anchor)),
+        ranking=anchors.ranking,
+        method=f"{anchors.method}; added trials: mean on the scale of the first {n_anchors} agents, linking error included",
+        target=anchors.target,
+        component=find_components(trials),
         reference=is_anchor,
     )
     result = abilities.with_rates_subtracted()
@@ -166,58 +169,61 @@ def _keep_anchors(abilities: Abilities, anchors: Abilities, unchanged: Positions
 
 def _make_influence_source(
     trials: TrialsByItem,
-    anchors: Abilities,
     anchor_influence: ItemInfluence,
     linked: LinkedEffects,
     scale: AnchorScale,
     *,
     weights: tuple[Floats, Floats],
 ) -> Callable[..., Iterator[ItemMatrices]]:
-    """Return a function that yields the influence of the items on all abilities, chunk by chunk.
+    """Return a function that yields the influence of the items on the abilities of all agents, chunk by chunk.
 
-    The influence of an item is the weighted mean of its influence through trials in complete blocks of anchors and through
-    linking trials, which compare other agents with anchors.
+    An ability is estimated from two kinds of trials: those in complete blocks, which compare anchors with each other, and
+    linking trials, which compare any agent with an anchor. The influence of an item is the weighted mean of its influence
+    by both kinds.
 
-    anchors, anchor_influence : abilities of the anchors by complete blocks, and the influence of the items on them
+    anchor_influence : influence of the items on the abilities of the anchors by complete blocks
     linked : effects of all agents by linking trials
-    scale : scale of the anchors, with the effects of the items
+    scale : effects of the anchors and of the items, from which `linked` was estimated
     weights : two float arrays (n_agents,), the fractions of an agent's trials in complete blocks and of linking trials
 
-    The returned function has the argument `keep_anchors`: whether anchors are influenced through complete blocks only.
+    The returned function has the argument `anchors_by_blocks_only`: whether the linking trials of anchors, which are
+    further calls on them, are left out. Linking trials of other agents are always used.
     """
-    n_anchors, n_agents = len(anchors.ability), trials.plan.n_agents
-    linked_influence = compute_linked_influence(
+    n_anchors, n_agents = len(scale.effect), trials.plan.n_agents
+    iter_linked_influence = compute_linked_influence(
         select_added_answers(trials),
         linked,
         scale=scale,
-        anchors=lambda items: anchor_influence.to_matrices(items, n_anchors).contribution,
+        anchors=lambda items: anchor_influence.to_matrices(items, n_anchors).influence,
     )
+    # weights as columns, float arrays (n_agents, 1)
     block_weight, linked_weight = (np.nan_to_num(weight)[:, None] for weight in weights)
 
-    def iter_matrices(*, keep_anchors: bool) -> Iterator[ItemMatrices]:
+    def iter_influence(*, anchors_by_blocks_only: bool) -> Iterator[ItemMatrices]:
         """Yield the influence of each chunk of items on all agents, and the share of the items in their trials."""
-        for items, contribution, share in linked_influence():
-            in_blocks = anchor_influence.to_matrices(items, n_agents)
-            combined = ItemMatrices(
-                block_weight * in_blocks.contribution + linked_weight * contribution,
-                block_weight * in_blocks.share + linked_weight * share,
-            )
-            if keep_anchors:
-                combined.contribution[:n_anchors] = in_blocks.contribution[:n_anchors]
-                combined.share[:n_anchors] = in_blocks.share[:n_anchors]
-            yield combined
+        for items, linked_influence, linked_share in iter_linked_influence():
+            by_blocks = anchor_influence.to_matrices(items, n_agents)  # 0 for agents that are no anchors
+            influence = block_weight * by_blocks.influence + linked_weight * linked_influence
+            share = block_weight * by_blocks.share + linked_weight * linked_share
+            if anchors_by_blocks_only:
+                influence[:n_anchors] = by_blocks.influence[:n_anchors]
+                share[:n_anchors] = by_blocks.share[:n_anchors]
+            yield ItemMatrices(influence, share)
 
-    return iter_matrices
+    return iter_influence
 
 
 def analyze_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByItem], Abilities]) -> Abilities:
-    """Estimate the abilities of an extended run, and analyze the search for the best agents that its last steps form.
+    """Estimate the abilities of an extended run, and analyze its search for the best agents, if it has one.
+
+    A run is extended in steps. A step may search for a number of best agents (`top`). The last step and the steps directly
+    before it are one search as long as they select the same number of agents. Without a maximum regret, the search has
+    one analysis, after the last step. With one, there is an analysis before its first step and after each step.
 
     trials : all trials of the run
-    estimate : function that returns the abilities by the trials of the run, or by those of an earlier state of it
+    estimate : function that returns the abilities by the trials of the run, or of an earlier state of the run
 
-    Without a maximum regret, there is one analysis, at the end. With one, there is an analysis before the first step of
-    the search and one after each step. Steps belong to one search as long as they select the same number of agents.
+    Returns the abilities by all trials, with the state of the search in `search`.
     """
     abilities = estimate(trials)
     steps = get_extensions(trials.plan).steps
@@ -226,35 +232,42 @@ def analyze_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByIt
         return abilities
 
     # maximum regret of each analysis: one before each step of the search, and one after the last step
-    search_steps = takewhile(lambda step: step.top == top and step.max_regret, reversed(steps))
-    max_regrets = [*reversed([step.max_regret for step in search_steps]), steps[-1].max_regret]
-    first_n_steps = len(steps) - len(max_regrets) + 1
+    steps_of_search = []
+    for step in reversed(steps):
+        if step.top != top or not step.max_regret:
+            break
+        steps_of_search.append(step)
+    max_regrets = [*(step.max_regret for step in reversed(steps_of_search)), steps[-1].max_regret]
+    n_steps_before = len(steps) - len(steps_of_search)
 
     analyses: list[InterimAnalysis] = []
-    for n_steps, max_regret in enumerate(max_regrets, first_n_steps):
+    for n_steps, max_regret in enumerate(max_regrets, n_steps_before):
         # abilities after `n_steps` extensions
         current = abilities if n_steps == len(steps) else estimate(trials_after_steps(trials, n_steps))
-        analyses.append(initial_analysis(current, top=top, max_regret=max_regret, previous=analyses))
+        analyses.append(analyze_extended_run(current, top=top, max_regret=max_regret, previous=analyses))
     return abilities._replace(search=SearchState(top, steps[-1].max_regret, tuple(analyses)))
 
 
 def _estimate_covariance(
-    influence: Callable[[], Iterator[ItemMatrices]], n_trials: Floats, n_anchors: int
+    iter_influence: Callable[[], Iterator[ItemMatrices]], n_trials: Floats, n_anchors: int
 ) -> CentredCovariance:
     """Estimate the covariance of abilities by the sandwich estimator: the sum over items of products of their influence.
 
-    influence : function that yields the matrices (influence and share of trials) of all items, in chunks, at each call
+    Abilities are measured from the mean of the anchors, the agents of the first plan.
+
+    iter_influence : function that yields the influence of each item on each ability, and the share of the item in the
+        agent's trials, in chunks of items, each time it is called
     n_trials : float array (n_agents,), numbers of trials
     n_anchors : number of anchors, which are the first agents
     """
     # number of items of each agent, and Σ_j p_ij² with p_ij the fraction of agent i's trials that are on item j
     n_items = np.zeros(len(n_trials), dtype=np.int64)
     share_squares = np.zeros(len(n_trials))
-    for _, share in influence():
+    for _, share in iter_influence():
         n_items += (share > 0).sum(axis=1)
         share_squares += (share**2).sum(axis=1)
     return covariance_of_chunks(
-        influence(),
+        iter_influence(),
         n_clusters=n_items,
         share_squares=share_squares,
         relative_variance=1 / np.maximum(n_trials, 1),
@@ -281,22 +294,25 @@ def _combine_variances(
     block_weight: Floats,
     linked_weight: Floats,
     *,
-    factor: float,
+    ability_per_effect: float,
 ) -> CentredCovariance:
     """Combine the variances of abilities from complete blocks and from linking trials, which are taken as independent.
 
-    Linking trials compare agents that joined later with anchors, the agents of the first plan.
+    Complete blocks compare anchors, the agents of the first plan, with each other. Linking trials compare any agent with
+    an anchor. The ability of an agent is the mean of the estimates from both, weighted by the numbers of its trials.
 
     anchor_covariance : covariance of the anchors by complete blocks
     linked : effects of all agents by linking trials
     block_weight, linked_weight : float arrays (n_agents,), fractions of an agent's trials that are in complete blocks, and
         that are linking trials
-    factor : ratio of a difference in ability to a difference of effects
+    ability_per_effect : difference in ability that corresponds to a difference of 1 in the effects of `linked`
+
+    Returns the covariance of all agents, NaN if the variance from linking trials is unknown.
     """
     n_anchors = len(anchor_covariance.df)
     n_agents = len(block_weight)
 
-    # complete blocks: C_ik · w_i · w_k for anchors i and k
+    # complete blocks: w_i · w_k · C_ik for anchors i and k, with w the weight of complete blocks
     anchor_weight = block_weight[:n_anchors]
     covariance = np.zeros((n_agents, n_agents))
     covariance[:n_anchors, :n_anchors] = (
@@ -305,16 +321,18 @@ def _combine_variances(
 
     # linking trials: variances only
     linked_variance = np.where(linked.n_trials > 0, linked.variance, 0.0)
-    covariance[np.diag_indices(n_agents)] += factor**2 * linked_weight**2 * linked_variance
+    covariance[np.diag_indices(n_agents)] += ability_per_effect**2 * linked_weight**2 * linked_variance
 
-    # degrees of freedom: number of blocks − 1, for anchors the sum over both sources, plus those of the prior
-    df = linked.n_blocks - 1.0
+    # degrees of freedom without those of the prior, towards which variances are shrunk: the number of blocks − 1; for an
+    # anchor, the sum over complete blocks and linking trials
+    df_of_data = linked.n_blocks - 1.0
     n_linked_blocks = np.where(linked_weight[:n_anchors] > 0, linked.n_blocks[:n_anchors], 0)
-    df[:n_anchors] = n_linked_blocks + np.nan_to_num(anchor_covariance.df - PRIOR_CLUSTERS)
+    df_of_complete_blocks = np.nan_to_num(anchor_covariance.df - PRIOR_CLUSTERS)
+    df_of_data[:n_anchors] = n_linked_blocks + df_of_complete_blocks
 
     is_unknown = np.isnan(np.diag(covariance))
     covariance[is_unknown] = covariance[:, is_unknown] = np.nan
-    return CentredCovariance(covariance, np.where(is_unknown, np.nan, df + PRIOR_CLUSTERS))
+    return CentredCovariance(covariance, np.where(is_unknown, np.nan, df_of_data + PRIOR_CLUSTERS))
 
 
 def _append_zeros(column: Floats, n: int) -> Floats:
@@ -333,14 +351,16 @@ ChunkFilter = Callable[[ItemChunk], Bools]
 """Returns which trials of a chunk are used: bool array (n_trials,)."""
 
 
-def fit_scale(trials: TrialsByItem, anchors: Abilities, *, rows: ChunkFilter | None = None) -> AnchorScale:
-    """Compute the effects of anchors from their abilities, and fit those of items to the anchors' answers in complete blocks.
+def fit_scale(trials: TrialsByItem, anchors: Abilities, *, select: ChunkFilter | None = None) -> AnchorScale:
+    """Compute the effects of the anchors from their abilities, and fit the effects of the items to the anchors' answers.
 
-    `anchors` are the abilities of the anchors, the agents of the first plan. `rows` is a function of a chunk that
-    returns a bool array, True for the trials that are used; all are by default.
+    Only answers in complete blocks are used. The anchors are the agents of the first plan.
+
+    anchors : abilities of the anchors
+    select : function that selects the trials of each chunk that are used; all by default
     """
     return AnchorScale(
-        select_anchor_answers(trials, rows=rows),
+        select_anchor_answers(trials, select=select),
         ability=anchors.ability,
         std_error=anchors.covariance.std_error,
         n_items=trials.plan.n_items,
@@ -348,28 +368,29 @@ def fit_scale(trials: TrialsByItem, anchors: Abilities, *, rows: ChunkFilter | N
 
 
 def link_agents(
-    trials: TrialsByItem, anchors: Abilities, scale: AnchorScale, *, rows: ChunkFilter | None = None
+    trials: TrialsByItem, anchors: Abilities, scale: AnchorScale, *, select: ChunkFilter | None = None
 ) -> LinkedEffects:
-    """Estimate effects of agents on the anchors' scale by linking trials, those of the extensions.
+    """Estimate effects of agents on the anchors' scale by linking trials, which extensions of the run have added.
 
-    `anchors` are the abilities of the agents of the first plan, and `scale` is fitted to their answers by `fit_scale`.
-    `rows` is a function of a chunk that returns a bool array, True for the trials that are used; all are by default.
+    anchors : abilities of the anchors, the agents of the first plan
+    scale : effects of the anchors and items, as returned by `fit_scale`
+    select : function that selects the trials of each chunk that are used; all by default
     """
     return LinkedEffects(
-        select_added_answers(trials, rows=rows),
+        select_added_answers(trials, select=select),
         scale=scale,
         n_agents=trials.plan.n_agents,
         finite=anchors.ranking == TRIAL_MEAN,
     )
 
 
-def select_anchor_answers(trials: TrialsByItem, *, rows: ChunkFilter | None = None) -> ChunkSource:
+def select_anchor_answers(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> ChunkSource:
     """Return a source of the answers to comparisons of two anchors, the agents of the first plan.
 
     Only trials in complete blocks are used. The source is a function that yields the answers in chunks of items, each time
     it is called.
 
-    rows : function that selects the trials of each chunk that are used; all by default
+    select : function that selects the trials of each chunk that are used; all by default
     """
     n_anchors = get_extensions(trials.plan).anchors
 
@@ -377,40 +398,42 @@ def select_anchor_answers(trials: TrialsByItem, *, rows: ChunkFilter | None = No
         """Yield the answered trials of two anchors in each chunk of items."""
         for chunk in trials.iter_answered():
             is_used = (chunk.role == MAIN) & (chunk.first < n_anchors) & (chunk.second < n_anchors)
-            if rows is not None:
-                is_used &= rows(chunk)
+            if select is not None:
+                is_used &= select(chunk)
             answers = chunk.where(is_used)
             yield answers.to_pairs(by_block=not (answers.block < 0).any())
 
     return iter_chunks
 
 
-def select_added_answers(trials: TrialsByItem, *, rows: ChunkFilter | None = None) -> LinkingChunkSource:
-    """Return a source of the answers to linking trials.
+def select_added_answers(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> LinkingChunkSource:
+    """Return a source of the answers to linking trials, which extensions of the run have added.
 
-    Linking trials compare agents that joined later with anchors, the agents of the first plan. An answer is listed once
-    for each agent that the trial counts for, with an anchor as its partner. The source is a function that yields the
-    answers in chunks of items, each time it is called.
+    A linking trial measures an agent by a comparison with an anchor, an agent of the first plan. If a trial of two anchors
+    measures both of them, its answer is listed twice. The source is a function that yields the answers in chunks of
+    items, each time it is called.
 
-    rows : function that selects the trials of each chunk that are used; all by default
+    select : function that selects the trials of each chunk that are used; all by default
     """
     n_anchors = get_extensions(trials.plan).anchors
 
     def iter_chunks() -> Iterator[LinkingChunk]:
-        """Yield the answers to linking trials of each chunk of items, first those that count for the first agent."""
+        """Yield the answers to the linking trials of each chunk of items."""
         for chunk in trials.iter_answered():
             is_linking = chunk.role == ANCHOR
-            if rows is not None:
-                is_linking &= rows(chunk)
+            if select is not None:
+                is_linking &= select(chunk)
+
+            # first the trials that measure their first agent, then those that measure their second agent
             for_first = is_linking & chunk.counts_for_first & (chunk.second < n_anchors)
             for_second = is_linking & chunk.counts_for_second & (chunk.first < n_anchors)
             yield LinkingChunk(
-                np.append(chunk.item[for_first], chunk.item[for_second]),
-                np.append(chunk.first[for_first], chunk.second[for_second]),
-                np.append(chunk.second[for_first], chunk.first[for_second]),
-                np.append(chunk.block[for_first], chunk.block[for_second]),
-                np.append(chunk.answer[for_first], chunk.answer[for_second]),
-                chunk.n_items,
+                item=np.append(chunk.item[for_first], chunk.item[for_second]),
+                agent=np.append(chunk.first[for_first], chunk.second[for_second]),
+                partner=np.append(chunk.second[for_first], chunk.first[for_second]),
+                block=np.append(chunk.block[for_first], chunk.block[for_second]),
+                answer=np.append(chunk.answer[for_first], chunk.answer[for_second]),
+                n_items=chunk.n_items,
             )
 
     return iter_chunks

@@ -48,13 +48,15 @@ def _make_answer_columns(answer: Floats, missing: Codes) -> dict[str, NDArray[An
     """Derive the columns "answer", "hard_answer" and "missing_reason" of verdicts from mean votes.
 
     answer : float array (n_trials,), mean votes of the judges in [0, 1], NaN if a vote is missing
-    missing : int8 array (n_trials,), codes of the reasons why the jury's own answers are missing, 0 for an answer
+    missing : int8 array (n_trials,), `missing_reason` of the jury's own answers, which may be majorities: index into
+        `MISSING_REASONS`, 0 for an answer
     """
     is_missing = np.isnan(answer)
     hard_answer = np.where(is_missing, np.nan, answer >= 0.5)
 
-    # if a vote is missing, codes below that of "failed" become "failed"; 0, an answer of the jury, is one of them
-    reason = np.maximum(missing, MISSING_REASONS.index("failed"))
+    # the jury may have an answer (code 0) without the missing vote; its trial, and one with an earlier reason, get "failed"
+    failed = MISSING_REASONS.index("failed")
+    reason = np.where(missing < failed, failed, missing)
     missing_reason = np.where(is_missing, reason, 0).astype(np.int8)
     return {"answer": answer, "hard_answer": hard_answer, "missing_reason": missing_reason}
 
@@ -78,8 +80,10 @@ def average_judge_rows(rows: Rows) -> Rows:
     return read_averaged
 
 
-def rank_across_judges(abilities: Abilities, trials: TrialsByItem) -> Abilities:
+def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem) -> Abilities:
     """Add the variance between judges to the covariance of abilities, so that intervals also cover other judges of this kind.
+
+    The abilities stay the same. The degrees of freedom become those of the sum of both variances.
 
     trials : trials of the run, with the vote of each judge of a jury
 
@@ -93,38 +97,44 @@ def rank_across_judges(abilities: Abilities, trials: TrialsByItem) -> Abilities:
             yield chunk.to_pairs(), votes
 
     judge_spread = _measure_spread(iter_votes, abilities.covariance, n_agents=trials.plan.n_agents)
+    n_judges = len(judge_spread.by_judge)
     return abilities._replace(
         covariance=judge_spread.covariance,
-        method=f"{abilities.method}; with what {len(judge_spread.by_judge)} judges differ in, degrees of freedom by judges",
+        method=f"{abilities.method}; variance between {n_judges} judges included, degrees of freedom by judges",
     )
 
 
 def with_judge_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
     """Add the variance between a jury's votes to the covariance of abilities, if their target requires it.
 
-    For "items-and-judges", this is the variance between judges. For "these-items", it is that of the votes on the same
-    trials. Abilities for "items-like-these" are returned unchanged, because variation of the answers is part of their
-    variance.
+    For the target "items-and-judges", the variance between judges is added. For "these-items", it is the variance of the
+    votes on the same trial, because the judges may answer it differently if they are asked again. For "items-like-these",
+    abilities are returned unchanged: the residuals, from which their covariance is estimated, already contain the
+    variation of the answers.
 
     trials : trials of the run, with the vote of each judge of a jury
 
     Raises StatisticsError [judges-few] if a single judge answered, and the target is "items-and-judges".
     """
     if abilities.target == ITEMS_AND_JUDGES:
-        return rank_across_judges(abilities, trials)
+        return _with_variance_between_judges(abilities, trials)
     if abilities.target == "these-items" and trials.n_votes:
-        return with_vote_variance(abilities, trials)
+        return _with_vote_variance(abilities, trials)
     return abilities
 
 
-def with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
+def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
     """Add the variance that the abilities would have if the jury answered the same trials again.
+
+    trials : trials of the run, with the votes of the jury
 
     Abilities are returned unchanged if the answers are not the means of the votes, but for example majorities.
 
-    With K agents and J items, agent i has P = 2(K − 1)J possible comparisons. If each is judged once, the variance of
-    the mean answer is σ²_i/P. σ²_i is the mean over the agent's trials of the variance of the votes, divided by their
-    number. Permanent differences between judges are part of σ²_i, so the intervals are conservative.
+    The variance of a mean vote is the variance of the votes, divided by their number; σ²_i is its mean over the trials of
+    agent i. With K agents and J items, the agent has P = 2(K − 1)J possible comparisons, so σ²_i/P is the variance of its
+    mean answer if each is judged once. Two agents share the fraction 1/(K − 1) of their comparisons, which cancels in
+    the difference of their abilities. The variance of an ability is therefore σ²_i/P · (K − 2)/(K − 1). Permanent
+    differences between judges are part of σ²_i, so the intervals are conservative.
     """
     n_agents, n_items = trials.plan.n_agents, trials.plan.n_items
     n_trials, variance_sum = np.zeros((2, n_agents))
@@ -136,7 +146,7 @@ def with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
             n_trials += np.bincount(agent, minlength=n_agents)
             variance_sum += np.bincount(agent, variance_of_mean_vote, n_agents)
 
-    # σ²_i / P for each agent, times (K − 2) / (K − 1)
+    # (K − 2) / (K − 1) · σ²_i / P for each agent
     n_comparisons = 2 * (n_agents - 1) * n_items
     variance = (n_agents - 2) / (n_agents - 1) * variance_sum / np.maximum(n_trials, 1) / n_comparisons
     std_error = np.sqrt(variance)
@@ -147,7 +157,7 @@ def with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
     covariance = abilities.covariance.covariance + vote_covariance
     return abilities._replace(
         covariance=CentredCovariance(covariance, abilities.covariance.df),
-        method=f"{abilities.method}; with what {trials.n_votes} votes on a comparison differ in",
+        method=f"{abilities.method}; variance of {trials.n_votes} votes on a comparison included",
     )
 
 
@@ -298,17 +308,19 @@ def _measure_spread(
 
     iter_votes : function that yields chunks of trials each time it is called, with their votes, float array (n_judges,
         n_trials)
-    covariance : covariance of the ranking without the variance between judges; None for that of the mean votes
-    rates : false-positive rates of the mean votes, which are subtracted from abilities if `covariance` is None
+    covariance : covariance of the abilities without the variance between judges; None to estimate it from the mean votes
+    rates : false-positive rates of the mean votes, which are subtracted from the abilities if `covariance` is None; None
+        to subtract nothing
 
-    Raises ConfigError [variance-other] if an agent has fewer than 2 trials.
+    Raises ConfigError [variance-other] if an agent has fewer than 2 trials, StatisticsError [judges-few] if there is a
+    single judge.
     """
     sums = VoteSums()
     for _, votes in iter_votes():
         sums.add(votes)
         n_judges = len(votes)
 
-    mean = _mean_by_agent(iter_votes, lambda votes: np.asarray(votes.mean(axis=0)), n_agents)
+    mean = _average_by_agent(iter_votes, lambda votes: np.asarray(votes.mean(axis=0)), n_agents)
     if (mean.weight < 2).any():
         raise ConfigError(
             f"The judges have too few trials in common: got {int(mean.weight.sum() / 2)}, of which one agent has "
@@ -318,7 +330,7 @@ def _measure_spread(
 
     # abilities by each judge: mean over judges, plus the mean deviation of the judge's votes from their mean
     deviations = [
-        _mean_by_agent(iter_votes, partial(_deviation_from_mean, judge=judge), n_agents) for judge in range(n_judges)
+        _average_by_agent(iter_votes, partial(_deviation_from_mean, judge=judge), n_agents) for judge in range(n_judges)
     ]
     by_judge = np.stack([mean.ability + deviation.ability for deviation in deviations])
 
@@ -333,17 +345,17 @@ def _measure_spread(
     return JudgeSpread(by_judge, covariance, sampling_variance, sums.correlation)
 
 
-def _mean_by_agent(
+def _average_by_agent(
     iter_votes: Callable[[], Iterable[tuple[PairChunk, Floats]]], combine: Callable[[Floats], Floats], n_agents: int
 ) -> TrialMeans:
-    """Average, over the trials of each agent, a number that is computed from the votes on each trial.
+    """Combine the votes on each trial into one answer, and average these answers over the trials of each agent.
 
     iter_votes : function that returns chunks of trials with their votes, float array (n_judges, n_trials)
-    combine : function that computes the number of each trial, float array (n_trials,), from these votes
+    combine : function that takes these votes and returns one answer per trial, float array (n_trials,)
     """
 
     def iter_pairs() -> Iterator[PairChunk]:
-        """Return the chunks of trials with the combined votes as answers."""
+        """Yield the chunks of trials with the combined votes as answers."""
         return (replace(pairs, value=combine(votes)) for pairs, votes in iter_votes())
 
     return trial_means(iter_pairs, n_agents=n_agents, target="items-like-these")
@@ -437,35 +449,38 @@ class JudgeSpread:
 
 
 class VoteSums:
-    """Sums of the answers of several judges to the same trials, over chunks of trials."""
+    """Sums over trials from which the correlation of judges is computed; trials are added in chunks.
+
+    Sums are of the differences of all votes from the judge's vote on the first trial. The sums of a judge whose votes never
+    vary are thus exactly 0.
+    """
 
     def __init__(self) -> None:
-        self._base: Floats | None = None  # (n_judges, 1): first votes, which are subtracted from all votes
+        self._first_vote: Floats | None = None  # (n_judges, 1)
         self._n_trials = 0
-        self._total = np.zeros(0)  # (n_judges,)
-        self._products = np.zeros(0)  # (n_judges, n_judges)
+        self._sum = np.zeros(0)  # (n_judges,), of the differences
+        self._product_sum = np.zeros(0)  # (n_judges, n_judges), of the products of two judges' differences
 
     def add(self, votes: Floats) -> None:
-        """Add the votes of a chunk, float array (n_judges, n_trials) without NaN."""
+        """Add the votes of a chunk, float array (n_judges, n_trials) without NaN; the judges are those of all chunks."""
         if not votes.size:
             return
-        if self._base is None:
+        if self._first_vote is None:
             n_judges = len(votes)
-            # votes are summed as differences from the first trial, so that a judge that never varies has sums of exactly 0
-            self._base = votes[:, :1]
-            self._total = np.zeros(n_judges)
-            self._products = np.zeros((n_judges, n_judges))
+            self._first_vote = votes[:, :1]
+            self._sum = np.zeros(n_judges)
+            self._product_sum = np.zeros((n_judges, n_judges))
 
-        difference = votes - self._base
+        difference = votes - self._first_vote
         self._n_trials += votes.shape[1]
-        self._total = self._total + difference.sum(axis=1)
-        self._products = self._products + difference @ difference.T
+        self._sum = self._sum + difference.sum(axis=1)
+        self._product_sum = self._product_sum + difference @ difference.T
 
     @property
     def correlation(self) -> float:
         """Mean correlation of two judges' answers; 0 without answers, or if a judge always answers the same."""
-        mean = self._total / max(self._n_trials, 1)
-        covariance = self._products / max(self._n_trials, 1) - np.outer(mean, mean)
+        mean = self._sum / max(self._n_trials, 1)
+        covariance = self._product_sum / max(self._n_trials, 1) - np.outer(mean, mean)
         sd = np.sqrt(np.diag(covariance))
         if not (len(sd) > 1 and sd.all()):
             return 0.0

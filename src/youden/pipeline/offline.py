@@ -67,9 +67,10 @@ class Stage:
 
 
 def find_stage(planned: PlannedRun) -> Stage:
-    """Plan as many rounds of a run as can be determined from the answers in its store.
+    """Find the last round of a run that can be planned with the answers in its store.
 
-    A round depends on the answers to the previous one, so later rounds cannot be planned yet.
+    A round depends on the answers to the previous one. The next round can therefore be planned only if all answers to the
+    rounds before it are in the store. No request is sent.
 
     Parameters
     ----------
@@ -79,23 +80,26 @@ def find_stage(planned: PlannedRun) -> Stage:
     Returns
     -------
     Stage
-        The plan with these rounds and with follow-ups, and the number of its rounds; follow-ups count as one more. The
-        number is None for a run that is planned at once.
+        The plan up to this round, and the number of the round. Follow-up trials, which may come last, count as one more
+        round. The number is None for a run that is planned at once.
 
     Raises
     ------
     ConfigError, JudgeError
         If the store cannot be read, or the judge cannot be used.
     """
-    plan = planned.plan
-    if plan.rounds is None and not planned.config.follow_up_fraction:
-        return Stage(plan, None)
+    is_planned_at_once = planned.plan.rounds is None and not planned.config.follow_up_fraction
+    if is_planned_at_once:
+        return Stage(planned.plan, None)
+
+    # the error for missing answers has the plan up to the first round that lacks some
     try:
         plan = collect_answers(planned, JudgingOptions(stored_only=True), team=None).plan
     except AnswersMissingError as error:
         plan = error.plan
+
     n_rounds = 1 if plan.rounds is None else len(plan.rounds.starts)
-    if plan.n_follow_ups > 0:  # they count as one more round
+    if plan.n_follow_ups > 0:
         n_rounds += 1
     return Stage(plan, n_rounds)
 
@@ -161,24 +165,26 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
     config = planned.config
     lock = run_lock(config, planned.plan, planned.judge)
     with lock, coordinate_run(config.store_location, run=get_run_name(planned.folder, planned.plan)):
-        stage = find_stage(planned)
-        n_new_in_all = 0
+        plan = find_stage(planned).plan
+        n_new_before = 0  # answers that were imported by earlier passes of the loop
         while True:
             with open_store(config.store_location) as store:
                 counts = import_answers(
-                    paths, stage.plan, config=planned.judge, store=store, account=get_cost_account(config)
+                    paths, plan, config=planned.judge, store=store, account=get_cost_account(config)
                 )
-            n_new_in_all += counts.n_new
 
             # repeat while answers are left that may belong to the next round
-            previous = stage
-            stage = find_stage(planned)
-            has_grown = len(stage.plan) > len(previous.plan)
-            if not counts.n_unknown or not has_grown:
-                # answers that an earlier pass of this loop imported are new, not known
-                counts.n_stored -= n_new_in_all - counts.n_new
-                counts.n_new = n_new_in_all
-                return counts
+            longer_plan = find_stage(planned).plan
+            has_next_round = len(longer_plan) > len(plan)
+            if not counts.n_unknown or not has_next_round:
+                break
+            n_new_before += counts.n_new
+            plan = longer_plan
+
+        # the last pass read the answers of all earlier passes again, and counted them as stored before the import
+        counts.n_new += n_new_before
+        counts.n_stored -= n_new_before
+        return counts
 
 
 def plan_worker_run(config: RunConfig) -> PlannedRun:

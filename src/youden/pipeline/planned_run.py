@@ -36,7 +36,10 @@ from youden.types import Plan, Pool
 from youden.types.plan_steps import Extension as Extended
 from youden.types.pool import Json
 
-_NOT_OPTIONS = {"calls", "trials_from", "question", "self_trials"}
+_NO_DESIGN_OPTIONS = {"calls", "trials_from", "question", "self_trials"}
+"""Entries of `Plan.options` that are config keys of their own instead of options of the design."""
+_OTHER_FOLDER = "another name or --out for this run"
+"""Last choice of the messages about a folder that holds something else."""
 
 
 class RunPlan(NamedTuple):
@@ -85,16 +88,18 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
 def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     """Read the plan of a run from its folder and add missing extensions, or draw a new plan if there is none.
 
-    A new plan is also drawn if the stored one does not fit the config, and the folder has no answers to all its trials.
+    A new plan is also drawn if the folder has no answers to all trials of the stored plan, and that plan does not fit the
+    config, or has more independent trials than a judge whose calls are not free should answer.
 
     Raises RunFolderError: [run-mismatch] if the folder holds answers to another plan, [run-extended] if the stored plan
     has more extensions than the config. PoolError, PlanError or ConfigError ([run-config], [focus-invalid]) are raised
     if pool, plan and config do not fit each other.
     """
     pools = read_run_pools(config)
-    stored = folder.read_plan() if folder.has("plan.parquet") else None
-    if stored is None:
+    if not folder.has("plan.parquet"):
         return RunPlan(_draw_plan(config, pools), None)
+
+    stored = folder.read_plan()
     _check_target(config, stored)
     for pool in pools:  # the config may use another path to the pool than the folder's copy of it
         if pool.digest == stored.pool_digest:
@@ -103,16 +108,27 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
 
     differences = list(_describe_differences(config, stored, pools))
     has_too_many_trials = has_free_calls(stored) and not _has_free_judge(config)
-    if (differences or has_too_many_trials) and not folder.is_judged:
+    if not folder.is_judged and (differences or has_too_many_trials):
         return RunPlan(_draw_plan(config, pools), None)
     if differences:
         remedy = _suggest_extension(config, folder, stored, pools[0]) or _suggest_search(config, folder, stored)
         content = f"the answers to another plan: {'; '.join(differences)}"
         raise _run_mismatch_error(folder, content, remedy=remedy)
-    if config.trials_from is not None:
-        plan = _draw_plan(config, pools, earlier=stored) if _takes_more_trials(config, stored) else stored
-        return RunPlan(plan, stored)
 
+    if config.trials_from is None:
+        return _add_missing_steps(config, folder, stored, pools)
+    if _takes_more_trials(config, stored):
+        return RunPlan(_draw_plan(config, pools, earlier=stored), stored)
+    return RunPlan(stored, stored)
+
+
+def _add_missing_steps(config: RunConfig, folder: RunFolder, stored: Plan, pools: Sequence[Pool]) -> RunPlan:
+    """Extend a stored plan, which fits the config, by the steps that only the config has.
+
+    pools : pool of the first plan, and one for each extension of the config
+
+    Raises RunFolderError [run-extended] if the stored plan has more extensions than the config.
+    """
     n_stored = len(get_extensions(stored).steps)
     if n_stored > len(config.extensions):
         raise _extended_error(folder, n_stored)
@@ -270,7 +286,7 @@ def _agent_position(agent: str, plan: Plan) -> int:
 def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterator[str]:
     """Describe the differences between a config and the settings that a stored plan was drawn with.
 
-    pools : pool of the first plan, and one for each extension
+    pools : pool of the first plan (position 0), and one for each extension of the config
 
     Yields one phrase per difference, such as "seed was 0 and is 1".
     """
@@ -280,17 +296,16 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
     if get_extensions(plan).pool not in possible_digests:
         yield "the pool has other texts than those that were judged"
 
-    # values in the plan and in the config
-    for name, old, new in _pair_settings(config, plan):
-        if old != new:
-            yield f"{name} was {_format_setting(old)} and is {_format_setting(new)}"
+    for name, planned_value, requested_value in _iter_settings(config, plan):
+        if planned_value != requested_value:
+            yield f"{name} was {_format_setting(planned_value)} and is {_format_setting(requested_value)}"
     if config.trials_from is not None and not is_part_of(plan, RunFolder(Path(config.trials_from))):
         yield f"trials_from is {config.trials_from}, but the trials are not from that run"
 
-    # the pool with number 0 is that of the first plan
-    steps = zip(get_extensions(plan).steps, config.extensions, strict=False)
-    for number, (planned, requested) in enumerate(steps, 1):
-        if not _is_same_step(planned, requested, pools[number], plan):
+    # only the extensions that both have are compared: missing ones are added later, and additional ones are an error
+    shared_steps = zip(get_extensions(plan).steps, config.extensions, pools[1:], strict=False)
+    for number, (planned, requested, pool) in enumerate(shared_steps, 1):
+        if not _is_same_step(planned, requested, pool, plan):
             yield f"extension number {number} differs"
 
 
@@ -299,10 +314,11 @@ def _without_stopping_options(design: str, options: Mapping[str, Any]) -> dict[s
     return {name: value for name, value in options.items() if name not in STOPPING_OPTIONS[design]}
 
 
-def _pair_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
+def _iter_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
     """Yield each config key that decides which trials are planned, with its value in the plan and in the config.
 
-    A plan that selects trials of another run depends on fewer keys: for example, its design is that of the other run.
+    They come in the order in which a message lists them. A plan that selects trials of another run (`trials_from`)
+    depends on fewer keys: for example, its design is that of the other run.
     """
     yield "trials_from", "trials_from" in plan.options, config.trials_from is not None
     if not _takes_more_trials(config, plan):
@@ -313,19 +329,19 @@ def _pair_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object,
         return
 
     # design that the config requests; a plan of self-trials alone has a design name of its own
-    requested_design, new_options = config.effective_design
-    new_design = DESIGNS.load(requested_design).name
-    if plan.is_self_plan and requested_design == "cyclic":
-        new_design = plan.design
+    design_key, requested_options = config.effective_design
+    requested_design = DESIGNS.load(design_key).name
+    if plan.is_self_plan and design_key == "cyclic":
+        requested_design = plan.design
+    yield "design", plan.design, requested_design
+    yield "self_trials", plan.options.get("self_trials", 0), config.self_trials
 
     # options that only decide when a run in rounds stops may change
-    old_options = {option: value for option, value in plan.options.items() if option not in _NOT_OPTIONS}
-    if new_design == plan.design and new_design in STOPPING_OPTIONS:
-        old_options = _without_stopping_options(new_design, old_options)
-        new_options = _without_stopping_options(new_design, new_options)
-    yield "design", plan.design, new_design
-    yield "self_trials", plan.options.get("self_trials", 0), config.self_trials
-    yield "options", old_options, new_options
+    planned_options = {option: value for option, value in plan.options.items() if option not in _NO_DESIGN_OPTIONS}
+    if requested_design == plan.design and requested_design in STOPPING_OPTIONS:
+        planned_options = _without_stopping_options(requested_design, planned_options)
+        requested_options = _without_stopping_options(requested_design, requested_options)
+    yield "options", planned_options, requested_options
     yield "independent", plan.request.independent, config.independent
     yield "holdout", plan.request.holdout, config.holdout
     yield "holdout_rule", plan.split.rule, config.holdout_rule
@@ -383,51 +399,58 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
             raise _run_mismatch_error(folder, "an imported run")
         return
 
-    # the stored plan may be newer than the answers, if the command stopped before it wrote them; they are in the store
+    # the answers belong to the plan of the run, or to the stored plan, which the run continues. The stored plan may also be
+    # newer than the answers in the folder, if a command stopped before it wrote them; they are in the store.
     plan, stored = run_plan.plan, run_plan.stored
-    is_same = stored is not None and stored.digest in (plan.digest, folder.read_judged_plan_digest())
-    if not is_same and folder.read_judged_plan_digest() != plan.digest:
+    judged_digest = folder.read_judged_plan_digest()
+    has_answers_to_plan = judged_digest == plan.digest
+    continues_stored_plan = stored is not None and stored.digest in (plan.digest, judged_digest)
+    if not has_answers_to_plan and not continues_stored_plan:
         raise _run_mismatch_error(folder, "the answers to another plan (pool, design, budget, holdout or seed differ)")
+
     recorded = folder.read_recorded_judge()
     if is_same_judge(recorded, judge):
         return
+
+    # the judges may differ in the decision alone, by text or by log-probabilities
     decision = recorded.get("decision")
-    if (
-        judge.makes_calls
-        and decision in MAX_TOKENS
-        and is_same_judge(recorded, judge.with_changes({"decision": decision}))
-    ):
-        remedy = f"Set `decision: {decision}` in the judge's config to continue this run, or set"
+    can_set_decision = judge.makes_calls and decision in MAX_TOKENS
+    if can_set_decision and is_same_judge(recorded, judge.with_changes({"decision": decision})):
+        remedy = f"Set `decision: {decision}` in the judge's config to continue this run, or set {_OTHER_FOLDER}"
         raise _run_mismatch_error(folder, f"answers of this judge with `decision: {decision}`", remedy=remedy)
     command = f"youden rejudge {folder.path} --judge JUDGE --calls N/agent"
-    remedy = f"Run `{command}` to query this judge on the same trials, or set"
+    remedy = f"Run `{command}` to query this judge on the same trials, or set {_OTHER_FOLDER}"
     raise _run_mismatch_error(folder, "another judge's answers", remedy=remedy)
 
 
 def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
     """Suggest the command that continues a run, which sampled all agents equally, with a search for the best agents.
 
-    Returns the beginning of a sentence, to which "another name or --out for this run" is appended. The result is empty if
-    the config does not ask for a search, if the run is a search already, or if it has no ranking.
+    stored : plan in the folder
+
+    Returns sentences without the last full stop. The result is empty if the config does not ask for a search, if the run
+    is a search already, or if it has no ranking.
     """
     design, _ = config.effective_design
-    if design != Adaptive.name or stored.design == Adaptive.name or not folder.has("fit.json"):
+    asks_for_search = design == Adaptive.name and stored.design != Adaptive.name
+    if not asks_for_search or not folder.has("fit.json"):
         return ""
 
     goal = ["--max-regret", f"{config.max_regret:g}"] if config.max_regret else ["--calls", "N"]
     goal += ["--top", str(config.top)] if config.top else []
     command = shlex.join(["youden", "extend", "best", str(folder.path), *goal])
     first_sentence, _, _ = read_recommendation(folder).text.partition(". ")
-    return f"Run `{command}` to continue with a search. So far: {first_sentence}. To search from the start, set"
+    return f"Run `{command}` to continue with a search. So far: {first_sentence}. To search from the start, set {_OTHER_FOLDER}"
 
 
 def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool: Pool) -> str:
     """Suggest the command that extends a run whose pool has more agents, items or repeats (further responses).
 
+    stored : plan in the folder
     pool : present pool of the config
 
-    Returns the beginning of a sentence, to which "another name or --out for this run" is appended. The result is empty if
-    the run was extended before, or if the pool differs in another way.
+    Returns sentences without the last full stop. The result is empty if the run was extended before, or if the pool
+    differs in another way.
     """
     extensions = get_extensions(stored)
     agent_ids, item_ids = stored.agent_ids[: extensions.anchors], stored.item_ids[: extensions.items]
@@ -435,25 +458,23 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
     if config.extensions or extensions.steps or old_pool is None:
         return ""
 
-    n_new = {
+    # new agents come with responses, so the kinds are tried in this order
+    n_added_by_kind = {
         "agents": pool.n_agents - old_pool.n_agents,
         "items": pool.n_items - old_pool.n_items,
         "repeats": pool.n_responses - old_pool.n_responses,
     }
-    added_kinds = [kind for kind, count in n_new.items() if count]
-    if not added_kinds:
+    kind = next((kind for kind, n_added in n_added_by_kind.items() if n_added), None)
+    if kind is None:
         return ""
-    kind = added_kinds[0]
-    n_added = n_new[kind]
 
     cost = ""
     with suppress(YoudenError):  # the judge cannot be loaded, or the plan cannot be extended
         extended = _EXTENDERS[kind](plan_without_follow_ups(stored), JOIN_BY_KIND[kind](old_pool, pool))
         cost = _format_added_cost(load_judge_of_run(config), stored.with_pool(old_pool), extended)
     command = shlex.join(["youden", "extend", kind, str(folder.path), config.pool])
-    return (
-        f"{format_count(n_added, kind.removesuffix('s'))} came to its pool. Run `{command}`{cost} to add them, or set"
-    )
+    added = format_count(n_added_by_kind[kind], kind.removesuffix("s"), "was", "were")
+    return f"{added} added to its pool. Run `{command}`{cost} to add them to the run, or set {_OTHER_FOLDER}"
 
 
 def _format_added_cost(judge: JudgeConfig, plan: Plan, extended: Plan) -> str:
@@ -467,12 +488,12 @@ def _format_added_cost(judge: JudgeConfig, plan: Plan, extended: Plan) -> str:
 def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") -> RunFolderError:
     """Return the error for a folder that holds something else.
 
-    remedy : beginning of a sentence, to which "another name or --out for this run" is appended
+    content : what the folder holds
+    remedy : sentences without the last full stop; by default, to set another name or --out
     """
+    remedy = remedy or f"Set {_OTHER_FOLDER}"
     return RunFolderError(
-        f"{folder.path} holds {content}. {remedy or 'Set'} another name or --out for this run; with the same store, stored "
-        "answers are reused.",
-        slug="run-mismatch",
+        f"{folder.path} holds {content}. {remedy}; with the same store, stored answers are reused.", slug="run-mismatch"
     )
 
 

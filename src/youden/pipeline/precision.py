@@ -63,12 +63,13 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     """Estimate the variance components of each agent's ability from the answers to a plan in blocks.
 
     A block is a set of trials of one item in which each agent appears once as the first and once as the second text.
-    The sampling variance of the false-positive rates belongs to one of two components. If an extension of the plan adds
-    independent trials, it is part of the residual variance. If it adds none, as with a fixed number N of independent
-    trials (`independent: pooled:N`), no extension reduces this variance, and it is the component `constant`.
 
     Returns three float arrays (n_agents,): the agent × item variance, the residual variance of one trial, and the constant
-    variance. Raises StatisticsError if the answers cannot be fitted, for example [trial-none] if there are none.
+    variance, which more trials do not reduce. The sampling variance of the false-positive rates is part of the residual
+    variance if extensions of the plan add independent trials. It is the constant variance if they add none, as with a
+    fixed number N of independent trials (`independent: pooled:N`).
+
+    Raises StatisticsError if the answers cannot be fitted, for example [trial-none] if there are none.
     """
     abilities = estimate_abilities(verdicts)
     influence = _compute_block_influence(verdicts, abilities.mean_answer)
@@ -87,9 +88,11 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
 
 
 def _compute_block_influence(verdicts: Verdicts, mean_answer: Floats) -> InfluenceTable:
-    """Compute the influence of the items on the abilities from the answered trials in blocks.
+    """Compute the influence of each item on each ability, from the answered trials that belong to a block.
 
     mean_answer : float array (n_agents,), mean answer of each agent, without false-positive rates subtracted
+
+    The table has one row per agent and item, with the influence of the item and the number of the agent's trials on it.
     """
     plan = verdicts.plan
     is_used = (plan.block >= 0) & verdicts.answered
@@ -237,21 +240,25 @@ class PrecisionForecast:
         self.domains = ", ".join(domain.name for domain in REFERENCE_DATA[kind])
         self.source = OWN_ANSWERS if components else f"{self.domains}, by {kind} answers; this run has no answers yet"
 
-    def _set_needed(self, width: float, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
+    def _set_needed(self, half_width: float, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
         """Set `trials_needed`, or `items_needed` if no number of trials on these items gives the half-width.
 
-        width : requested half-width of the intervals
+        The fraction `HALF_WIDTH_FRACTION` of the agents must reach it.
+
+        half_width : requested half-width of the intervals
         components : variance components of the agents from the run's own answers; None to use reference data
         kind : kind of the judge's answers, which selects the reference data
         """
-        # reference data: one case per data set, with the agent at a quantile; own answers: one case with all agents
+        # a case has the variance components of some agents, of which `fraction` must reach the half-width
         if components is None:
+            # one case per reference data set: the agent whose half-width is at the quantile HALF_WIDTH_FRACTION
             fraction = 1.0
             at_quantile = components_at_quantile(HALF_WIDTH_FRACTION, kind)
-            narrow_cases = _scale_widths(at_quantile, 1 / WIDTH_FACTOR)
-            cases = _scale_widths(at_quantile, 1.0)
-            wide_cases = _scale_widths(at_quantile, WIDTH_FACTOR)
+            narrow_cases = _split_by_data_set(at_quantile, width_factor=1 / WIDTH_FACTOR)
+            cases = _split_by_data_set(at_quantile)
+            wide_cases = _split_by_data_set(at_quantile, width_factor=WIDTH_FACTOR)
         else:
+            # one case: all agents of the run
             fraction = HALF_WIDTH_FRACTION
             narrow_cases = cases = wide_cases = [components]
         max_blocks = (plan.n_agents - 1) * plan.n_items
@@ -260,47 +267,52 @@ class PrecisionForecast:
             """Forecast the trials per agent of each case; ∞ if it does not reach the half-width on these items."""
             n_trials = []
             for case in cases:
-                n_blocks = find_min_blocks(case, width, fraction=fraction, n_items=plan.n_items, max_blocks=max_blocks)
+                n_blocks = find_min_blocks(
+                    case, half_width, fraction=fraction, n_items=plan.n_items, max_blocks=max_blocks
+                )
                 n_trials.append(np.inf if n_blocks is None else 2 * n_blocks)  # an agent has 2 trials in a block
             return np.array(n_trials)
 
-        trials = count_trials(cases)
-        is_reached = np.isfinite(trials)
+        n_trials = count_trials(cases)
+        is_reached = np.isfinite(n_trials)
         if is_reached.any():
-            low, high = float(count_trials(narrow_cases).min()), float(count_trials(wide_cases).max())
-            mean = float(trials[is_reached].mean())
+            mean = float(n_trials[is_reached].mean())
+            low = float(count_trials(narrow_cases).min())
+            high = float(count_trials(wide_cases).max())
             self.trials_needed = TrialsNeeded(low, mean, high if np.isfinite(high) else None)
             return
 
-        n_items_by_case = [find_min_items(case, width, fraction=fraction, n_agents=plan.n_agents) for case in cases]
+        n_items_by_case = [
+            find_min_items(case, half_width, fraction=fraction, n_agents=plan.n_agents) for case in cases
+        ]
         self.items_needed = min((n_items for n_items in n_items_by_case if n_items is not None), default=None)
 
-    def _set_search(self, max_regret: float, n_paired: int, components: AgentVariances, plan: Plan) -> None:
+    def _set_search(self, max_regret: float, n_pilot_calls: int, components: AgentVariances, plan: Plan) -> None:
         """Set the forecasts of a search for the best agents: `lowest_bound`, `search_items` and `search_calls`.
 
         max_regret : maximum regret, at which the search stops
-        n_paired : number of calls if one agent is clearly the best
-        components : variance components, one value per reference data set
+        n_pilot_calls : paired calls of the plan (its first round), which are enough if one agent is clearly the best
+        components : variance components from reference data, float arrays (n_data_sets,)
         """
-        cases = _scale_widths(components, 1.0)
-        widest_cases = _scale_widths(components, WIDTH_FACTOR)
         n_items = plan.n_items
         max_blocks = (plan.n_agents - 1) * n_items
-        width = half_width_for_regret(max_regret, plan.n_agents)
 
-        # a regret bound is proportional to 1/√items
-        bounds = np.array([min_regret_bound(case, n_items) for case in cases])
+        # smallest regret bound by each data set; a bound is proportional to 1/√items
+        bounds = np.array([min_regret_bound(case, n_items) for case in _split_by_data_set(components)])
         self.lowest_bound = widen_half_widths(summarize_range(bounds))
         self.search_items = ceil(n_items * (float(bounds.mean()) / max_regret) ** 2)
 
-        # a block of K agents has K calls
-        n_blocks_by_case = [
-            find_min_blocks(case, width, fraction=1.0, n_items=n_items, max_blocks=max_blocks) for case in widest_cases
+        # blocks that give the maximum regret if all agents are equally good, with half-widths above those of all data sets
+        half_width = half_width_for_regret(max_regret, plan.n_agents)
+        blocks_by_data_set = [
+            find_min_blocks(case, half_width, fraction=1.0, n_items=n_items, max_blocks=max_blocks)
+            for case in _split_by_data_set(components, width_factor=WIDTH_FACTOR)
         ]
+        blocks_needed = [n_blocks for n_blocks in blocks_by_data_set if n_blocks is not None]
         max_calls = None
-        if None not in n_blocks_by_case:
-            max_calls = max(n_blocks or 0 for n_blocks in n_blocks_by_case) * plan.n_agents
-        self.search_calls = (n_paired, max_calls)
+        if len(blocks_needed) == len(blocks_by_data_set):
+            max_calls = max(blocks_needed) * plan.n_agents  # a block of K agents has K calls
+        self.search_calls = (n_pilot_calls, max_calls)
 
     @property
     def regret_bound(self) -> tuple[ReferenceRange, ReferenceRange] | None:
@@ -317,8 +329,12 @@ class PrecisionForecast:
         return _format_range(self.half_width[1.0]) if 1.0 in self.half_width else None
 
     def to_json(self) -> dict[str, Json]:
-        """Return the forecast in the form of the output of `youden run --json`."""
-        names = (
+        """Return the forecast in the form of the output of `youden run --json`.
+
+        The keys are `trials`, `half_width` by multiple of the plan's trials, the names of attributes, and `reach`. This is
+        the list of `max_regret`, `lowest_bound`, `search_items` and `search_calls`; None without a maximum regret.
+        """
+        unchanged_names = (
             "n_independent",
             "rate_share",
             "requested_half_width",
@@ -331,15 +347,17 @@ class PrecisionForecast:
             "source",
             "domains",
         )
-        values: dict[str, Json] = {}
-        for name in names:
-            value = getattr(self, name)
-            values[name] = value._asdict() if isinstance(value, ReferenceRange | TrialsNeeded) else value
+        attributes: dict[str, Json] = {}
+        for name in unchanged_names:
+            attribute = getattr(self, name)
+            is_record = isinstance(attribute, ReferenceRange | TrialsNeeded)
+            attributes[name] = attribute._asdict() if is_record else attribute
+
         half_width: Json = {f"{multiple:g}": width._asdict() for multiple, width in self.half_width.items()}
-        reach: Json = None  # what a search can reach
+        reach: Json = None
         if self.max_regret is not None:
             reach = [self.max_regret, list(self.lowest_bound), self.search_items, list(self.search_calls)]
-        return {"trials": self.trials, "half_width": half_width, **values, "reach": reach}
+        return {"trials": self.trials, "half_width": half_width, **attributes, "reach": reach}
 
 
 def _forecast_rate_variance(plan: Plan, multiple: float) -> float:
@@ -357,10 +375,13 @@ def _forecast_rate_variance(plan: Plan, multiple: float) -> float:
     return expected_rate_variance(trials_per_agent, rate=ASSUMED_FPR, n_agents=plan.n_agents)
 
 
-def _scale_widths(components: AgentVariances, factor: float) -> list[AgentVariances]:
-    """Multiply half-widths by a factor, and split variance components without a constant by agent, into arrays (1,)."""
+def _split_by_data_set(components: AgentVariances, *, width_factor: float = 1.0) -> list[AgentVariances]:
+    """Split variance components from reference data, float arrays (n_data_sets,), into components of single data sets.
+
+    width_factor : factor by which the half-widths that follow from the components are multiplied
+    """
     return [
-        AgentVariances(factor**2 * np.array([agent_item]), factor**2 * np.array([residual]))
+        AgentVariances(width_factor**2 * np.array([agent_item]), width_factor**2 * np.array([residual]))
         for agent_item, residual in zip(components.agent_item, components.residual, strict=True)
     ]
 
@@ -445,10 +466,12 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
         remedy = "use another judge or prompt, because the answers follow the position of the responses"
         return remedy if follows_position else ""
     run, plan = shlex.quote(str(folder.path)), folder.read_plan()
-    if plan.rounds is not None:
-        return f"with more `calls:` in {folder.file('config.yaml')} the same command resumes the search"
     pair = [choice.agents[-1], choice.candidates[0]]
     names = " and ".join(pair)
+    if plan.rounds is not None or plan.is_self_plan:
+        resume = f"with more `calls:` in {folder.file('config.yaml')} the same command resumes the search"
+        new_run = f"to separate {names}, run a pool with more items under another name; self-trials cannot be extended"
+        return new_run if plan.is_self_plan else resume
     n_blocks, n_items = _forecast_blocks_to_separate(folder, plan, pair)
     if n_blocks is None:
         if n_items is None or n_items > _MAX_ITEM_FACTOR * plan.n_items:
@@ -483,7 +506,8 @@ def _forecast_blocks_to_separate(folder: RunFolder, plan: Plan, pair: Sequence[s
         if row.ability is None or row.low is None or row.high is None:
             return None, None
         abilities.append(row.ability)
-        squared_half_width += ((row.high - row.low) / 2) ** 2
+        # of two bounds, one may be limited to a possible ability
+        squared_half_width += max(row.high - row.ability, row.ability - row.low) ** 2
 
     # half-width of the difference that separates the two agents
     required_half_width = abs(abilities[0] - abilities[1]) / _SELECTION_FACTOR
@@ -580,7 +604,7 @@ def format_forecast(expected: PrecisionForecast, *, usd_per_call: float | None =
             f"{expected.domains}; the ranges allow for other pools)"
         )
     if expected.regret_bound is not None:
-        yield from _format_options(expected.regret, expected.regret_bound)
+        yield from _compare_allocations(expected.regret, expected.regret_bound)
     if expected.max_regret is not None:
         yield from _format_search(expected, expected.max_regret, usd_per_call)
     if expected.half_width:
@@ -592,65 +616,74 @@ def format_forecast(expected: PrecisionForecast, *, usd_per_call: float | None =
             )
 
 
-def _format_options(
+def _compare_allocations(
     regret: dict[float, tuple[ReferenceRange, ReferenceRange]], bound: tuple[ReferenceRange, ReferenceRange]
 ) -> Iterator[str]:
     """Yield two sentences that compare sampling all agents equally with a search for the best agent.
 
     They state the regret (ability of the best agent minus that of the selected one), its bound, and the intervals.
 
-    regret : multiple of the trials → expected regret if all agents are sampled equally, and by a search
+    regret : by multiple of the plan's trials (1.0 for the plan itself), the expected regret if all agents are sampled
+        equally, and by a search
     bound : regret bound if all agents are sampled equally, and by a search
     """
     uniform, searched = regret[1.0]
     uniform_bound, searched_bound = bound
+
     labels = {0.5: "half the calls", 2.0: "twice the calls"}
-    with_other_budgets = []
+    regret_at_other_sizes = []
     for multiple, label in labels.items():
         if multiple in regret:
             uniform_regret, _ = regret[multiple]
-            with_other_budgets.append(f"{100 * uniform_regret.mean:.1f} with {label}")
-    suffix = f" ({', '.join(with_other_budgets)})" if with_other_budgets else ""
+            regret_at_other_sizes.append(f"{100 * uniform_regret.mean:.1f} with {label}")
+    suffix = f" ({', '.join(regret_at_other_sizes)})" if regret_at_other_sizes else ""
     yield (
         f"all agents sampled equally: on reference data, the agent that ranks first is on average "
         f"{_format_of_100(uniform)} of 100 comparisons behind the best{suffix}; the regret bound is "
         f"{_format_of_100(uniform_bound)}, and all intervals are about "
         "equally wide"
     )
-    gain = "lowers this regret to" if searched.mean < uniform.mean else "does not lower this regret:"
-    loss = "raises the bound to" if searched_bound.mean > uniform_bound.mean else "does not raise the bound:"
+
+    lowers_regret = searched.mean < uniform.mean
+    raises_bound = searched_bound.mean > uniform_bound.mean
+    effect_on_regret = "lowers this regret to" if lowers_regret else "does not lower this regret:"
+    effect_on_bound = "raises the bound to" if raises_bound else "does not raise the bound:"
     yield (
-        f"a search (`top: 1`) with equally many calls {gain} {_format_of_100(searched)} and {loss} "
+        f"a search (`top: 1`) with equally many calls {effect_on_regret} {_format_of_100(searched)} and {effect_on_bound} "
         f"{_format_of_100(searched_bound)}; its bound holds over all interim analyses, and intervals of eliminated agents are "
         "wider"
     )
 
 
-def _format_of_100(value: ReferenceRange) -> str:
-    """Format the mean of abilities in comparisons of 100, with the lowest and highest value in parentheses."""
-    return _format_mean_and_range(ReferenceRange(*(100 * x for x in value)), 1)
+def _format_of_100(regret: ReferenceRange) -> str:
+    """Format a regret as a number of 100 comparisons: the mean, with the lowest and highest value in parentheses."""
+    return _format_mean_and_range(ReferenceRange(*(100 * x for x in regret)), 1)
 
 
 def _format_search(expected: PrecisionForecast, max_regret: float, usd_per_call: float | None) -> Iterator[str]:
-    """Yield sentences about the calls that a search takes, and about the items that it needs if these do not suffice.
+    """Yield sentences about the calls that a search takes until it reaches its maximum regret.
+
+    If the regret bound of equally good agents stays above the maximum regret, even by the most favourable reference data,
+    the first sentence states the number of items that would be enough.
 
     max_regret : maximum regret, at which the search stops
     usd_per_call : cost of a call in USD; None if it is unknown
     """
-    min_calls, max_calls = expected.search_calls
     if max_regret < expected.lowest_bound.low:
+        bound = _format_mean_and_range(expected.lowest_bound)
         yield (
-            f"within {max_regret:g} cannot be reached on these items unless one agent is clearly the best: if all are equally "
-            f"good, the bound stays above {_format_mean_and_range(expected.lowest_bound)}; about {expected.search_items:,} items "
-            "would suffice"
+            f"a regret of {max_regret:g} cannot be reached on these items unless one agent is clearly the best: if all are "
+            f"equally good, the regret bound stays above {bound}; about {expected.search_items:,} items would suffice"
         )
-    min_cost = _format_cost(min_calls, usd_per_call)
-    largest = "more than all comparisons"
-    if max_calls is not None:
-        largest = f"{max_calls:,}{_format_cost(max_calls, usd_per_call)}"
+
+    calls_if_one_is_best, calls_if_equal = expected.search_calls
+    min_calls = f"{calls_if_one_is_best:,} paired calls{_format_cost(calls_if_one_is_best, usd_per_call)}"
+    max_calls = "more than all comparisons"
+    if calls_if_equal is not None:
+        max_calls = f"{calls_if_equal:,}{_format_cost(calls_if_equal, usd_per_call)}"
     yield (
-        f"within {max_regret:g} takes {min_calls:,} paired calls{min_cost} if one agent is clearly the best, and {largest} if "
-        "all are equally good"
+        f"a regret bound of {max_regret:g} takes {min_calls} if one agent is clearly the best, and {max_calls} if all are "
+        "equally good"
     )
 
 
@@ -660,31 +693,35 @@ def _format_cost(n_calls: float, usd_per_call: float | None) -> str:
 
 
 def _format_half_width(expected: PrecisionForecast, width: float, usd_per_call: float | None) -> str:
-    """Format the trials, calls and cost that a half-width of the intervals needs, or the items if these do not allow it.
+    """Format the trials per agent, calls and cost that a half-width of the intervals takes, as a sentence.
+
+    If the half-width cannot be reached with any number of trials on these items, the sentence states the number of items
+    that it takes, if that is known.
 
     width : requested half-width
     usd_per_call : cost of a call in USD; None if it is unknown
     """
+    text = f"± {width:g}"
     if expected.trials_needed is None:
-        n_items = expected.items_needed
-        text = f"± {width:g} cannot be reached on these items"
-        return text if n_items is None else f"{text}: it takes about {n_items:,} items like them, or more"
-    low, mean, high = expected.trials_needed
+        text += " cannot be reached on these items"
+        if expected.items_needed is not None:
+            text += f": it takes about {expected.items_needed:,} items like them, or more"
+        return text
 
     # a paired call counts for two agents
+    low, mean, high = expected.trials_needed
     low_calls = expected.n_agents * low / 2 + expected.n_independent
     low_cost = _format_cost(low_calls, usd_per_call)
     if high is None:
-        return (
-            f"± {width:g} takes at least {low:,.0f} trials per agent, {low_calls:,.0f} calls{low_cost}, or is not reached on "
-            "these items"
-        )
-    if high - low < 1:  # a range that is rounded to one number
-        return f"± {width:g} takes about {mean:,.0f} trials per agent, {low_calls:,.0f} calls{low_cost}"
+        min_calls = f"{low:,.0f} trials per agent, {low_calls:,.0f} calls{low_cost}"
+        return f"{text} takes at least {min_calls}, or is not reached on these items"
 
+    is_one_number = high - low < 1
+    if is_one_number:
+        return f"{text} takes about {mean:,.0f} trials per agent, {low_calls:,.0f} calls{low_cost}"
     high_calls = expected.n_agents * high / 2 + expected.n_independent
     cost = f"{low_cost} to ${usd_per_call * high_calls:,.2f}" if usd_per_call else ""
-    return f"± {width:g} takes {low:,.0f} to {high:,.0f} trials per agent, {low_calls:,.0f} to {high_calls:,.0f} calls{cost}"
+    return f"{text} takes {low:,.0f} to {high:,.0f} trials per agent, {low_calls:,.0f} to {high_calls:,.0f} calls{cost}"
 
 
 def _format_range(value: ReferenceRange) -> str:

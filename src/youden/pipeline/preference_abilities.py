@@ -6,6 +6,8 @@ judged at once. Those of a run in rounds are also corrected for adaptive-samplin
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from youden.engines.trial_blocks import TrialsByItem
@@ -14,34 +16,42 @@ from youden.pipeline.interim_analyses import analyze_rounds
 from youden.pipeline.linked_abilities import analyze_extended_search
 from youden.protocol.designs.adaptive import Adaptive
 from youden.stats.trials.agent_rates import AgentRates
-from youden.stats.trials.comparisons import agent_components
 from youden.stats.trials.preferences import fit_preferences
-from youden.types.pool import Floats, Ids
+from youden.types.pool import Floats, Ids, Positions
 
 PREFERENCE_MODEL = "preference model"
 """Name of the estimator."""
 INTERVAL_METHOD = "identity link with position effect, residuals by item, HC2, shrunk variances, Student t"
 
 
-def read_preferences(trials: TrialsByItem) -> tuple[Ids, Ids, Ids, Floats]:
-    """Return first agent, second agent, item and answer of the answered trials, arrays (n_answers,).
+class Preferences(NamedTuple):
+    """Answered trials of a run that asks for preferences, as columns (n_answers,): positions of agents and items, and answers."""
 
-    Raises StatisticsError [trial-none] if there is no answer.
-    """
+    first: Ids
+    second: Ids
+    item: Ids
+    answer: Floats
+
+    def count_items(self, n_agents: int) -> Positions:
+        """Count the items that each agent was compared on: int array (n_agents,)."""
+        agents = np.append(self.first, self.second).astype(np.int64)
+        cells = np.unique(agents + n_agents * np.tile(self.item, 2).astype(np.int64))
+        return np.bincount(cells % n_agents, minlength=n_agents)
+
+
+def read_preferences(trials: TrialsByItem) -> Preferences:
+    """Return the answered trials of a run; raise StatisticsError [trial-none] if there are none."""
     chunks = [(chunk.first, chunk.second, chunk.start + chunk.item, chunk.answer) for chunk in trials.iter_answered()]
     first, second, item, answer = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
     if not len(answer):
         raise no_answers_error(trials.n)
-    return first, second, item, answer
+    return Preferences(first, second, item, answer)
 
 
 def _estimate_without_search(trials: TrialsByItem) -> Abilities:
     """Estimate abilities by all trials, without an analysis of a search."""
     n_agents = trials.plan.n_agents
-    first, second, item, answer = read_preferences(trials)
-    fit = fit_preferences(first, second, item, answer, n_agents=n_agents)
-    pairs = np.unique(first.astype(np.int64) * n_agents + second)
-    agents, number = np.append(pairs // n_agents, pairs % n_agents), np.tile(np.arange(len(pairs)), 2)
+    fit = fit_preferences(*read_preferences(trials), n_agents=n_agents)
     return Abilities(
         fit.ability,
         fit.covariance,
@@ -50,7 +60,7 @@ def _estimate_without_search(trials: TrialsByItem) -> Abilities:
         PREFERENCE_MODEL,
         INTERVAL_METHOD,
         "items-like-these",
-        agent_components(agents, number, n_agents=n_agents, n_items=len(pairs)),
+        fit.component,
         position_effect=fit.position_effect,
     )
 

@@ -39,7 +39,8 @@ from youden.pipeline.linked_abilities import (
     select_first_plan,
 )
 from youden.pipeline.multi_judge import ITEMS_AND_JUDGES, average_judges, with_judge_variance
-from youden.pipeline.preference_abilities import estimate_preferences
+from youden.pipeline.preference_abilities import estimate_preferences, read_preferences
+from youden.pipeline.preference_ranking import summarize_preferences
 from youden.pipeline.recommendation import assess_signal, measure_judge_rates, recommend_from_abilities
 from youden.pipeline.self_consistency import (
     compare_with_self_consistency,
@@ -101,12 +102,14 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
         - "recommendation": what follows from "choice" and "signal" (`Recommendation`)
         - "method": names of the estimator and of the method of the intervals
         - "partial": how much of an unfinished run is done (`PartialFacts`); None if all trials are
+        - "preference", for a plan that asks for preferences: position bias and ties (`PreferenceFacts`)
 
     Raises
     ------
     StatisticsError
         [trial-none] if no paired trial of training cells was answered; [rank-method] if `method` is none of the three;
-        [judges-few] if `target` is "items-and-judges" and the judge is no jury.
+        [judges-few] if `target` is "items-and-judges" and the judge is no jury; [rank-preference] if a plan that asks for
+        preferences is ranked for another target or by another method than the defaults.
 
     Examples
     --------
@@ -117,6 +120,12 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     (12, ['agent', 'group', 'ability', 'low', 'high'])
     """
     trials, abilities = _rank_agents(verdicts, target, method)
+    partial_facts = None
+    if verdicts.n_pending:
+        partial_facts = PartialFacts(n_done=len(verdicts) - verdicts.n_pending, n_calls=len(verdicts))
+    if verdicts.plan.question == "preference":
+        return _tabulate_preferences(verdicts, trials, abilities, partial_facts)
+
     answers = PairedAnswers.from_trials(trials)
     differences = agent_differences(abilities)
     agent_ids = verdicts.plan.agent_ids
@@ -134,9 +143,6 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     table.attrs["signal"] = signal
     table.attrs["method"] = f"{abilities.ranking}; {abilities.method}"
     table.attrs["recommendation"] = recommend_from_abilities(choice, signal, abilities, warnings=verdicts.warnings)
-    partial_facts = None
-    if verdicts.n_pending:
-        partial_facts = PartialFacts(n_done=len(verdicts) - verdicts.n_pending, n_calls=len(verdicts))
     table.attrs["partial"] = partial_facts
     table.attrs["warnings"] = [
         *([] if partial_facts is None else [partial_facts.to_finding()]),
@@ -148,6 +154,29 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
             {ranking.name: ranking.facts for ranking in alternatives}, n_agents=len(agent_ids)
         ),
     ]
+    return table
+
+
+def _tabulate_preferences(
+    verdicts: Verdicts, trials: TrialsByItem, abilities: Abilities, partial_facts: PartialFacts | None
+) -> pd.DataFrame:
+    """Build the table of a ranking by preferences, whose `attrs` are those of `rank`."""
+    plan = verdicts.plan
+    summary = summarize_preferences(
+        abilities, read_preferences(trials), plan.agent_ids, partial=partial_facts, warnings=verdicts.warnings
+    )
+    differences = summary.differences
+    table = build_ranking_table(abilities, plan.agent_ids, differences=differences, groups=_get_groups(plan))
+    table.attrs.update(
+        unique_best=None if differences.unique_best is None else plan.agent_ids[differences.unique_best],
+        choice=summary.choice,
+        signal=summary.signal,
+        method=f"{abilities.ranking}; {abilities.method}",
+        recommendation=summary.recommendation,
+        partial=partial_facts,
+        warnings=list(summary.warnings),
+        preference=summary.preference,
+    )
     return table
 
 
@@ -331,13 +360,15 @@ def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto"
     target : population to which the intervals refer
     method : estimator, "auto", "trial-mean" or "additive-fit"
 
-    Raises StatisticsError [rank-method] if the method is unknown, [question-information] if the plan asks for preferences.
+    Raises StatisticsError [rank-method] if the method is unknown, [rank-preference] if the plan asks for preferences and
+    another target or method than the default is set.
     """
-    if verdicts.plan.question == "preference":
+    is_default = (target, method) == ("items-like-these", "auto")
+    if verdicts.plan.question == "preference" and not is_default:
         raise StatisticsError(
-            "True- and false-positive rates need a plan that asks for information: got question: preference. Fit it with "
-            "`youden fit`, or its answers with `youden.stats.fit_preferences`.",
-            slug="question-information",
+            "A plan that asks for preferences is ranked by the preference model, for items like these: got target "
+            f"{target!r} and method {method!r}. Remove these arguments.",
+            slug="rank-preference",
         )
     if method not in get_args(RankMethod):
         raise StatisticsError(

@@ -57,8 +57,9 @@ class JudgeRates(NamedTuple):
 def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
     """Compute the true-positive rate, the false-positive rate and J = TPR − FPR of a judge from the answers of a run.
 
-    Follow-ups, probes and held-out cells are left out. The answer of a jury is the combined one. J is NaN if paired or
-    independent trials have no answer.
+    The TPR is the mean answer to paired trials (two responses to one item), the FPR that to independent trials (responses
+    to different items). Follow-ups, probes and held-out cells are left out. For a jury, the answers are those that
+    combine its votes. A rate is NaN without an answer of its trial type, and J is NaN if one of the rates is.
     """
     paired = ItemTotals(trials.plan.n_items)
     for chunk in trials.iter_answered():
@@ -186,14 +187,14 @@ def _format_recognition(choice: ChoiceFacts) -> str:
     names = list(choice.abilities)
     abilities = list(choice.abilities.values())
 
-    # the selected agent with the lowest ability, and the agent that follows it if there is one
-    lowest_selected, *next_agent = format_recognitions(*abilities[n_selected - 1 :])
-    selection = names[0] if n_selected == 1 else "each"
-    at_least = "" if n_selected == 1 else "at least "
-    text = f"The judge recognizes the responses of {selection} in {at_least}{lowest_selected} of 100 comparisons beyond chance"
-    if not next_agent:
-        return text
-    return f"{text}, those of {names[-1]} in {next_agent[0]}"
+    # the selected agents come first, in order of ability; the best other agent follows, if there is one
+    lowest_selected, *next_abilities = abilities[n_selected - 1 :]
+    numbers = format_recognitions(lowest_selected, *next_abilities)
+    selection = f"{names[0]} in" if n_selected == 1 else "each in at least"
+    text = f"The judge recognizes the responses of {selection} {numbers[0]} of 100 comparisons beyond chance"
+    if next_abilities:
+        text += f", those of {names[-1]} in {numbers[-1]}"
+    return text
 
 
 def _format_preference(choice: ChoiceFacts) -> str:
@@ -209,14 +210,17 @@ def _name_selection(choice: ChoiceFacts) -> str:
 
 
 def _format_bound(choice: ChoiceFacts) -> str:
-    """Format how much better than the selected agents another agent may be (the regret bound), as part of a sentence."""
-    number = format_recognition_difference(choice.regret_bound)
-    bound = f"{number} of 100 comparisons ({choice.level:.0%} confidence)"
+    """Format how much better than the selected agents another agent may be (the regret bound), as part of a sentence.
+
+    The bound, a difference of abilities, is stated as a number of 100 comparisons.
+    """
+    n_comparisons = format_recognition_difference(choice.regret_bound)
+    bound = f"{n_comparisons} of 100 comparisons ({choice.level:.0%} confidence)"
     names = ", ".join(choice.agents)
-    if len(choice.agents) > 1:
-        n = len(choice.agents)
-        return f"none of the selected {n} ({names}) is behind the best {n} by more than {bound}"
-    return f"no other agent is better than {names} by more than {bound}"
+    n_selected = len(choice.agents)
+    if n_selected == 1:
+        return f"no other agent is better than {names} by more than {bound}"
+    return f"none of the selected {n_selected} ({names}) is behind the best {n_selected} by more than {bound}"
 
 
 def _find_cautions(warnings: Sequence[Finding]) -> list[str]:
@@ -229,18 +233,22 @@ def _find_cautions(warnings: Sequence[Finding]) -> list[str]:
 def _with_caution(recommendation: Recommendation, caution: str) -> Recommendation:
     """Add a reason for caution to the first sentence of a recommendation, unless it recommends no agent.
 
-    caution : clause that states the reason; it is joined to an earlier one by "and"
-    """
-    head = _format_head(recommendation.form, recommendation.agents)
-    if recommendation.form == "none" or not recommendation.text.startswith(head):
-        return recommendation
+    caution : clause that states the reason, such as `FAILED_CALIBRATION`; it is joined to earlier ones by "and"
 
-    # the text consists of the head, the caution and the evidence
-    evidence = recommendation.text.removeprefix(head).removeprefix(f", {recommendation.caution}")
-    earlier_caution = recommendation.caution.removesuffix(CAUTION_REMEDY)
-    clauses = f"{earlier_caution}, and {caution}" if earlier_caution else caution
-    full_caution = f"{clauses}{CAUTION_REMEDY}"
-    return replace(recommendation, text=f"{head}, {full_caution}{evidence}", caution=full_caution)
+    Returns a copy with the clauses in `text` and in `caution`.
+    """
+    # the text is "<agents>[, <caution>]. <evidence>", in which the first part names the agents
+    agents_part = _format_head(recommendation.form, recommendation.agents)
+    if recommendation.form == "none" or not recommendation.text.startswith(agents_part):
+        return recommendation
+    old_caution = recommendation.caution
+    evidence = recommendation.text.removeprefix(agents_part).removeprefix(f", {old_caution}")
+
+    # one remedy follows all clauses
+    old_clauses = old_caution.removesuffix(CAUTION_REMEDY)
+    clauses = f"{old_clauses}, and {caution}" if old_clauses else caution
+    new_caution = f"{clauses}{CAUTION_REMEDY}"
+    return replace(recommendation, text=f"{agents_part}, {new_caution}{evidence}", caution=new_caution)
 
 
 def recommend_from_abilities(
@@ -308,9 +316,9 @@ def read_recommendation(folder: RunFolder) -> Recommendation:
     Returns
     -------
     Recommendation
-        That of fit.json, with a clause if the judge failed its calibration on the same pool. If quality was estimated
-        from labels, it states both, and which of them decides. The text of an unfinished run begins with the mark of a
-        partial ranking.
+        Recommendation of fit.json, with a clause if the judge failed its calibration on the same pool. If quality was
+        estimated from labels, the text also states the result by labels, and which of the two results decides. The text
+        of an unfinished run begins with a sentence on how many of its calls are done.
 
     Raises
     ------

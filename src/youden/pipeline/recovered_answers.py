@@ -70,16 +70,18 @@ def reuse_saved_answers(
         return judge_plan
 
     def judge_or_reuse(plan: Plan) -> Verdicts:
-        """Judge the trials of a plan whose answers are not saved, and join both."""
-        # row of `saved` for each trial, −1 for a trial that is judged
+        """Return the verdicts of a plan: saved answers where the store has lost them, all others by `judge_plan`."""
+        # row of `saved` with the answer to each trial, −1 for a trial that is judged
         hashes = (request_hash for _, request_hash in read_hashes(judge.questions(), plan))
-        rows = np.array([lost_rows.get(request_hash, -1) for request_hash in hashes], dtype=np.int64)
-        if not (rows >= 0).any():
+        saved_row = np.array([lost_rows.get(request_hash, -1) for request_hash in hashes], dtype=np.int64)
+        is_saved = saved_row >= 0
+        if not is_saved.any():
             return judge_plan(plan)
 
-        unsaved = np.flatnonzero(rows < 0)
-        new = judge_plan(select_trials(plan, unsaved)) if len(unsaved) else None
-        return _combine_answers(plan, saved, rows, new, store=redact_location(store))
+        new = None
+        if not is_saved.all():
+            new = judge_plan(select_trials(plan, np.flatnonzero(~is_saved)))
+        return _combine_answers(plan, saved, saved_row, new, store=redact_location(store))
 
     return judge_or_reuse
 
@@ -142,19 +144,21 @@ def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
     return row_by_hash
 
 
-def _combine_answers(plan: Plan, saved: Verdicts, rows: Positions, new: Verdicts | None, *, store: str) -> Verdicts:
+def _combine_answers(
+    plan: Plan, saved: Verdicts, saved_row: Positions, new: Verdicts | None, *, store: str
+) -> Verdicts:
     """Combine saved and new answers into verdicts on `plan`, with a warning that the texts of the saved ones are lost.
 
-    rows : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 if the answer is the next row of `new`
-    new : new answers; None if all answers are saved
+    saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer
+    new : answers to the trials with −1, in their order; None if all answers are saved
     store : name of the store that does not hold the saved answers, for the warning
 
     The judge and the warnings of the result are those of `new`, or of `saved` if there are no new answers.
     """
-    is_saved: Bools = rows >= 0
+    is_saved: Bools = saved_row >= 0
     columns: dict[str, Any] = {}
     for name in _PER_TRIAL:
-        column = getattr(saved, name)[np.maximum(rows, 0)]  # a new answer replaces row 0 below
+        column = getattr(saved, name)[np.maximum(saved_row, 0)]  # a new answer replaces row 0 below
         if new is not None:
             column[~is_saved] = getattr(new, name)
         columns[name] = column
@@ -162,7 +166,7 @@ def _combine_answers(plan: Plan, saved: Verdicts, rows: Positions, new: Verdicts
     metadata_source = saved if new is None else new
     models = tuple(dict.fromkeys((*saved.models, *metadata_source.models)))
     if saved.response_model is not None or metadata_source.response_model is not None:
-        columns["response_model"] = _combine_models(models, saved, rows, new)
+        columns["response_model"] = _combine_models(models, saved, saved_row, new)
     judge = dict(metadata_source.judge)
     judge["response_models"] = [*sorted({*_get_served_models(saved), *_get_served_models(metadata_source)})]
 
@@ -175,21 +179,24 @@ def _combine_answers(plan: Plan, saved: Verdicts, rows: Positions, new: Verdicts
     return replace(metadata_source, plan=plan, judge=judge, models=models, warnings=warnings, **columns)
 
 
-def _combine_models(models: tuple[str, ...], saved: Verdicts, rows: Positions, new: Verdicts | None) -> Ids:
+def _combine_models(models: tuple[str, ...], saved: Verdicts, saved_row: Positions, new: Verdicts | None) -> Ids:
     """Find which model gave each answer.
 
-    Returns its position in `models`, int32 array (n_trials,); −1 if the model is unknown.
+    models : names of all models; those of `saved` come first, in the same order
+    saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer
+    new : answers to the trials with −1, in their order; None if all answers are saved
 
-    models : names of models, first those of `saved`
-    rows : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 if the answer is the next row of `new`
+    Returns the position of each trial's model in `models`, int32 array (n_trials,); −1 if the model is unknown.
     """
-    is_saved = rows >= 0
-    model = np.full(len(rows), -1, dtype=np.int32)
+    is_saved = saved_row >= 0
+    model = np.full(len(saved_row), -1, dtype=np.int32)
     if saved.response_model is not None:
-        model[is_saved] = saved.response_model[rows[is_saved]]
+        model[is_saved] = saved.response_model[saved_row[is_saved]]
+
+    # position in `models` of each model of `new`; the last entry keeps −1, an unknown model
     if new is not None and new.response_model is not None:
-        position_of_new = np.array([*map(models.index, new.models), -1], dtype=np.int32)  # −1 stays −1
-        model[~is_saved] = position_of_new[new.response_model]
+        position = np.array([*map(models.index, new.models), -1], dtype=np.int32)
+        model[~is_saved] = position[new.response_model]
     return model
 
 

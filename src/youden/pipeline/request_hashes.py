@@ -57,9 +57,10 @@ def write_missing_hashes(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, l
 
 
 def get_hash_reader(folder: RunFolder) -> KeySource:
-    """Return a function that yields the request hashes of a plan, from a file in a run folder if one fits the plan.
+    """Return a function that yields the request hash of each trial of a plan.
 
-    Otherwise, the hashes are computed from the requests, which takes longer.
+    The hashes are read from a file in the run folder if it has one for the plan and the judge. Otherwise, they are computed
+    from the requests, which takes longer. The function takes the questions to a judge and the plan.
     """
 
     def read_or_compute(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]:
@@ -160,17 +161,18 @@ class HashFile:
             yield [text[i : i + n_digits] for i in range(0, len(text), n_digits)]
 
     def columns(self, start: int = 0) -> Iterator[pa.Array]:
-        """Yield the request hashes from row `start` on as binary arrays, one per row group of the file.
+        """Yield the column of request hashes from row `start` on as binary arrays, one per row group of the file.
 
         Raises RunFolderError if the file is damaged.
         """
+        n_to_skip = start
         try:
             with closing(pq.ParquetFile(self._path, memory_map=True, page_checksum_verification=True)) as file:
                 for group in range(file.num_row_groups):
-                    n = file.metadata.row_group(group).num_rows
-                    if start < n:
+                    n_rows = file.metadata.row_group(group).num_rows
+                    if n_to_skip < n_rows:
                         column = file.read_row_group(group).column("request_hash").cast(pa.binary(KEY_BYTES), safe=True)
-                        yield column.combine_chunks()[start:]
-                    start = max(0, start - n)
+                        yield column.combine_chunks()[n_to_skip:]
+                    n_to_skip = max(0, n_to_skip - n_rows)
         except (pa.ArrowException, OSError, KeyError) as error:
             raise damaged_file_error(self._path, f"its request hashes cannot be read ({error})") from error

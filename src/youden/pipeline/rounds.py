@@ -103,14 +103,18 @@ def plan_width_round(
 def _find_needed_blocks(
     components: AgentVariances, requested: float, half_width: float, plan: Plan, *, n_items: int
 ) -> int | None:
-    """Find the number of blocks that the requested half-width of the intervals needs; None if these items do not allow it.
+    """Find the number of blocks that give the intervals the requested half-width.
 
-    A block is the trials of one item in which each agent appears once first and once second. If the items allow only a
-    slightly larger half-width, the number of blocks for that one is returned.
+    A block is the trials of one item in which each agent appears once first and once second. If these items allow only a
+    slightly larger half-width, the number of blocks for this one is returned. With few blocks so far, the variances are
+    too uncertain to conclude that the items do not allow the half-width. Twice as many blocks are returned then.
 
     components : variance components of the agents
     requested : requested half-width
     half_width : half-width of the intervals so far
+    n_items : number of items that can be used
+
+    Returns None if the items do not allow the half-width, or if the intervals are close enough to it.
     """
     n_blocks = int(plan.block.max()) + 1
     max_blocks = (plan.n_agents - 1) * n_items
@@ -121,9 +125,12 @@ def _find_needed_blocks(
     n_needed = find_n_blocks(requested)
     if n_needed is not None:
         return n_needed
-    if n_blocks < min(n_items, max_blocks):  # too early to tell: the variances are uncertain
+
+    are_variances_uncertain = n_blocks < min(n_items, max_blocks)
+    if are_variances_uncertain:
         return 2 * n_blocks
 
+    # the requested half-width is beyond reach; aim at a slightly larger one, unless it is beyond reach too, or reached
     smallest = half_width_quantile(half_widths(components, max_blocks, n_items), HALF_WIDTH_FRACTION)
     nearly_requested = (1 + NEAR_FRACTION) * requested
     if smallest > UNATTAINABLE_FACTOR * requested or half_width <= nearly_requested:
@@ -134,15 +141,16 @@ def _find_needed_blocks(
 def _choose_round_size(n_blocks: int, n_needed: int) -> int:
     """Choose how many blocks the next round of a plan adds.
 
-    A round adds all missing blocks if they are few, otherwise a fraction of them, and at most doubles the blocks.
+    If the missing blocks are at most the fraction `NEAR_FRACTION` of the blocks so far, all of them are added, otherwise
+    the fraction `APPROACH_FRACTION` of them. A round adds at least the fraction `MIN_STEP_FRACTION` of the blocks so far,
+    and at most as many blocks as there are.
 
     n_blocks : number of blocks so far
     n_needed : number of blocks that are probably needed in all
     """
     n_missing = n_needed - n_blocks
-    n_added = n_missing
-    if n_missing > NEAR_FRACTION * n_blocks:
-        n_added = ceil(APPROACH_FRACTION * n_missing)
+    is_near = n_missing <= NEAR_FRACTION * n_blocks
+    n_added = n_missing if is_near else ceil(APPROACH_FRACTION * n_missing)
 
     min_added = ceil(MIN_STEP_FRACTION * n_blocks)
     return min(n_blocks, max(n_added, min_added))
@@ -153,8 +161,8 @@ def find_search_allocation(
 ) -> dict[str, Any]:
     """Find the agents that the next round of a search samples, and the number of its blocks.
 
-    The round samples the agents because of which the regret bound, an upper confidence bound on the regret of the
-    selection, is still above `max_regret`.
+    The search ends when the regret bound, an upper confidence bound on the regret of the selected agents, is at most
+    `max_regret`. The round samples the agents whose uncertain abilities keep the bound above it.
 
     Parameters
     ----------
@@ -323,7 +331,7 @@ def _format_shortfall(plan: Plan) -> str:
 
 
 RoundRule = Callable[[Verdicts, Rounds], NextRound]
-"""Plans the next round from the verdicts so far, and the rounds that they are from."""
+"""Plans the next round from the verdicts so far and the record of their rounds, or returns the reason to stop."""
 
 
 def _make_round_rule(plan: Plan, *, target: Target) -> RoundRule:
@@ -331,6 +339,9 @@ def _make_round_rule(plan: Plan, *, target: Target) -> RoundRule:
 
     Each round restarts the random stream of the first one and skips what was drawn before. An interrupted run therefore
     plans the same rounds when it resumes.
+
+    plan : plan with its first round; its design is either a search for the best agents, or has a requested half-width
+    target : population that the intervals refer to
     """
     from youden.pipeline.ranking import estimate_abilities
 
@@ -339,7 +350,7 @@ def _make_round_rule(plan: Plan, *, target: Target) -> RoundRule:
     design = get_width_design(plan)
 
     def plan_next_round(result: Verdicts, _: Rounds) -> NextRound:
-        """Plan a round of all agents, for a given half-width of their intervals."""
+        """Plan a round of all agents, for the requested half-width; it does not depend on the record of the rounds."""
         abilities = estimate_abilities(result, target=target)
         rng = stream("trials", plan.seed)
         return plan_width_round(result, design, abilities, eligible=plan.split.train, rng=rng)
@@ -350,7 +361,8 @@ def _make_round_rule(plan: Plan, *, target: Target) -> RoundRule:
 def _make_search_rule(plan: Plan, *, target: Target) -> RoundRule:
     """Return the function that plans the next round of a search for the best agents from the verdicts so far.
 
-    target : population to which the intervals refer that decide when the search stops
+    plan : plan with its first round, the pilot
+    target : population that the intervals refer to; these decide when the search stops
     """
     from youden.pipeline.ranking import estimate_abilities
     from youden.pipeline.recommendation import explain_no_discrimination
@@ -361,9 +373,10 @@ def _make_search_rule(plan: Plan, *, target: Target) -> RoundRule:
     search: SearchState | None = None
 
     def plan_search_round(result: Verdicts, rounds: Rounds) -> NextRound:
-        """Plan a round of the agents that may still be among the best, or stop if the selection is good enough.
+        """Plan a round of the agents that may still be among the best, or return the reason to stop.
 
-        The search also stops if the judge does not discriminate.
+        The reasons are those of `STOP_MESSAGES`: "near enough" if the regret bound is small enough, "judge" if the judge
+        does not discriminate, and "budget". The analyses of earlier rounds are kept in `search`.
         """
         nonlocal search
         abilities = estimate_abilities(result, target=target, previous_search=search)

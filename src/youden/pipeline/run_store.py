@@ -58,42 +58,41 @@ def _find_previous_store(config: RunConfig) -> str | None:
         return None
 
     # a store without a file is a database, whose address may contain another password than before
-    own_file = recorded.store_file
+    previous_file = recorded.store_file
     new_file = config.store_file
-    if own_file is None or new_file is None:
-        if redact_location(recorded.store_location) == redact_location(config.store_location):
-            return None
-        return recorded.store_location
+    if previous_file is None or new_file is None:
+        is_same_address = redact_location(recorded.store_location) == redact_location(config.store_location)
+        return None if is_same_address else recorded.store_location
 
-    has_same_path = own_file.resolve() == new_file.resolve()
-    is_same = has_same_path or (new_file.exists() and own_file.exists() and own_file.samefile(new_file))
-    if is_same or not own_file.is_file():
+    if not previous_file.is_file() or previous_file.resolve() == new_file.resolve():
+        return None
+    if new_file.exists() and previous_file.samefile(new_file):
         return None
     return recorded.store_location
 
 
 def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
-    """Refuse a store that lacks answers to a plan which the store that the run used so far contains.
+    """Check that the store in `config` has all answers to a plan that are in the store which the run used before.
 
-    Raises RunFolderError [run-store] if the store in `config` does.
+    Raises RunFolderError [run-store] if answers are missing.
 
-    Nothing is compared if both are the same store. If the run's own store cannot be reached, a warning is logged; if it
-    is damaged or was made by another version, the store in `config` is accepted.
+    There is nothing to check if both are the same store. If the previous store cannot be reached, a warning is logged. If
+    it is damaged or was made by another version, the store in `config` is accepted.
     """
-    own_store = _find_previous_store(config)
-    if own_store is None:
+    previous_store = _find_previous_store(config)
+    if previous_store is None:
         return
 
     # a jury has several judges; only those that make calls have answers in a store
     members = [member for member in judge.judges or (judge,) if member.makes_calls]
     try:
-        n_lacking = sum(_count_missing_answers(config, own_store, plan, member) for member in members)
+        n_missing = sum(_count_missing_answers(config, previous_store, plan, member) for member in members)
     except YoudenError as error:
         # an unreachable store may be the same database, which moved to another address
         if error.slug == "store-unreachable":
             _LOG.warning(
                 "The store %s of %s cannot be reached, so it was not compared with %s, which is used now.",
-                redact_location(own_store),
+                redact_location(previous_store),
                 config.folder,
                 redact_location(config.store_location),
             )
@@ -101,10 +100,10 @@ def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) ->
             raise
         return
 
-    if n_lacking:
-        copy = f"youden store copy {redact_location(own_store)} {redact_location(config.store_location)}"
+    if n_missing:
+        copy = f"youden store copy {redact_location(previous_store)} {redact_location(config.store_location)}"
         raise RunFolderError(
-            f"The store lacks {n_lacking:,} answers that {config.folder} keeps in {redact_location(own_store)}: got "
+            f"The store lacks {n_missing:,} answers that {config.folder} keeps in {redact_location(previous_store)}: got "
             f"{redact_location(config.store_location)}. "
             f"Remove --store, `store:` or YOUDEN_STORE to "
             f"use the run's own store, or run `{copy}` first.",
@@ -112,25 +111,24 @@ def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) ->
         )
 
 
-def _count_missing_answers(config: RunConfig, own_store: str, plan: Plan, judge: JudgeConfig) -> int:
-    """Count the answers of a judge to a plan that the run's own store contains and the store in `config` does not.
+def _count_missing_answers(config: RunConfig, previous_location: str, plan: Plan, judge: JudgeConfig) -> int:
+    """Count the answers of a judge to a plan that the run's previous store contains and the store in `config` does not.
 
-    own_store : path or URL of the run's own store
+    previous_location : path or URL of the previous store
     """
     read_hashes = get_hash_reader(RunFolder(config.folder))
     hashes = (request_hash for _, request_hash in read_hashes(judge.questions(), plan))
     new_file = config.store_file
-    n_lacking = 0
-    with open_store(own_store, read_only=True) as own_answers:
+    n_missing = 0
+    with open_store(previous_location, read_only=True) as previous_store:
         while chunk := list(islice(hashes, _CHUNK)):
             distinct_hashes = list(dict.fromkeys(chunk))
-            outcomes = own_answers.get_outcomes(distinct_hashes)
-            lacking = [request_hash for request_hash, outcome in outcomes.items() if isinstance(outcome, Completion)]
+            outcomes = previous_store.get_outcomes(distinct_hashes)
+            answered = [request_hash for request_hash, outcome in outcomes.items() if isinstance(outcome, Completion)]
+            n_missing += len(answered)
 
-            # a store whose file does not exist yet has no answers
-            if lacking and (new_file is None or new_file.is_file()):
-                with open_store(config.store_location, read_only=True) as new_answers:
-                    present = new_answers.answers(lacking)
-                lacking = [request_hash for request_hash in lacking if request_hash not in present]
-            n_lacking += len(lacking)
-    return n_lacking
+            # subtract those that the new store has; a store whose file does not exist yet has none
+            if answered and (new_file is None or new_file.is_file()):
+                with open_store(config.store_location, read_only=True) as new_store:
+                    n_missing -= len(set(answered) & set(new_store.answers(answered)))
+    return n_missing

@@ -241,6 +241,7 @@ def audit(
         "Wilson, effective size by item, Student t; differences: paired by item, Student t",
         "items-like-these",
         means.model.component_,
+        limits=(scores.low, scores.high),
     )
     pairs = means.differences
     differences = replace(

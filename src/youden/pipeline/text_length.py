@@ -165,6 +165,7 @@ def read_answer_lengths(
         first_row = _get_text_rows(chunk, "first", texts.n_agents)[is_used]
         second_row = _get_text_rows(chunk, "second", texts.n_agents)[is_used]
 
+        # the table of lengths has one row per agent and response, and one column per item
         answers.append(chunk["answer"][is_used])
         first_lengths.append(texts.all_lengths[first_row, first_item])
         second_lengths.append(texts.all_lengths[second_row, second_item])
@@ -174,16 +175,17 @@ def read_answer_lengths(
 
 
 def _get_text_rows(columns: Mapping[str, NDArray[Any]], position: str, n_agents: int) -> Positions:
-    """Return the row of each trial's first or second text in `Pool.all_lengths`: int array (n_trials,).
+    """Return the row of one of the two compared texts of each trial in `Pool.all_lengths`: int array (n_trials,).
 
-    The rows of this table are the first responses of all agents, then their second responses, and so on.
+    This table has a row for response number 1 of each agent, then for response number 2 of each agent, and so on.
 
-    columns : columns of the trials: `first` and `second`, and `first_repeat` and `second_repeat` if agents have several
-        responses
-    position : "first" or "second"
+    columns : columns of the trials: `first` and `second` are the agents of the two texts; `first_repeat` and
+        `second_repeat` are the numbers of the responses, if agents have several
+    position : which of the two texts, "first" or "second"
+    n_agents : number of agents of the pool
     """
     agent = columns[position]
     if f"{position}_repeat" not in columns:
         return agent
-    n_earlier = columns[f"{position}_repeat"] - 1
-    return np.asarray(agent + n_earlier * n_agents)
+    response_number = columns[f"{position}_repeat"]
+    return np.asarray(agent + (response_number - 1) * n_agents)

@@ -259,10 +259,15 @@ def _interval_components(
     return facts
 
 
-def _judge_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
-    """List two components of the variance of calls: the variation of the judge's answers to the same two texts.
+PART_OF_CALLS = "of these"
+"""Beginning of the names of components that are part of the calls, the component above them."""
 
-    The first is for texts in the same order, the second for texts in the other order.
+
+def _judge_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
+    """List how much of the variance of the calls is due to the judge, which may answer the same comparison differently.
+
+    The first component is the variance of answers to the same two texts in the same order, the second that in the other
+    order. Both are parts of the component of the calls, so they are not added to the others.
 
     components : variance components of the run
     result : answers of the run
@@ -278,7 +283,7 @@ def _judge_components(components: VarianceComponents, result: Verdicts, run: str
             ability_variance = variance * components.residual_factor
             component = Part(ability_variance, ability_variance, ability_variance)  # without an interval
             command = ""
-        name = f"of these the judge, {title}"
+        name = f"{PART_OF_CALLS} the judge, {title}"
         facts.append(ComponentFacts(name, component, measure_command=command, in_interval=False))
     return facts
 
@@ -293,7 +298,10 @@ def _describe_response_measure(result: Verdicts, run: str) -> str:
 def _list_outside_components(
     components: VarianceComponents, judges: JudgeSpread | None, run: str, n_agents: int
 ) -> list[ComponentFacts]:
-    """List the components that the intervals do not contain: another judge, and another pool of partners.
+    """List the components that the intervals do not contain, because they take the judge and the pool as given.
+
+    They are the variance that an ability would have over judges of this kind, and over pools of partners (other agents
+    that an agent is compared with).
 
     judges : variance between judges; None if it is unknown
     run : name of the run, for the command that measures an unknown component
@@ -335,12 +343,13 @@ def _summarize_components(
     *,
     n_items: int,
 ) -> str:
-    """Name the largest component in one sentence, and state what narrows the intervals most.
+    """State in one sentence which component is the largest, and what would narrow the intervals.
 
-    in_interval : components that the intervals contain, first those of items, responses and calls
+    in_interval : components that the intervals contain; the first three are those of items, responses and calls
     error_variance : sum of these components
-    agent_variance : variance between agents
+    agent_variance : variance of the abilities between agents, without errors
     judges : variance between judges; None if it is unknown
+    n_items : number of items of the run
     """
     if judges is not None and judges.variance > judges.agent_variance:
         return (
@@ -358,7 +367,8 @@ def _summarize_components(
         call_effect = f"twice the calls on these items narrow it by {call_gain:.0%}"
 
     if largest is items:
-        return f"Mostly the items ({share:.0%}): {3 * n_items} more of them halve the interval; {call_effect}."
+        n_added = 3 * n_items  # four times as many items halve the interval
+        return f"Mostly the items ({share:.0%}): {n_added} more of them halve the interval; {call_effect}."
     if largest is response:
         gain = 1 - (response.width_change_if_doubled or 1.0)
         return (
@@ -373,22 +383,29 @@ def _component_variance(component: ComponentFacts) -> float:
 
 
 def _format_row(component: ComponentFacts, total: float) -> list[str]:
-    """Format one variance component as a row of the table: name, standard deviation, interval, share, effect of doubling.
+    """Format one variance component as a row of the table, as a list of five cells.
 
-    total : sum of the components that are part of the intervals, to which shares refer
+    The cells are its name, its standard deviation, the interval of that, its share in the variance of an ability, and the
+    factor of the interval's width if the quantity is doubled. The share is in parentheses for a component that is a part of
+    another one, and "not in it" for a component that the intervals do not contain.
+
+    total : sum of the variances that the intervals contain
     """
     variance = component.ability_variance
     if variance is None:
         return [component.name, "unknown", "", "", ""]
-    variances = (variance.low, variance.value, variance.high)
-    low, sd, high = (max(value, 0.0) ** 0.5 for value in variances)
-    fraction = max(variance.value, 0.0) / total
-    if component.name.startswith("of these"):
-        share = f"({fraction:.0%})"
-    elif component.in_interval:
-        share = f"{fraction:.0%}"
-    else:
-        share = "not in it"
+
+    # an estimated variance may be negative
+    low, sd, high = (max(bound, 0.0) ** 0.5 for bound in (variance.low, variance.value, variance.high))
     interval = "" if low == high else f"{low:.4f} … {high:.4f}"
-    if_doubled = "" if component.width_change_if_doubled is None else f"× {component.width_change_if_doubled:.2f}"
+
+    fraction = max(variance.value, 0.0) / total
+    share = "not in it"
+    if component.in_interval:
+        share = f"{fraction:.0%}"
+    elif component.name.startswith(PART_OF_CALLS):
+        share = f"({fraction:.0%})"
+
+    width_change = component.width_change_if_doubled
+    if_doubled = "" if width_change is None else f"× {width_change:.2f}"
     return [component.name, f"{sd:.4f}", interval, share, if_doubled]

@@ -11,7 +11,6 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -137,6 +136,9 @@ def _import_if_needed(
 ) -> ImportedPool | None:
     """Import the files at `source` as a pool; return None if they are a pool already.
 
+    A file in the format of a pool is imported as a table if `columns` are set, or if some of its texts are blank, because the
+    importer treats blank texts as missing responses.
+
     source : file or folder that the user named
     pool_path : path at which the pool will be written, for messages
     columns : column of the table by field of the pool
@@ -151,16 +153,12 @@ def _import_if_needed(
         return _check_imported(imported, source, pool_path, format_)
 
     is_table = source.is_file() and source.suffix.lower() in EXTENSIONS
-    is_folder_of_files = source.is_dir() and not has_responses_file and not (source / AGENTS_SPEC).is_file()
-    if not is_folder_of_files and not is_table:
+    is_pool_folder = has_responses_file or (source / AGENTS_SPEC).is_file()
+    is_folder_of_tables = source.is_dir() and not is_pool_folder
+    if not is_table and not is_folder_of_tables:
         return None
-    may_be_pool = not is_folder_of_files and not columns and source.suffix.lower() in POOL_TABLES
-    if may_be_pool and has_pool_columns(source):
-        with suppress(PoolError):
-            pool = read_pool(source)
-            has_blank_text = any(text is not None and not text.strip() for text in pool.texts.ravel())
-            if not has_blank_text:
-                return None
+    if is_table and not columns and _is_pool_without_blank_texts(source):
+        return None
     imported = read_table([source], columns=columns, exact=False, previous_pool=known_pool)
     return _check_imported(imported, source, pool_path, "table")
 
@@ -334,9 +332,9 @@ def write_first_config(
 
     config = RunConfig.model_validate({"name": name, "pool": str(pool_path), "judge": judge_name})
     cost = estimate_run_cost(config, content)
-    online_cost = cost
+    cost_with_calls = cost
     if not chosen.makes_calls:
-        online_cost = estimate_run_cost(config.model_copy(update={"judge": ONLINE_JUDGE}), content)
+        cost_with_calls = estimate_run_cost(config.model_copy(update={"judge": ONLINE_JUDGE}), content)
     if imported is not None:
         write_imported_pool(content, pool_path)
 
@@ -344,13 +342,13 @@ def write_first_config(
         file,
         content,
         cost,
-        online_cost,
+        cost_with_calls,
         entries={
             "pool": _format_entry("pool", _pool_entry(pool_path, file)),
             "judge": _format_entry("judge", _judge_entry(judge_name, file)),
             "alternative_judge": f"# {_format_entry('judge', _judge_entry(alternative.name, file))}",
         },
-        key=online_judge.key_variable,
+        key_variable=online_judge.key_variable,
         makes_calls=chosen.makes_calls,
     )
     _write_config(file, text)
@@ -358,36 +356,52 @@ def write_first_config(
     return FirstConfig(file, content, cost, pool_path, imported, source, findings=findings)
 
 
+def _is_pool_without_blank_texts(table: Path) -> bool:
+    """Return whether a file can be read as a pool and has no text that consists only of white space."""
+    if table.suffix.lower() not in POOL_TABLES or not has_pool_columns(table):
+        return False
+    try:
+        pool = read_pool(table)
+    except PoolError:
+        return False
+    return all(text is None or text.strip() for text in pool.texts.ravel())
+
+
 def _format_config(
     file: Path,
     pool: Pool,
     cost: DesignCost,
-    online_cost: DesignCost,
+    cost_with_calls: DesignCost,
     *,
     entries: Mapping[str, str],
-    key: str | None,
+    key_variable: str | None,
     makes_calls: bool,
 ) -> str:
     """Format a commented config for a pool.
 
     cost : estimated cost of the plan with the judge of the config
-    online_cost : estimated cost of the plan with a judge that makes calls
-    entries : lines of the file for the pool, the judge and an alternative judge
-    key : environment variable with the API key of the judge that makes calls
+    cost_with_calls : the same as `cost` if the judge of the config makes calls; otherwise the cost with the judge `ONLINE_JUDGE`
+    entries : lines of the file by name: `pool`, `judge`, and `alternative_judge`, a comment
+    key_variable : environment variable with the API key of `ONLINE_JUDGE`
     makes_calls : whether the judge of the config makes calls; otherwise the cost cap is only a comment
     """
-    max_cost = f"max_cost: {_suggest_cap(online_cost.usd):.2f}"
-    has_self_trials = needs_self_trials(pool)
-    settings = _SELF_PLAN_SETTINGS if has_self_trials else _PLAN_SETTINGS
+    max_cost = f"max_cost: {_suggest_cap(cost_with_calls.usd):.2f}"
+    if not makes_calls:
+        max_cost = f"# {max_cost}"
+
+    purpose, settings = "ranks the agents", _PLAN_SETTINGS
+    if needs_self_trials(pool):
+        purpose, settings = "measures the self-consistency of the agents", _SELF_PLAN_SETTINGS
+
     return _TEMPLATE.format(
         schema=SCHEMA,
         file=format_command([str(file)]),
         pool_summary=_describe_pool(pool),
         **entries,
-        key=key,
-        cost=_describe_cost(online_cost),
-        max_cost=max_cost if makes_calls else f"# {max_cost}",
-        purpose="measures the self-consistency of the agents" if has_self_trials else "ranks the agents",
+        key=key_variable,
+        cost=_describe_cost(cost_with_calls),
+        max_cost=max_cost,
+        purpose=purpose,
         plan_settings=settings.format(calls=cost.calls),
     )
 

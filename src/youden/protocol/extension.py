@@ -172,19 +172,27 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
         [extend-adaptive]: if the plan is made in rounds; [extend-too-few-calls]: if the calls give fewer than
         `MIN_BLOCKS_PER_AGENT` blocks per agent; [extend-exhausted]: if no comparison is left.
     """
-    new = tuple(range(plan.n_agents, pool.n_agents))
-    trials_per_agent = 2 * int((plan.role == MAIN).sum()) / get_extensions(plan).anchors
     extender = _PlanExtender(plan, pool)
-    n_paired = extender.count_paired_calls(calls, default=int(trials_per_agent + 0.5) * len(new), n_scored=len(new))
-    min_paired = MIN_BLOCKS_PER_AGENT * 2 * len(new)
+    new_agents = tuple(range(plan.n_agents, pool.n_agents))
+    n_new = len(new_agents)
+
+    # by default, the mean number of trials of an anchor, rounded; each trial among anchors counts for two of them
+    n_main_trials = int((plan.role == MAIN).sum())
+    trials_per_anchor = 2 * n_main_trials / get_extensions(plan).anchors
+    default_paired = int(trials_per_anchor + 0.5) * n_new
+    n_paired = extender.count_paired_calls(calls, default=default_paired, n_scored=n_new)
+
+    # an agent has two trials per block
+    min_paired = MIN_BLOCKS_PER_AGENT * 2 * n_new
     if n_paired < min_paired:
         raise PlanError(
-            f"The calls give {len(new)} agents fewer than {MIN_BLOCKS_PER_AGENT} blocks each: got {n_paired} paired calls. Set "
-            f"at least {extender.count_total_calls(min_paired, n_scored=len(new))} calls.",
+            f"The calls give {n_new} agents fewer than {MIN_BLOCKS_PER_AGENT} blocks each: got {n_paired} paired calls. Set "
+            f"at least {extender.count_total_calls(min_paired, n_scored=n_new)} calls.",
             slug="extend-too-few-calls",
         )
-    drawn = [extender.draw_linking_blocks(new, n_paired)]
-    return extender.extend("agents", drawn, n_paired, calls=calls, scored=new)
+
+    drawn = [extender.draw_linking_blocks(new_agents, n_paired)]
+    return extender.extend("agents", drawn, n_paired, calls=calls, scored=new_agents)
 
 
 def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
@@ -282,8 +290,8 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     pool : Pool
         Pool of the plan, with the same agents and items, and more responses per cell.
     calls : int, optional
-        Number of calls to add, of paired and independent trials together. Default: as many paired calls for each new
-        response per cell as the plan has for each present one, and the independent calls that belong to them.
+        Number of calls to add, of paired and independent trials together. By default, the number of paired calls grows in
+        proportion to the number of responses per cell, and the independent calls that belong to them are added.
 
     Returns
     -------
@@ -366,15 +374,18 @@ class _PlanExtender:
         n_calls = count_added_calls(self.plan, n_paired, n_scored=n_scored, are_new=self.adds_agents)
         return n_calls + self.count_independent_of_joining(n_scored)
 
-    def count_independent_of_joining(self, n_scored: int) -> int:
-        """Return how many independent calls the agents that join get if the plan was requested with a number of them.
+    def count_independent_of_joining(self, n_joining: int) -> int:
+        """Count the independent calls of agents that join a plan with a requested number of independent calls.
 
-        Each agent gets as many as an anchor has. For other plans, or if no agent joins, the result is 0.
+        Each agent that joins gets as many as an anchor (an agent of the first plan) has on average. The result is 0 for
+        a plan with the default number of independent calls, or if no agent joins.
+
+        n_joining : number of agents that join
         """
         n_of_anchors = self.plan.n_independent
         if n_of_anchors is None or has_default_number(self.plan) or not self.adds_agents:
             return 0
-        return ceil(n_of_anchors * n_scored / self.extensions.anchors)
+        return ceil(n_of_anchors * n_joining / self.extensions.anchors)
 
     def draw_linking_blocks(
         self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
@@ -416,14 +427,17 @@ class _PlanExtender:
     def order_items(self) -> Ids:
         """Order the items by first use in the plan; items without trials come last, in random order.
 
-        Agents that join therefore meet the anchors on items that these have answers on.
+        Agents that join are thus compared with the anchors first on items on which the anchors have answers.
+
+        Returns an int32 array (n_items,) of positions.
         """
         paired_items = self.plan.item[self.plan.trial_type == PAIRED]
-        items_with_trials, first_use = np.unique(paired_items, return_index=True)
-        other_items = np.setdiff1d(np.arange(self.plan.n_items), items_with_trials)
-        return np.concatenate([items_with_trials[np.argsort(first_use)], self.rng.permutation(other_items)]).astype(
-            np.int32
-        )
+        used_items, first_use = np.unique(paired_items, return_index=True)
+        used_in_order = used_items[np.argsort(first_use)]
+
+        unused_items = np.setdiff1d(np.arange(self.plan.n_items), used_items)
+        unused_in_order = self.rng.permutation(unused_items)
+        return np.concatenate([used_in_order, unused_in_order]).astype(np.int32)
 
     def draw_complete_blocks(self, n_paired: int, set_sizes: dict[int, int]) -> list[Trials]:
         """Draw as many blocks as fit `n_paired` calls, divided among sets of items in proportion to their sizes.
@@ -475,13 +489,13 @@ class _PlanExtender:
     def draw_anchor_blocks(self, design: BlockDesign, set_number: int, n_blocks: int) -> tuple[Trials, Ids]:
         """Draw the next `n_blocks` blocks on a set of items, or fewer if fewer are left.
 
-        A block compares all anchors, the agents of the first plan, on one item. The plan's blocks on these items are
-        the beginning of the same random sequence. If agents have several responses per item, each comparison may be
-        repeated that many times.
+        A block compares all anchors, the agents of the first plan, on one item. The blocks of a set are one random
+        sequence, of which the plan already contains the beginning.
 
         design : design of the plan
         set_number : number of the set of items: 0 for those of the first plan, and one more than the last number for
             items that are new in the pool
+        n_blocks : maximum number of blocks
 
         Returns the trials; and the items of the set, int32 array, first those with new trials, then the others.
         """
@@ -490,29 +504,39 @@ class _PlanExtender:
         items = range(self.plan.n_items, self.pool.n_items) if is_new_set else sets[set_number]
         eligible = self.train[: self.extensions.anchors, items.start : items.stop]
 
-        # blocks of the sequence that the plan has already
-        is_main_on_set = (self.plan.role == MAIN) & np.isin(self.plan.item, items)
-        n_done = len(np.unique(self.plan.block[is_main_on_set & (self.plan.block >= 0)]))
-
-        # one pass through all blocks for each response per cell, with its own random stream
-        stream_name: Stream = "trials" if set_number == 0 else "slots on new items"
-        set_key = (set_number,) if set_number else ()
-        passes = []
-        for number in range(self.pool.repeats):
-            pass_key = (number,) if number else ()
-            rng = stream(stream_name, self.plan.seed, *set_key, *pass_key)
-            passes.append(design.blocks(eligible, rng))
-        next_blocks = islice(chain.from_iterable(passes), n_done, n_done + n_blocks)
+        # skip the blocks that the plan contains
+        is_in_block_on_set = (self.plan.role == MAIN) & np.isin(self.plan.item, items) & (self.plan.block >= 0)
+        n_planned = len(np.unique(self.plan.block[is_in_block_on_set]))
+        sequence = self._iter_blocks_of_set(design, set_number, eligible)
+        next_blocks = list(islice(sequence, n_planned, n_planned + n_blocks))
 
         # the design numbers the items of the set from 0
         start = self.next_block
-        blocks = number_blocks(list(next_blocks), start=start)
+        blocks = number_blocks(next_blocks, start=start)
         trials = replace(blocks, item=blocks.item + np.int32(items.start))
         self.next_block = int(trials.block.max(initial=start - 1)) + 1
-        items_with_trials = np.array(list(dict.fromkeys(trials.item.tolist())), dtype=np.int32)
+
+        items_with_trials = np.array(list(dict.fromkeys(trials.item.tolist())), dtype=np.int32)  # in order of first use
         all_items = np.arange(items.start, items.stop, dtype=np.int32)
         other_items = np.setdiff1d(all_items, items_with_trials)
         return trials, np.concatenate([items_with_trials, other_items])
+
+    def _iter_blocks_of_set(self, design: BlockDesign, set_number: int, eligible: Bools) -> Iterator[Trials]:
+        """Iterate over the sequence of all blocks on a set of items.
+
+        If agents have several responses per item, the sequence has one pass through all blocks for each response. Each set
+        and each pass has its own random stream; the first ones have the stream of the first plan.
+
+        eligible : bool array (n_anchors, n_items_of_set), cells that may be compared
+        """
+        stream_name: Stream = "trials" if set_number == 0 else "slots on new items"
+        set_key = (set_number,) if set_number else ()
+        passes = []
+        for pass_number in range(self.pool.repeats):
+            pass_key = (pass_number,) if pass_number else ()
+            rng = stream(stream_name, self.plan.seed, *set_key, *pass_key)
+            passes.append(design.blocks(eligible, rng))
+        return chain.from_iterable(passes)
 
     def extend(
         self,
@@ -596,8 +620,9 @@ class _PlanExtender:
     def _draw_pooled_trials_of_all(self, paired: Trials) -> Trials:
         """Draw pooled independent trials of all agents, in proportion to their paired trials.
 
-        The agents of the first plan are compared among each other. Each group of agents that joined is compared with
-        them. A group gets whole passes: in a pass, each of its agents appears once first and once second.
+        The agents of the first plan, the anchors, are compared with each other. Each group of agents that joined later is
+        compared with the anchors. The number of trials of a group is a multiple of its number of agents, so that each of
+        them appears equally often.
 
         paired : new paired trials
         """
@@ -605,18 +630,18 @@ class _PlanExtender:
         n_paired = len(paired)
         n_trials = count_added_independent(self.plan, n_paired, n_scored=self.pool.n_agents)
 
-        # trials among the agents of the first plan
+        # anchors: their share of the trials is their share of the paired ones, rounded down to the multiple
         n_main = int((paired.role == MAIN).sum())
-        n_passes = n_trials * n_main // (n_paired * n_anchors) if n_paired else 0
-        is_of_anchors = (self.plan.first < n_anchors) & (self.plan.second < n_anchors)
-        planned = self.plan.trials.take((self.plan.trial_type == INDEPENDENT) & is_of_anchors)
-        drawn = [draw_pooled_trials(self.train[:n_anchors], n_passes * n_anchors, self.rng, planned=planned)]
+        trials_per_anchor = n_trials * n_main // (n_paired * n_anchors) if n_paired else 0
+        has_two_anchors = (self.plan.first < n_anchors) & (self.plan.second < n_anchors)
+        planned = self.plan.trials.take((self.plan.trial_type == INDEPENDENT) & has_two_anchors)
+        drawn = [draw_pooled_trials(self.train[:n_anchors], trials_per_anchor * n_anchors, self.rng, planned=planned)]
 
-        # trials of the agents that joined
+        # groups that joined
         for group in self.extensions.joined:
-            n_of_group = int(np.isin(paired.first, group).sum() + np.isin(paired.second, group).sum())
-            n_passes = n_trials * n_of_group // (n_paired * len(group))
-            drawn.append(self._draw_linking_independent(tuple(group), n_passes * len(group)))
+            n_paired_of_group = int(np.isin(paired.first, group).sum() + np.isin(paired.second, group).sum())
+            trials_per_agent = n_trials * n_paired_of_group // (n_paired * len(group))
+            drawn.append(self._draw_linking_independent(tuple(group), trials_per_agent * len(group)))
         return Trials.concat(drawn)
 
     def _draw_linking_independent(self, scored: tuple[int, ...], n: int) -> Trials:
@@ -634,17 +659,16 @@ class _PlanExtender:
         )
         return trials.with_role(ANCHOR, first=trials.weight_first > 0, second=trials.weight_second > 0)
 
-    def format_note(self, kind: ExtensionKind, n_paired: int, n_independent: int, scored: tuple[int, ...]) -> str:
+    def format_note(self, kind: ExtensionKind, n_paired: int, n_independent: int, agents: tuple[int, ...]) -> str:
         """Format the note that describes an extension in the plan.
 
         kind : what was added: "agents", "items", "repeats" or "calls"
         n_paired, n_independent : numbers of new trials
-        scored : positions of the agents that were added, or that get more calls; () for all agents
+        agents : positions of the agents that were added, or that get more calls; () if all agents get more calls
         """
-        calls = f"{n_independent:,} independent and {n_paired:,} paired calls"
         if kind == "agents":
             change = (
-                f"{format_count(len(scored), 'agent')} added, compared with {self.extensions.anchors} of the first plan"
+                f"{format_count(len(agents), 'agent')} added, compared with {self.extensions.anchors} of the first plan"
             )
             if self.plan.n_self_trials:
                 change += ", without self-trials"
@@ -652,7 +676,11 @@ class _PlanExtender:
             change = f"{format_count(self.pool.n_items - self.plan.n_items, 'item')} added"
         elif kind == "repeats":
             change = f"responses added, now {self.pool.n_responses:,}, up to {self.pool.repeats} per agent and item"
+        elif agents:
+            names = ", ".join(self.plan.agent_ids[agent] for agent in agents)
+            change = f"more calls on {names}"
         else:
-            names = ", ".join(self.plan.agent_ids[agent] for agent in scored)
-            change = f"more calls on {names}" if scored else "more calls"
-        return f"step {len(self.extensions.steps) + 1}: {change}: {calls}"
+            change = "more calls"
+
+        step_number = len(self.extensions.steps) + 1
+        return f"step {step_number}: {change}: {n_independent:,} independent and {n_paired:,} paired calls"

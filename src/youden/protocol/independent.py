@@ -86,20 +86,23 @@ def _find_positions(ids: Sequence[str], reference_ids: Sequence[str]) -> Positio
     return np.array([position_of_id.get(name, -1) for name in ids], dtype=np.int64)
 
 
-def _make_question_columns(plan: Plan, agent: Positions, item: Positions) -> Positions:
-    """Return the columns that identify the question of each trial: int64 array (n_trials, 8).
+def _make_question_columns(plan: Plan, agent_numbers: Positions, item_numbers: Positions) -> Positions:
+    """Make the columns that identify the question of each trial: int64 array (n_trials, 8).
 
-    agent, item : int arrays (n_agents,) and (n_items,), the number to write for each agent and item, −1 for unknown ones
+    The columns are: first agent, second agent, item, other item (−1 for paired trials), trial type, replicate, and the
+    repeats of the first and of the second response.
+
+    agent_numbers, item_numbers : int arrays (n_agents,) and (n_items,), number that stands for each agent and each item of
+        the plan, so that two plans can be compared; −1 for one that the other plan does not have
     """
-    # paired trials have no other item: −1
     has_other_item = plan.other_item >= 0
-    other_item = np.where(has_other_item, item[np.maximum(plan.other_item, 0)], -1)
+    other_item = np.where(has_other_item, item_numbers[np.maximum(plan.other_item, 0)], -1)
     trials = plan.trials if plan.trials.first_repeat is not None else plan.trials.with_first_repeats()
     repeats = trials.columns()
     columns = [
-        agent[plan.first],
-        agent[plan.second],
-        item[plan.item],
+        agent_numbers[plan.first],
+        agent_numbers[plan.second],
+        item_numbers[plan.item],
         other_item,
         plan.trial_type,
         plan.replicate,
@@ -112,14 +115,16 @@ def _make_question_columns(plan: Plan, agent: Positions, item: Positions) -> Pos
 def with_added_trials(plan: Plan, added: Trials) -> Plan:
     """Return a plan with more trials after its own.
 
-    A trial that repeats an earlier comparison gets the next number in the column `replicate`.
+    A trial that repeats an earlier comparison gets the next number in the column `replicate`. If agents have several
+    responses to an item, the responses that the new trials show are chosen as in `assign_repeats`; self-trials, in which
+    an agent is compared with itself, do not count as earlier showings.
 
     Parameters
     ----------
     plan : Plan
-        Plan to extend.
+        Plan to extend. It is not changed.
     added : Trials
-        Trials to add; the responses that they show are chosen here.
+        Trials to add. Their columns `replicate`, `first_repeat` and `second_repeat` are replaced.
 
     Returns
     -------
@@ -166,13 +171,13 @@ def count_characters(pool: Pool, trials: Trials, *, with_tasks: bool = False) ->
 def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | None = None) -> Trials:
     """Choose which of its responses each agent shows in each trial, if agents have several responses to an item.
 
-    A cell (agent, item) shows the response that it showed least often so far in trials of this type. Ties are resolved
-    by going through the responses in turn, from one that is drawn for the cell. The choices of a larger budget and of
-    an extension therefore begin as those of the smaller plan.
+    The choice is made for each agent on an item, and for each trial type: the response is chosen that was shown least often
+    so far. Ties are resolved by going through the responses in turn, from a random one. The choices of a larger budget and
+    of an extension therefore begin as those of the smaller plan.
 
     pool : responses of the agents
     seed : seed of the plan
-    after : earlier trials of the plan, whose responses are chosen already
+    after : earlier trials of the plan, whose responses are chosen already; None if there are none
 
     Returns the trials with the columns `first_repeat` and `second_repeat`, numbers of the responses from 1; without them
     if no agent has several responses.
@@ -185,39 +190,40 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     if after is not None:
         earlier = after if after.first_repeat is not None else after.with_first_repeats()
         all_trials = Trials.concat([earlier, trials])
-        n_earlier_texts = 2 * len(earlier)
+        n_earlier_texts = 2 * len(earlier)  # the texts of the earlier trials come first
 
-    # cells of both texts of each trial: first and second texts alternate
-    first_codes = _encode_cells(all_trials, 0, pool.n_items)
-    second_codes = _encode_cells(all_trials, 1, pool.n_items)
-    codes = np.stack([first_codes, second_codes], axis=1).ravel()
-    cell_codes, cell = np.unique(codes, return_inverse=True)
+    # one entry per text, with the first and the second text of a trial after each other; cells are numbered from 0
+    codes = _interleave(_encode_cells(all_trials, 0, pool.n_items), _encode_cells(all_trials, 1, pool.n_items))
+    cell_codes, cell_of_text = np.unique(codes, return_inverse=True)
 
     # how often each cell has shown each response so far: int array (n_cells, n_responses)
     n_shown = np.zeros((len(cell_codes), pool.repeats), dtype=np.int64)
     if after is not None:
         columns = earlier.columns()
-        shown_repeat = np.stack([columns["first_repeat"], columns["second_repeat"]], axis=1).ravel()
-        np.add.at(n_shown, (cell[:n_earlier_texts], shown_repeat - 1), 1)
+        shown_repeat = _interleave(columns["first_repeat"], columns["second_repeat"])
+        np.add.at(n_shown, (cell_of_text[:n_earlier_texts], shown_repeat - 1), 1)
 
-    place = _draw_response_order(pool, cell_codes, seed)
-    repeat = 1 + _choose_responses(cell[n_earlier_texts:], place, n_shown)
+    response_rank = _draw_response_ranks(pool, cell_codes, seed)
+    repeat = 1 + _choose_responses(cell_of_text[n_earlier_texts:], response_rank, n_shown)
     return replace(trials, first_repeat=repeat[0::2].copy(), second_repeat=repeat[1::2].copy())
 
 
+def _interleave(of_first_texts: Positions, of_second_texts: Positions) -> Positions:
+    """Put values of the first and of the second texts, int arrays (n_trials,), in turn into one array (2·n_trials,)."""
+    return np.stack([of_first_texts, of_second_texts], axis=1).ravel()
+
+
 _ABSENT = -1
-"""Place in the order for a response that a cell does not have."""
+"""Rank of a response that a cell does not have."""
 
 
-def _draw_response_order(pool: Pool, cell_codes: Positions, seed: int) -> Positions:
+def _draw_response_ranks(pool: Pool, cell_codes: Positions, seed: int) -> Positions:
     """Draw the order in which each cell shows its responses: a cycle that begins with a random response.
 
-    Here, a cell is an agent on an item in trials of one type.
-
-    cell_codes : int64 array (n_cells,), distinct results of `_encode_cells`
+    cell_codes : int64 array (n_cells,), distinct results of `_encode_cells`: an agent, an item and a trial type
     seed : seed of the plan
 
-    Returns the place of each response in the order of its cell, int64 array (n_cells, n_responses), counted from 0; −1
+    Returns the rank of each response in the order of its cell, int64 array (n_cells, n_responses), counted from 0; −1
     for a response that the cell does not have.
     """
     agent, item = _decode_cells(cell_codes, pool.n_items)
@@ -226,46 +232,48 @@ def _draw_response_order(pool: Pool, cell_codes: Positions, seed: int) -> Positi
     first_response = _draw_first_responses(pool, seed)[agent, item] % cycle_length
 
     response = np.arange(pool.repeats)
-    place = (response - first_response[:, None]) % cycle_length[:, None]
+    rank = (response - first_response[:, None]) % cycle_length[:, None]
     is_present = response < n_responses_of_cell[:, None]
-    return np.where(is_present, place, _ABSENT)
+    return np.where(is_present, rank, _ABSENT)
 
 
-def _choose_responses(cell: Positions, place: Positions, n_shown: Positions) -> Ids:
-    """Choose for each text a response of its cell: the one that was shown least often. Change `n_shown` accordingly.
+def _choose_responses(cell_of_text: Positions, rank: Positions, n_shown: Positions) -> Ids:
+    """Choose for each text the response of its cell that was shown least often, and count it in `n_shown`.
 
-    Of several such responses, the first one in the order of the cell is chosen.
+    Of several such responses, the one of the smallest rank is chosen.
 
-    cell : int array (n_texts,), cell of each text
-    place : int array (n_cells, n_responses), place of each response in the order of its cell, a result of
-        `_draw_response_order`
+    cell_of_text : int array (n_texts,), cell of each text, in the order of the plan
+    rank : int array (n_cells, n_responses), a result of `_draw_response_ranks`
     n_shown : int array (n_cells, n_responses), how often each response was shown; updated in place
 
     Returns the responses, int32 array (n_texts,), counted from 0.
     """
-    n_responses = place.shape[1]
-    is_absent = place == _ABSENT
+    n_responses = rank.shape[1]
+    is_absent = rank == _ABSENT
 
-    # texts of different cells choose together: the first text of each cell, then the second of each cell, and so on
-    n_earlier_in_cell = count_earlier(cell)
-    order = np.argsort(n_earlier_in_cell, kind="stable")
-    group_starts = np.flatnonzero(np.diff(n_earlier_in_cell[order])) + 1
-    chosen = np.empty(len(cell), dtype=np.int32)
-    for rows in np.split(order, group_starts):
-        cells = cell[rows]
-        # the smallest value wins; the place, which is less than n_responses, decides between equal counts
-        priority = n_shown[cells] * n_responses + place[cells]
-        priority = np.where(is_absent[cells], np.iinfo(np.int64).max, priority)
-        response = priority.argmin(axis=1)
+    # A choice depends on the earlier texts of the same cell. In one round, each cell has at most one text, so that all
+    # texts of the round are chosen at once: first the first text of each cell, then the second, and so on.
+    round_of_text = count_earlier(cell_of_text)
+    by_round = np.argsort(round_of_text, kind="stable")
+    round_starts = np.flatnonzero(np.diff(round_of_text[by_round])) + 1
+    chosen = np.empty(len(cell_of_text), dtype=np.int32)
+    for texts in np.split(by_round, round_starts):
+        cells = cell_of_text[texts]
+
+        # ordered by the count, and among equal counts by the rank, which is less than n_responses
+        cost = n_shown[cells] * n_responses + rank[cells]
+        cost = np.where(is_absent[cells], np.iinfo(np.int64).max, cost)
+        response = cost.argmin(axis=1)
         n_shown[cells, response] += 1
-        chosen[rows] = response
+        chosen[texts] = response
     return chosen
 
 
 def _draw_first_responses(pool: Pool, seed: int) -> Positions:
-    """Draw the response that each cell, an agent on an item, shows first.
+    """Draw the response that each agent shows first on each item.
 
-    Each agent goes through random permutations of the responses, so that its cells begin with each about equally often.
+    The first responses of an agent, item after item, are random permutations of its responses. Over the items, each
+    response therefore comes first about equally often.
 
     Returns the responses, int64 array (n_agents, n_items), counted from 0.
     """
@@ -280,14 +288,14 @@ def _draw_first_responses(pool: Pool, seed: int) -> Positions:
     return first_response
 
 
-def _encode_cells(trials: Trials, side: int, n_items: int) -> Positions:
-    """Return one number per trial for the cell (agent, item) of a text and the trial type: int64 array (n_trials,).
+def _encode_cells(trials: Trials, text: int, n_items: int) -> Positions:
+    """Encode the agent and the item of one text of each trial, and the trial type, as a number: int64 array (n_trials,).
 
-    side : 0 for the first text of each trial, 1 for the second
+    text : 0 for the first text of each trial, 1 for the second
     """
-    agents = trials.first if side == 0 else trials.second
+    agents = trials.first if text == 0 else trials.second
     agent = agents.astype(np.int64)
-    item = trials.text_cells[side]
+    item = trials.text_cells[text]  # items of the first or of the second texts
     return 2 * (agent * n_items + item) + trials.trial_type
 
 

@@ -27,7 +27,7 @@ from youden.protocol.independent import (
 from youden.protocol.pooled_trials import (
     count_free_independent,
     count_independent,
-    count_independent_of_paired,
+    count_independent_for_paired,
     draw_pooled_trials,
     has_free_calls,
 )
@@ -98,10 +98,11 @@ class PlanSize(NamedTuple):
     ----------
     agents, items : int
         Numbers of agents and items of the pool.
-    is_matched : bool
-        Whether each paired trial has an independent one.
+    is_matched : bool, default False
+        Whether the plan has one independent trial per paired one (independent trials of the rule "matched").
     n_independent : int, optional
-        Number of independent trials if they are not matched. Default: 7 to 10 % of the calls, in whole passes.
+        Number of independent trials if they are not matched. Default: 7 to 10 % of the calls, a multiple of the number
+        of agents.
     is_preference : bool, default False
         Whether the run asks for preferences, whose dense design has no independent trials.
     """
@@ -125,19 +126,20 @@ class PlanSize(NamedTuple):
     def calls(self, trials_per_agent: float) -> int:
         """Return the number of calls, paired and independent, for a mean number of paired trials per agent.
 
-        A paired trial counts for both of its agents.
+        A paired trial counts for both of its agents. The independent calls are as many as the paired ones if the plan is
+        matched; otherwise they are `n_independent` or, without this number, 7 to 10 % of all calls.
         """
         n_paired = round(trials_per_agent * self.agents / 2)
         if self.is_matched:
             return 2 * n_paired
         if self.n_independent is None:
-            return n_paired + count_independent_of_paired(n_paired, self.agents)
+            return n_paired + count_independent_for_paired(n_paired, self.agents)
         return n_paired + self.n_independent
 
     def default_calls(self, trials_per_agent: float) -> int:
         """Return the number of calls, paired and independent, for a design's default number of paired trials per agent.
 
-        If the pool allows fewer trials per agent, these are taken.
+        If the pool allows fewer trials per agent, the largest possible number is used.
 
         >>> [PlanSize(K, J).default_calls(450) for K, J in ((6, 40), (30, 200), (227, 805))]
         [1296, 7290, 55161]
@@ -395,8 +397,9 @@ def _with_shortfall(plan: Plan) -> Plan:
 def find_shortfall(plan: Plan) -> str | None:
     """Return a note if a first plan has fewer calls than were requested, because the pool allows no more.
 
-    Returns None if it has enough, for plans with rounds or extensions, and for parts of other plans. Independent trials
-    that cost nothing are in addition to the budget and do not count.
+    Returns None if the plan has at least `MIN_BUDGET_FRACTION` of the requested calls. It also returns None for plans with
+    rounds or extensions, and for plans whose trials are a part of another plan's. Independent trials that cost nothing do
+    not count, because they are in addition to the budget.
     """
     budget = plan.request.budget
     if budget is None or plan.options.get("calls") is None:
@@ -415,7 +418,7 @@ def find_shortfall(plan: Plan) -> str | None:
             f"the responses of this pool allow only {n_planned:,} self-trials: got a budget of {budget:,} calls; add "
             "responses or items for more"
         )
-    return f"the budget is {budget:,} calls, but '{plan.design}' has only {n_planned:,} on this pool"
+    return f"the budget is {budget:,} calls, but the design '{plan.design}' has only {n_planned:,} on this pool"
 
 
 def _describe_additions(split: Split, n_holdout_trials: int | None, n_probes: int, n_independent: int) -> list[str]:
@@ -454,11 +457,13 @@ def _check_pool_size(pool: Pool) -> None:
 def _draw_paired_trials(
     design: Design, pool: Pool, split: Split, *, plans_holdout: bool, seed: int
 ) -> tuple[DesignResult, Trials | None]:
-    """Draw the paired trials of the design, and a few of each held-out cell if the design plans none of them.
+    """Draw the paired trials of the design and, if the design plans no trials of held-out cells, some trials of these.
 
-    plans_holdout : whether the design also compares held-out cells
+    plans_holdout : whether the design also compares held-out cells (an agent on an item, not used for training)
+    seed : seed of the plan
 
-    Returns the result of the design; and the additional trials, None if no cell is held out or the design plans them.
+    Returns the result of the design, and the additional trials: `HOLDOUT_PARTNERS` per held-out cell, or None if no cell
+    is held out or the design plans them.
     """
     eligible = pool.present if plans_holdout else split.train
     drawn = _draw_design(design, pool, eligible, seed=seed)
@@ -501,6 +506,10 @@ def _draw_holdout_trials(split: Split, pool: Pool) -> Trials:
 
 class _IndependentTrials:
     """Counts and draws the independent trials of a first plan.
+
+    There are two rules. By the rule "matched", each paired trial has an independent one. By the rule "pooled", the trials are
+    spread over all agents and estimate one false-positive rate per agent; some of them are probes, whose texts are
+    unusually similar.
 
     Attributes
     ----------
@@ -552,51 +561,53 @@ class _IndependentTrials:
             self.n_paired = budget - self._count_in_budget()
 
     def _count_in_budget(self) -> int:
-        """Return the number of independent trials, pooled ones and probes, that are paid from the budget."""
+        """Return the number of independent trials of the rule "pooled" that are paid from the budget.
+
+        Probes are always part of a requested number of trials. They add to the default number, and are then paid from the
+        budget unless they are in addition to it.
+        """
         if self._is_free:
             return 0
         n_pooled = self._n_pooled or 0
-        # a requested number of pooled trials includes the probes already
-        if self._has_default_number and not self._adds_probes:
-            return n_pooled + len(self.probes)
-        return n_pooled
+        pays_probes = self._has_default_number and not self._adds_probes
+        return n_pooled + len(self.probes) if pays_probes else n_pooled
 
     def draw(self, paired: Trials, *, in_rounds: bool) -> Trials:
-        """Draw the independent trials of a plan.
-
-        - By the rule "matched", one trial is drawn for each paired trial.
-        - By the rule "pooled", the result has all probes, which are trials with unusually similar texts, followed by
-          trials drawn at random.
+        """Draw the independent trials of a plan by the rule that was requested.
 
         paired : paired trials of the plan
         in_rounds : whether the plan gets more trials in later rounds
+
+        Returns one trial for each paired trial if the rule is "matched". If it is "pooled", returns the probes, followed by
+        trials that are drawn at random.
         """
         rng = stream("independent trials", self._split.seed)
         if self._request.rule == "matched":
             return self._draw_matched(paired, rng)
+
         n_pooled = self._count_pooled_to_draw(len(paired), in_rounds=in_rounds)
         pooled = draw_pooled_trials(self._cells, n_pooled, rng, planned=self.probes)
         return Trials.concat([self.probes, pooled])
 
     def _count_pooled_to_draw(self, n_paired: int, *, in_rounds: bool) -> int:
-        """Return the number of pooled trials that are drawn in addition to the probes.
-
-        The number for the budget was computed before the paired trials were drawn. It does not apply if calls cost nothing,
-        or if these are only the trials of a first round.
+        """Count the independent trials that are drawn at random, in addition to the probes, by the rule "pooled".
 
         n_paired : number of paired trials of the plan
         in_rounds : whether the plan gets more trials in later rounds
         """
+        # calls cost nothing: as many as are useful
         if self._is_free:
             return count_free_independent(n_paired, self._cells)
-        n_pooled = self._n_pooled
+
+        # a number was requested, which includes the probes
         if not self._has_default_number:
-            n_requested = n_pooled or 0
-            return n_requested - len(self.probes)  # a requested number includes the probes
-        if n_pooled is None or in_rounds:
-            # 7 to 10 % of the calls of this round, not of the budget
-            return count_independent_of_paired(n_paired, self._pool.n_agents)
-        return n_pooled
+            n_requested = self._n_pooled or 0
+            return n_requested - len(self.probes)
+
+        # 7 to 10 % of the calls: of this round, or of the budget, for which the number was computed already
+        if self._n_pooled is None or in_rounds:
+            return count_independent_for_paired(n_paired, self._pool.n_agents)
+        return self._n_pooled
 
     def _draw_matched(self, paired: Trials, rng: np.random.Generator) -> Trials:
         """Draw an independent trial for each paired one; those of training trials touch only cells for training."""

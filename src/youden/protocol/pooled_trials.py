@@ -32,14 +32,14 @@ _ROUNDING = 1e-9
 
 
 def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> int:
-    """Return how many calls of a budget are pooled independent trials: 7 to 10 %, in whole passes.
+    """Return how many calls of a budget are independent trials by the rule "pooled": 7 to 10 %, in whole passes.
 
     In a pass, each agent appears once first and once second.
 
-    n_calls : calls of both trial types
+    n_calls : budget in calls, paired and independent ones together
     n_agents : number of agents
-    is_first : whether the agents have no such trials yet. There are then at least two passes, which can exceed a small
-        budget. Otherwise the number of passes is rounded, and may be 0.
+    is_first : whether the agents have no independent trials yet. They then get at least two passes, which can exceed a
+        small budget. Otherwise the number of passes is rounded, and may be 0.
 
     >>> [count_independent(n, 12) for n in (60, 300, 3_000, 60_000)]
     [24, 24, 228, 6000]
@@ -47,20 +47,24 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
     # the fraction increases linearly with the calls per agent, up to those of a large plan
     relative_size = min(1.0, n_calls / n_agents / LARGE_PLAN)
     fraction = MIN_FRACTION + (MAX_FRACTION - MIN_FRACTION) * relative_size
+
+    # a pass has one call per agent
     n_passes = fraction * n_calls / n_agents
     if not is_first:
         return n_agents * round(n_passes)
     return n_agents * max(MIN_PASSES, ceil(n_passes - _ROUNDING))
 
 
-def count_independent_of_paired(n_paired: int, n_agents: int, *, is_first: bool = True) -> int:
-    """Return the number of pooled independent trials in the smallest budget that has `n_paired` paired ones.
+def count_independent_for_paired(n_paired: int, n_agents: int, *, is_first: bool = True) -> int:
+    """Return the number of independent trials, by the rule "pooled", that go with a number of paired trials.
+
+    It is `count_independent` of the smallest budget that contains `n_paired` paired trials.
 
     n_paired : number of paired trials
     n_agents : number of agents
-    is_first : whether the agents have no independent trials yet
+    is_first : whether the agents have no independent trials yet; they then get at least two passes
 
-    >>> count_independent_of_paired(276, 12)
+    >>> count_independent_for_paired(276, 12)
     24
     """
     # independent trials enlarge the budget, which may then need more of them; repeat until it does not
@@ -112,11 +116,12 @@ def adds_independent(plan: Plan) -> bool:
 
 
 def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new: bool = False) -> int:
-    """Return how many independent trials an extension or a round adds to `n_paired` paired ones.
+    """Return how many independent trials an extension or a round adds to its paired trials.
 
-    A matched plan adds one per paired trial, and a plan that was requested with a number of pooled trials adds none. If
-    calls cost nothing, four per paired trial are added, at most 200,000 in each step. Otherwise the number is the pooled
-    part, 7 to 10 %, of the smallest budget with `n_paired` paired trials, in whole passes of the scored agents.
+    - If the plan has matched independent trials, one is added per paired trial.
+    - If the plan was requested with a number of pooled trials, none is added.
+    - If calls cost nothing, `FREE_PER_PAIRED` are added per paired trial, at most `MAX_FREE`.
+    - Otherwise, `count_independent_for_paired` are added, so that they are 7 to 10 % of the added calls.
 
     n_paired : number of paired trials that are added
     n_scored : number of agents whose abilities these trials measure
@@ -128,14 +133,15 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new
         return 0
     if has_free_calls(plan):
         return min(FREE_PER_PAIRED * n_paired, MAX_FREE)
-    return count_independent_of_paired(n_paired, n_scored, is_first=are_new)
+    return count_independent_for_paired(n_paired, n_scored, is_first=are_new)
 
 
 def count_added_paired(plan: Plan, calls: int, *, n_scored: int, are_new: bool = False) -> int:
     """Return how many of the calls of an extension are paired trials.
 
-    These are half of the calls if the plan is matched, and all if it was requested with a number of pooled trials or if
-    calls cost nothing; otherwise the calls without the pooled part of `count_independent`.
+    - If the plan has matched independent trials, half of the calls are paired.
+    - If the plan was requested with a number of pooled trials, or if calls cost nothing, all are paired.
+    - Otherwise, the calls are paired except for the 7 to 10 % that `count_independent` returns.
 
     calls : number of calls of both trial types
     n_scored : number of agents whose abilities the paired trials measure

@@ -97,34 +97,37 @@ def _sum_answers(row: Positions, answer: Floats, mask: Bools, n_rows: int) -> _A
 
 
 def _compute_independent_rates(verdicts: Verdicts) -> IndependentRates:
-    """Sum the answers of equal independent trials, those with the same agents and items.
+    """Sum the answers to the independent trials with the same agents and items.
 
-    Probes, trials of unusually similar texts, are left out.
+    Probes (trials of unusually similar texts) and trials without an answer are left out.
+
+    Returns one row per combination of agents and items, with the sum and the number of its answers.
     """
     plan = verdicts.plan
-    mask = (plan.trial_type == INDEPENDENT) & verdicts.answered & (plan.role != PROBE)
-    item = plan.item[mask]
-    first = plan.first[mask]
-    second = plan.second[mask]
-    other_item = plan.other_item[mask]
+    is_used = (plan.trial_type == INDEPENDENT) & verdicts.answered & (plan.role != PROBE)
+    item = plan.item[is_used]
+    first = plan.first[is_used]
+    second = plan.second[is_used]
+    other_item = plan.other_item[is_used]
 
-    # One number per trial, equal for equal trials. The cells (agent, item) of the first texts are renumbered from 0,
-    # because a number made from all four columns may exceed 64 bits.
+    # One number per combination. The cells (agent, item) of the first texts are renumbered from 0, because a number made
+    # from all four columns may exceed 64 bits.
     first_code = item.astype(np.int64) * plan.n_agents + first
     _, first_cell = np.unique(first_code, return_inverse=True)
     second_cell = second.astype(np.int64) * plan.n_items + other_item
     codes = first_cell * (plan.n_agents * plan.n_items) + second_cell
-    _, example, row = np.unique(codes, return_index=True, return_inverse=True)
 
-    all_trials = np.ones(len(row), dtype=np.bool_)
-    sums = _sum_answers(row, verdicts.answer[mask], all_trials, len(example))
+    # the first trial of each combination, and the combination of each trial
+    _, first_trial, combination = np.unique(codes, return_index=True, return_inverse=True)
+    total = np.bincount(combination, weights=verdicts.answer[is_used], minlength=len(first_trial))
+    n = np.bincount(combination, minlength=len(first_trial))
     return IndependentRates(
-        item=item[example],
-        first=first[example],
-        second=second[example],
-        other_item=other_item[example],
-        total=sums.total,
-        n=sums.n,
+        item=item[first_trial],
+        first=first[first_trial],
+        second=second[first_trial],
+        other_item=other_item[first_trial],
+        total=total.astype(np.float64),
+        n=n.astype(np.int32),
     )
 
 
@@ -157,19 +160,22 @@ def training_differences(rates: Rates) -> Floats:
     Parameters
     ----------
     rates : Rates
-        Rates of ordered pairs of agents on items.
+        Rates of ordered pairs of agents on items, with the split into training and held-out cells.
 
     Returns
     -------
     float array (n_rows,)
-        NaN for rows that training must not use.
+        Differences. NaN for a row without an answer, and for a row that training must not use, because the cell (agent,
+        item) of its first text is held out. By the rule "strict" of the split, the cell of its second text must not be
+        held out either.
     """
     holdout = rates.split.holdout
-    ignores_partner = rates.split.rule == "paper"
+    may_use_heldout_partner = rates.split.rule == "paper"
     is_held_out = holdout[rates.first, rates.item]
-    if not ignores_partner:
+    if not may_use_heldout_partner:
         is_held_out |= holdout[rates.second, rates.item]
-    fpr, is_training_detail = _compute_training_fpr(rates, holdout, ignores_partner=ignores_partner)
+
+    fpr, is_training_detail = _compute_training_fpr(rates, holdout, may_use_heldout_partner=may_use_heldout_partner)
     difference = _compute_differences(rates, fpr, is_training_detail)
     return np.where(is_held_out, np.nan, difference)
 
@@ -224,11 +230,13 @@ def _pooled_mean(total: Floats, n: Ids) -> float | None:
     return float(total.sum() / n.sum())
 
 
-def _compute_training_fpr(rates: Rates, holdout: Bools, *, ignores_partner: bool) -> tuple[Floats, Bools | None]:
+def _compute_training_fpr(
+    rates: Rates, holdout: Bools, *, may_use_heldout_partner: bool
+) -> tuple[Floats, Bools | None]:
     """Compute the FPR of each pair from the independent trials that training may use.
 
     holdout : bool array (n_agents, n_items), held-out cells
-    ignores_partner : whether the cell of the second text may be held out
+    may_use_heldout_partner : whether the cell of the second text may be held out
 
     Returns the FPRs, float array (n_rows,), NaN for pairs without such trials; and whether training may use each row
     of `rates.detail`, bool array, or None if the rates have no detail.
@@ -237,7 +245,7 @@ def _compute_training_fpr(rates: Rates, holdout: Bools, *, ignores_partner: bool
     if detail is None:
         return rates.fpr, None
     is_held_out = holdout[detail.first, detail.item]
-    if not ignores_partner:
+    if not may_use_heldout_partner:
         is_held_out |= holdout[detail.second, detail.other_item]
     is_training = ~is_held_out
     if rates.independent == "pooled" or is_training.all():
@@ -256,11 +264,16 @@ def _compute_training_fpr(rates: Rates, holdout: Bools, *, ignores_partner: bool
 
 
 def _compute_differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -> Floats:
-    """Compute D = TPR − FPR of each row of rates: float array (n_rows,), NaN for pairs without an answer.
+    """Compute D = TPR − FPR of each row of rates.
 
-    If independent trials are matched, each row has its own FPR, in `fpr`, float array (n_rows,). If they are pooled,
-    one FPR is subtracted from all rows: the mean answer of the rows of `rates.detail` that are True in `detail_mask`,
-    bool array (n_detail_rows,), or of all of them if it is None; 0 without independent answers.
+    If each paired trial has an independent one (the rule "matched"), each row has its own FPR. Otherwise (the rule "pooled"),
+    the mean answer to all independent trials is subtracted from all rows, or 0 if there is no answer.
+
+    fpr : float array (n_rows,), FPR of each row, for the rule "matched"
+    detail_mask : bool array (n_detail_rows,), rows of `rates.detail` (sums of answers to independent trials) that count for
+        the rule "pooled"; None for all
+
+    Returns a float array (n_rows,), NaN for pairs without an answer.
     """
     if rates.independent == "matched":
         return rates.tpr - fpr
@@ -282,19 +295,20 @@ def _compute_scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: 
     Raises: StatisticsError [score-kind] if `kind` is unknown.
     """
     _check_score_kind(kind)
-    answered = ~np.isnan(difference)
-    rows = slice(None) if answered.all() else np.flatnonzero(answered)
+    is_known = ~np.isnan(difference)
+    rows = slice(None) if is_known.all() else np.flatnonzero(is_known)  # a slice copies nothing
 
     # each row counts for the cell of its first text and, if scores are symmetric, for the cell of its second text
     agents = [rates.first[rows]]
     if kind == "symmetric":
         agents.append(rates.second[rows])
-    cells, cell_columns = index_cells(rates.item[rows], *agents, n_agents=rates.n_agents, n_items=rates.n_items)
+    cells, cells_of_rows = index_cells(rates.item[rows], *agents, n_agents=rates.n_agents, n_items=rates.n_items)
+    n_cells = len(cells)
 
-    n_rows = _sum_by_cell(None, cell_columns, len(cells))
-    mean_difference = _sum_by_cell(difference[rows], cell_columns, len(cells)) / n_rows
-    n_trials = _sum_by_cell(rates.n_paired[rows], cell_columns, len(cells))
-    scored = ScoredCells(cells, mean_difference, n_trials)
+    n_rows_of_cell = _sum_by_cell(None, cells_of_rows, n_cells)
+    difference_sum = _sum_by_cell(difference[rows], cells_of_rows, n_cells)
+    n_trials = _sum_by_cell(rates.n_paired[rows], cells_of_rows, n_cells)
+    scored = ScoredCells(cells, difference_sum / n_rows_of_cell, n_trials)
 
     is_held_out = rates.split.holdout[cells.agent, cells.item]
     scored = scored.where(is_held_out == (role == "holdout"))
@@ -310,70 +324,70 @@ def _check_score_kind(kind: str) -> None:
         )
 
 
-def _sum_by_cell(values: Floats | Ids | None, cell_columns: Sequence[Positions], n_cells: int) -> Floats:
+def _sum_by_cell(values: Floats | Ids | None, cells_of_rows: Sequence[Positions], n_cells: int) -> Floats:
     """Sum the values of rows by cell: float array (n_cells,).
 
     values : array (n_rows,), one value per row; None to count the rows
-    cell_columns : int64 arrays (n_rows,), positions of the cells that each row counts for
+    cells_of_rows : int64 arrays (n_rows,), positions of the cells for which each row counts
     """
     total: Floats = np.zeros(n_cells)
-    for cell in cell_columns:
+    for cell in cells_of_rows:
         total += np.bincount(cell, values, n_cells)
     return total
 
 
 class IndexedCells(NamedTuple):
-    """Cells that trials touch.
+    """Distinct cells (agent, item) of trials, and the cells of each trial.
 
     Attributes
     ----------
     cells : CellIndex
-        The cells, each once.
-    rows : tuple of int64 array (n_trials,)
-        For each column of agents, the position in `cells` of the cell that each trial touches with it.
+        The cells, each once, ordered by item, then by agent.
+    positions : tuple of int64 array (n_trials,)
+        For each column of agents, the position in `cells` of each trial's agent on its item.
     """
 
     cells: CellIndex
-    rows: tuple[Positions, ...]
+    positions: tuple[Positions, ...]
 
 
 def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> IndexedCells:
-    """Find the cells (agent, item) that trials touch, and number them by item, then by agent.
+    """Find the distinct cells (agent, item) of trials, numbered by item, then by agent, and the cells of each trial.
 
-    item, agents : int32 arrays (n_trials,), item of each trial, and one or several columns of agents
-
-    Returns the distinct cells, and for each column of agents the position of the cell of each trial: int64 (n_trials,).
+    item : int32 array (n_trials,), item of each trial
+    agents : int32 arrays (n_trials,), one or several columns of agents, such as the first and the second agents
+    n_agents, n_items : numbers of agents and of items of the plan
 
     Examples
     --------
-    >>> found = index_cells(np.array([1, 0, 1]), np.array([2, 0, 2]), n_agents=3, n_items=2)
-    >>> found.cells.agent.tolist(), found.cells.item.tolist(), found.rows[0].tolist()
+    >>> index = index_cells(np.array([1, 0, 1]), np.array([2, 0, 2]), n_agents=3, n_items=2)
+    >>> index.cells.agent.tolist(), index.cells.item.tolist(), index.positions[0].tolist()
     ([0, 2], [0, 1], [1, 0, 1])
     """
     # items are processed in chunks whose table of cells stays in the processor's cache
     items_per_chunk = min(n_items, max(1, CELLS_IN_CACHE // n_agents))
-    chunk_rows = _iter_chunk_rows(item, items_per_chunk, n_items)
-
     positions = tuple(np.empty(len(item), dtype=np.int64) for _ in agents)
-    codes = [np.empty(0, dtype=np.int64)]
-    n_before = 0  # cells of earlier chunks
-    is_touched = np.zeros(items_per_chunk * n_agents, dtype=np.bool_)
-    position_of_cell = np.empty(items_per_chunk * n_agents, dtype=np.int64)
-    for first_item, rows in chunk_rows:
-        # cells of the chunk as numbers: item within the chunk · n_agents + agent
-        item_code = (item[rows].astype(np.int64) - first_item) * n_agents
-        cell_codes = [item_code + agent[rows] for agent in agents]
-        for code in cell_codes:
-            is_touched[code] = True
-        touched = np.flatnonzero(is_touched)
-        is_touched[touched] = False  # for the next chunk
+    cell_codes = [np.empty(0, dtype=np.int64)]  # item · n_agents + agent, of the cells of each chunk
+    n_earlier_cells = 0
 
-        position_of_cell[touched] = np.arange(n_before, n_before + len(touched))
-        for position, code in zip(positions, cell_codes, strict=True):
+    # tables over all possible cells of a chunk, by their code: item within the chunk · n_agents + agent
+    is_present = np.zeros(items_per_chunk * n_agents, dtype=np.bool_)
+    position_of_cell = np.empty(items_per_chunk * n_agents, dtype=np.int64)
+    for first_item, rows in _iter_chunk_rows(item, items_per_chunk, n_items):
+        item_code = (item[rows].astype(np.int64) - first_item) * n_agents
+        codes_of_trials = [item_code + agent[rows] for agent in agents]
+        for code in codes_of_trials:
+            is_present[code] = True
+        chunk_codes = np.flatnonzero(is_present)
+        is_present[chunk_codes] = False  # for the next chunk
+
+        position_of_cell[chunk_codes] = np.arange(n_earlier_cells, n_earlier_cells + len(chunk_codes))
+        for position, code in zip(positions, codes_of_trials, strict=True):
             position[rows] = position_of_cell[code]
-        codes.append(touched + first_item * n_agents)
-        n_before += len(touched)
-    cell_item, cell_agent = np.divmod(np.concatenate(codes), n_agents)
+        cell_codes.append(chunk_codes + first_item * n_agents)
+        n_earlier_cells += len(chunk_codes)
+
+    cell_item, cell_agent = np.divmod(np.concatenate(cell_codes), n_agents)
     cells = CellIndex(cell_agent.astype(np.int32), cell_item.astype(np.int32), n_agents, n_items)
     return IndexedCells(cells, positions)
 
@@ -384,14 +398,24 @@ def _iter_chunk_rows(item: Ids, items_per_chunk: int, n_items: int) -> Iterator[
     item : int array (n_rows,), item of each row, in any order
     items_per_chunk : number of consecutive items in a chunk
     n_items : number of items of the plan
+
+    The rows are a slice if `item` is sorted, else an int array.
     """
     if n_items <= items_per_chunk:
         yield 0, slice(0, len(item))
         return
-    order: Positions | None = None
-    if (item[1:] < item[:-1]).any():  # not sorted
-        order = np.argsort(item.astype(np.min_scalar_type(n_items)), kind="stable")
+
+    # row order by item, None if the rows are sorted
+    row_order: Positions | None = None
+    is_sorted = not (item[1:] < item[:-1]).any()
+    if not is_sorted:
+        row_order = np.argsort(item.astype(np.min_scalar_type(n_items)), kind="stable")
+
+    # the rows of chunk c are those from bounds[c] to bounds[c + 1] − 1 in this order
     first_items = np.arange(0, n_items + items_per_chunk, items_per_chunk)
-    edges = np.searchsorted(item, first_items, sorter=order).tolist()
-    for first_item, (begin, end) in zip(first_items[:-1].tolist(), pairwise(edges), strict=True):
-        yield first_item, slice(begin, end) if order is None else order[begin:end]
+    bounds = np.searchsorted(item, first_items, sorter=row_order).tolist()
+    for first_item, (start, stop) in zip(first_items[:-1].tolist(), pairwise(bounds), strict=True):
+        if row_order is None:
+            yield first_item, slice(start, stop)
+        else:
+            yield first_item, row_order[start:stop]

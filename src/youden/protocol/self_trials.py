@@ -44,15 +44,18 @@ def suggest_additions(pool: Pool) -> str:
 def check_self_trials(calls: CallBudget | None, settings: Mapping[str, Json]) -> None:
     """Raise PlanError [self-trials] if a setting is given that has no effect on a plan of self-trials.
 
-    `calls` is the budget; of the other settings, only the values None, False and 0 are allowed.
+    calls : budget, which must not be a percentage
+    settings : other settings by name, whose values must be None, False or 0
     """
+    unused_settings = dict(settings)
     if calls is not None and calls.unit == "%":
-        settings = {"calls": calls.plain, **settings}
-    for key, value in settings.items():
+        unused_settings = {"calls": calls.plain, **settings}
+
+    for name, value in unused_settings.items():
         if value:
             raise PlanError(
-                f"A pool of one or two agents is judged by self-trials, which have no such setting: got {key}: {value}. Remove "
-                "it (calls can be a number, or a number per agent), or add agents.",
+                f"A pool of one or two agents is judged by self-trials, which do not use this setting: got {name}: {value}. "
+                "Remove it (calls can be a number, or a number per agent), or add agents.",
                 slug="self-trials",
             )
 
@@ -173,22 +176,30 @@ def draw_self_trials(pool: Pool, agent: int, *, n_paired: int, seed: int) -> Tri
 def _order_pairs(n_responses: Positions, rng: np.random.Generator) -> Positions:
     """List all ordered pairs of different responses to each item in rounds with at most one pair of each item.
 
-    n_responses : int array (n_items,). Returns int64 (n_pairs, 4): the position of the item, both responses, numbered from
+    n_responses : int array (n_items,), number of responses to each item, at least 2
+
+    Returns an int64 array (n_pairs, 4), sorted by round and item: the position of the item, both responses, numbered from
     1, and the round, from 0.
     """
-    # unordered pairs of an item in random order, each in a random orientation
+    # all pairs of responses in a random order for each item: arrays (n_items, n_pairs); a pair that an item lacks is last
     pairs = np.array(list(combinations(range(1, int(n_responses.max()) + 1), 2)))
-    priority = rng.random((len(n_responses), len(pairs)))
-    is_swapped = rng.random(priority.shape) < 0.5
-    priority[n_responses[:, None] < pairs[:, 1]] = np.inf
-    rank = priority.argsort(axis=1).argsort(axis=1)
+    sort_key = rng.random((len(n_responses), len(pairs)))
+    is_swapped = rng.random(sort_key.shape) < 0.5
+    has_pair = pairs[:, 1] <= n_responses[:, None]
+    sort_key[~has_pair] = np.inf
+    pairs_in_order = sort_key.argsort(axis=1)
+    round_of_pair = pairs_in_order.argsort(axis=1)  # position of each pair in the order of its item
+
+    # each pair in a random orientation
+    item, pair = np.nonzero(has_pair)
+    first_column = is_swapped[item, pair].astype(np.int64)
+    first, second = pairs[pair, first_column], pairs[pair, 1 - first_column]
 
     # an item with n responses has n(n − 1)/2 rounds, then as many with the opposite orientation
-    position, pair = np.nonzero(np.isfinite(priority))
-    side = is_swapped[position, pair].astype(np.int64)
-    first, second = pairs[pair, side], pairs[pair, 1 - side]
-    n_pairs = n_responses[position] * (n_responses[position] - 1) // 2
-    forward = np.stack([position, first, second, rank[position, pair]], axis=1)
-    reverse = np.stack([position, second, first, rank[position, pair] + n_pairs], axis=1)
+    first_round = round_of_pair[item, pair]
+    second_round = first_round + n_responses[item] * (n_responses[item] - 1) // 2
+    forward = np.stack([item, first, second, first_round], axis=1)
+    reverse = np.stack([item, second, first, second_round], axis=1)
     rows = np.concatenate([forward, reverse])
-    return np.asarray(rows[np.lexsort([rows[:, 0], rows[:, 3]])])
+    by_round_and_item = np.lexsort([rows[:, 0], rows[:, 3]])
+    return np.asarray(rows[by_round_and_item])

@@ -9,7 +9,7 @@ import numpy as np
 
 from youden.errors import PlanError
 from youden.protocol.independent import match_trials, select_trials
-from youden.protocol.pooled_trials import count_independent, count_independent_of_paired
+from youden.protocol.pooled_trials import count_independent, count_independent_for_paired
 from youden.run_keys import CallBudget
 from youden.streams import stream
 from youden.text.sentences import format_count
@@ -34,8 +34,9 @@ def count_calls(plan: Plan, budget: object) -> int:
     Returns
     -------
     int
-        Calls of both trial types. For trials per agent, it includes the share of independent trials that `subsample`
-        takes, and is at most the number of calls of the plan; other budgets may exceed that.
+        Calls of both trial types. A budget of trials per agent is converted to the paired calls plus the independent calls
+        that `subsample` adds to them, and is limited to the number of calls of the plan. The other budgets are not
+        limited.
 
     Raises
     ------
@@ -44,11 +45,11 @@ def count_calls(plan: Plan, budget: object) -> int:
     """
     parsed = CallBudget.parse(budget)
     if parsed.unit == "/agent":
-        n_paired = ceil(parsed.value * plan.n_agents / 2)
-        n_independent = int((plan.trial_type == INDEPENDENT).sum())
-        n_independent = min(n_independent, count_independent_of_paired(n_paired, plan.n_agents))
+        n_paired = ceil(parsed.value * plan.n_agents / 2)  # a paired trial has two agents
+        n_independent_of_plan = int((plan.trial_type == INDEPENDENT).sum())
+        n_independent = min(n_independent_of_plan, count_independent_for_paired(n_paired, plan.n_agents))
         return min(len(plan), n_paired + n_independent)
-    if parsed.unit:  # "%"
+    if parsed.unit == "%":
         return max(1, round(plan.n_dense_calls * parsed.value / 100))
     return int(parsed.value)
 
@@ -95,7 +96,7 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
     paired, independent = rows[is_paired], rows[~is_paired]
     max_independent = len(independent)
     if max_independent > len(paired):
-        max_independent = min(max_independent, count_independent_of_paired(len(paired), plan.n_agents))
+        max_independent = min(max_independent, count_independent_for_paired(len(paired), plan.n_agents))
     n_usable = len(paired) + max_independent
     calls = n_usable if calls is None else count_calls(plan, calls)
     if calls > len(plan):
@@ -165,7 +166,7 @@ def _make_part(plan: Plan, rows: Positions, *, calls: int, seed: int, has_blocks
 def _too_few_error(plan: Plan, calls: int, n_paired: int) -> PlanError:
     """Make the error for a number of calls of which too few, `n_paired`, are paired."""
     min_paired = ceil(MIN_PAIRED_PER_AGENT * plan.n_agents / 2)
-    min_calls = min(min_paired + count_independent_of_paired(min_paired, plan.n_agents), len(plan))
+    min_calls = min(min_paired + count_independent_for_paired(min_paired, plan.n_agents), len(plan))
     return PlanError(
         f"The calls give {plan.n_agents} agents fewer than {MIN_PAIRED_PER_AGENT} paired trials each: got {calls:,} "
         f"calls, of which {n_paired:,} are paired. Set {min_calls:,} calls or more; the run must have at least as many.",
@@ -260,32 +261,36 @@ def _sample_evenly(plan: Plan, rows: Positions, n: int, rng: np.random.Generator
     least often.
 
     rows : int array, rows of the trials to draw from
-    kept : int array, those that are drawn first
+    n : number of trials to draw
+    kept : int array, rows of the trials that are drawn first, at most n of `rows`
 
-    Returns n of them in random order, or all if there are at most n.
+    Returns n of the rows in random order, or all if there are at most n.
     """
     if n >= len(rows):
         return rows
     shuffled = rng.permutation(rows)
     first, second, item = plan.first[shuffled], plan.second[shuffled], plan.item[shuffled]
     is_drawn = np.isin(shuffled, kept)
-    is_remaining = ~is_drawn
-    remaining = []  # positions in `shuffled` of the trials of each agent that can still be drawn
+
+    # positions in `shuffled` of the trials of each agent that can still be drawn
+    remaining = []
     for agent in range(plan.n_agents):
         has_agent = (first == agent) | (second == agent)
-        remaining.append(np.flatnonzero(is_remaining & has_agent))
+        remaining.append(np.flatnonzero(has_agent & ~is_drawn))
 
     # numbers of trials drawn so far
     agents_of_kept = np.append(first[is_drawn], second[is_drawn])
     n_of_agent = np.bincount(agents_of_kept, minlength=plan.n_agents).astype(float)
     n_on_item = np.bincount(item[is_drawn], minlength=plan.n_items).astype(float)
     for _ in range(n - len(kept)):
+        # the agent drawn least often; an agent without remaining trials gets an infinite count, so that it is not tried again
         agent = int(np.argmin(n_of_agent))
         while len(remaining[agent]) == 0:
-            n_of_agent[agent] = np.inf  # not to be tried again
+            n_of_agent[agent] = np.inf
             agent = int(np.argmin(n_of_agent))
 
-        # the factor n + 1 exceeds every count on an item, so these counts decide only between equal pairs
+        # Its trial with the smallest counts of the agents and, among equal ones, of the item. The factor n + 1 exceeds
+        # every count on an item, so that these counts never outweigh those of the agents.
         candidates = remaining[agent]
         n_of_pair = n_of_agent[first[candidates]] + n_of_agent[second[candidates]]
         cost = n_of_pair * (n + 1) + n_on_item[item[candidates]]
@@ -293,8 +298,8 @@ def _sample_evenly(plan: Plan, rows: Positions, n: int, rng: np.random.Generator
 
         is_drawn[trial] = True
         n_on_item[item[trial]] += 1
-        for drawn_agent in (int(first[trial]), int(second[trial])):
-            n_of_agent[drawn_agent] += 1
-            is_other = remaining[drawn_agent] != trial
-            remaining[drawn_agent] = remaining[drawn_agent][is_other]
+        for agent_of_trial in (int(first[trial]), int(second[trial])):
+            n_of_agent[agent_of_trial] += 1
+            trials_of_agent = remaining[agent_of_trial]
+            remaining[agent_of_trial] = trials_of_agent[trials_of_agent != trial]
     return shuffled[is_drawn]

@@ -154,7 +154,7 @@ def judge_and_rank(planned: PlannedRun, options: JudgingOptions, *, labels: Path
     from youden.report.pages.writing import write_report  # after the requests: charts and pandas take a second to load
 
     folder = planned.folder
-    fit_run(folder, rules=replace(folder.terms.rules, clones=find_clone_clusters(planned.pool)))
+    fit_run(folder, rules=replace(folder.fit_settings.rules, clones=find_clone_clusters(planned.pool)))
     if table is not None:
         validate(folder, table)
     write_report(folder)
@@ -462,9 +462,13 @@ class Run(RunView):
 def _sending_requests(
     *, retry_failed: bool = False, log: PathOrText | None = None, progress: bool
 ) -> Iterator[JudgingOptions]:
-    """Yield options for requests, and show a progress bar if `progress` is true.
+    """Yield options for requests, and show a progress bar within the block if `progress` is True.
 
-    Within the block, the store that a config names may be opened, as by a command.
+    Within the block, a network store that only the config of a run names may be opened, but receives no password. The same holds
+    for commands.
+
+    retry_failed : whether to send requests again whose stored outcome is a failure
+    log : file that gets one line per call; None for no log
     """
     log_path = None if log is None else Path(log)
     bar_context = progress_bar(plain=False) if progress else nullcontext()

@@ -205,7 +205,7 @@ class RunView:
         if isinstance(families, str | PathLike):
             families = read_families(Path(families))
         panel = None if trusted is None else tuple(trusted)
-        rules = folder.terms.rules.with_changes(robust=robust, trusted=panel, families=families)
+        rules = folder.fit_settings.rules.with_changes(robust=robust, trusted=panel, families=families)
         write_answers_so_far(folder)
         fit_run(folder, target=target, rules=rules, rates=rates)
         if table is not None:
@@ -459,8 +459,8 @@ class RunView:
         organization : str, optional
             Organization that made the run, for "eee".
         raw_cells : bool, default False
-            Whether to write texts in CSV files unchanged that a spreadsheet would run as formulas. Default: prefix
-            an apostrophe.
+            Whether to write all texts in CSV files unchanged. By default, an apostrophe precedes texts that a spreadsheet
+            would run as formulas.
 
         Returns
         -------

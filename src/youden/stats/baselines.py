@@ -163,10 +163,11 @@ class IsotonicOnTop(MatrixCompletion):
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
         """Predict all cells with the clipped-linear model and apply the isotonic curve to the predictions.
 
-        value : float array (n_agents, n_items), scores
-        observed : bool of the same shape
+        value : float array (n_agents, n_items), scores; entries of unobserved cells are ignored
+        observed : bool array (n_agents, n_items), cells with a score
 
-        Returns float of that shape.
+        Returns the predicted scores, float array (n_agents, n_items). Raises StatisticsError [isotonic-folds] if no cell
+        can be predicted from the others.
         """
         scores = np.where(observed, value, np.nan)
 
@@ -271,12 +272,12 @@ class NuclearNorm(MatrixCompletion):
             _check_at_least(0, penalty=self.penalty)
 
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
-        """Predict all cells, after choosing the penalty if none is set.
+        """Predict all cells by matrix completion with a penalty, which is chosen by cross-validation if none is set.
 
-        value : float array (n_agents, n_items), scores
-        observed : bool of the same shape
+        value : float array (n_agents, n_items), scores, 0 for unobserved cells
+        observed : bool array (n_agents, n_items), cells with a score
 
-        Returns float of that shape. Sets `penalty_`.
+        Returns the predicted scores, float array (n_agents, n_items). Sets `penalty_`.
         """
         n_rows, n_columns = value.shape
         if n_rows > n_columns:  # transposed, because `_impute` decomposes a matrix (n_rows, n_rows)
@@ -356,12 +357,12 @@ class ImputedSVD(MatrixCompletion):
             )
 
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
-        """Fill unobserved cells with means and approximate the matrix by its first singular vectors.
+        """Fill unobserved cells with means, and approximate the matrix by its `rank` largest singular components.
 
         value : float array (n_agents, n_items), scores, 0 for unobserved cells
-        observed : bool of the same shape
+        observed : bool array (n_agents, n_items), cells with a score
 
-        Returns float of that shape.
+        Returns the predicted scores, float array (n_agents, n_items).
         """
         if self.fill == "agent":
             mean = (value.sum(axis=1) / observed.sum(axis=1))[:, None]
@@ -414,12 +415,15 @@ class UVFactorisation(MatrixCompletion):
         _check_at_least(1e-12, ridge=self.ridge)
 
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
-        """Solve for the factors of agents and of items in turn, and multiply them.
+        """Predict scores as products of factors of agents and of items, fitted by alternating ridge regressions.
+
+        The first factors of items are random. Then the factors of agents are fitted to those of items and the reverse,
+        `n_sweeps` times.
 
         value : float array (n_agents, n_items), scores, 0 for unobserved cells
-        observed : bool of the same shape
+        observed : bool array (n_agents, n_items), cells with a score
 
-        Returns float of that shape.
+        Returns the predicted scores, float array (n_agents, n_items).
         """
         n_items = value.shape[1]
         item_factors = standalone_stream(self.seed).normal(0, _INITIAL_SD, (n_items, self.rank))

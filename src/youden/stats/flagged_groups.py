@@ -145,7 +145,9 @@ def flag_groups(totals: PairTotals, *, prior_flags: Bools | None = None) -> Flag
 
 
 class PairAgreement(NamedTuple):
-    """Answers of pairs of agents, compared with what the abilities predict of them.
+    """Answers to pairs of agents, compared with the predictions from their abilities.
+
+    The corrected agreement of a pair, or of several pairs, is the sum of `excess` divided by the sum of `max_excess`.
 
     Attributes
     ----------
@@ -181,27 +183,28 @@ class PairAgreement(NamedTuple):
         Returns
         -------
         PairAgreement
-            By how much each pair agrees more than predicted. There are no candidates for a flagged group if there are too
-            few agents or compared pairs.
+            Excess of the answers to each pair over the prediction. No pair is a candidate if there are fewer than
+            `MIN_AGENTS_FOR_COPYING` agents, or no more compared pairs than agents.
         """
         means = totals.means
-        K = len(means.mean)
+        n_agents = len(means.mean)
         n = means.n
         total = totals.uncentred_total + totals.uncentred_total.T
-        pairs = np.triu(means.compared, 1)
-        if K < MIN_AGENTS_FOR_COPYING or pairs.sum() <= K:
-            none = np.zeros((K, K), dtype=np.bool_)
-            return cls(n, total, 0 * n, 0 * n, none, np.zeros(K))
+        is_compared_pair = np.triu(means.compared, 1)  # each pair once
+        if n_agents < MIN_AGENTS_FOR_COPYING or is_compared_pair.sum() <= n_agents:
+            no_candidates = np.zeros((n_agents, n_agents), dtype=np.bool_)
+            return cls(n, total, 0 * n, 0 * n, no_candidates, np.zeros(n_agents))
 
-        # median absolute residual (MAD), with and without its part that is due to sampling
+        # median absolute residual (MAD); the threshold of residuals uses the MAD without its sampling error
         effect = fit_robust_effects(means)
-        residual = np.abs(means.mean - effect[:, None] - effect)[pairs]
+        residual = np.abs(means.mean - effect[:, None] - effect)[is_compared_pair]
         mad = float(np.median(residual))
-        mad_square = mad**2 - _SD_TO_MAD**2 * float(np.median(means.std_error[pairs] ** 2))
+        sampling_variance = float(np.median(means.std_error[is_compared_pair] ** 2))
+        mad_square = mad**2 - _SD_TO_MAD**2 * sampling_variance
         min_residual = max(MIN_RESIDUAL, MIN_RESIDUAL_MADS * np.sqrt(max(mad_square, 0.0)))
 
         # predicted answer plus its standard error
-        std_error = _MAD_TO_SD * mad * np.sqrt(2 / (K - 2))
+        std_error = _MAD_TO_SD * mad * np.sqrt(2 / (n_agents - 2))
         expected = np.maximum(effect[:, None] + effect + std_error, MIN_EXPECTED)
         can_exceed = means.compared & (expected < 1)
         excess = np.where(can_exceed, total - n * expected, 0.0)
@@ -243,48 +246,55 @@ def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
 def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
     """Add agents to a group, one at a time, as long as a newcomer agrees with it about as much as its members do.
 
+    Agreement is measured by the corrected agreement, the excess of answers over their prediction divided by the largest
+    possible excess.
+
     group : positions of the first members
 
     Returns the positions of all members in the order in which they joined.
     """
     can_join = pairs.is_candidate | (pairs.n == 0)
     while True:
-        # an agent can join if all its compared pairs with members are candidates, and half of the pairs were compared
         members = np.array(group)
+        n_answers = pairs.n[:, members].sum(axis=1)
         n_compared = (pairs.n[:, members] > 0).sum(axis=1)
         max_excess = pairs.max_excess[:, members].sum(axis=1)
-        is_open = can_join[:, members].all(axis=1) & (2 * n_compared >= len(members)) & (max_excess > 0)
-        is_open[members] = False
-        if not is_open.any():
+
+        # an agent is eligible if all its compared pairs with members are candidates, and half of the pairs were compared
+        is_compared_enough = 2 * n_compared >= len(members)
+        is_eligible = can_join[:, members].all(axis=1) & is_compared_enough & (max_excess > 0)
+        is_eligible[members] = False
+        if not is_eligible.any():
             return group
 
         # the agent with the largest corrected agreement; ties are broken by numbers of answers and by effects
-        n = pairs.n[:, members].sum(axis=1)
-        excess = np.where(is_open, pairs.excess[:, members].sum(axis=1), -np.inf)
-        corrected = excess / np.where(is_open, max_excess, 1.0)
-        order = np.lexsort((pairs.effect, -n, -np.round(corrected, _DECIMALS)))
+        excess = np.where(is_eligible, pairs.excess[:, members].sum(axis=1), -np.inf)
+        corrected = excess / np.where(is_eligible, max_excess, 1.0)
+        order = np.lexsort((pairs.effect, -n_answers, -np.round(corrected, _DECIMALS)))
         newcomer = int(order[0])
 
         in_group = np.ix_(members, members)
         corrected_of_group = pairs.excess[in_group].sum() / pairs.max_excess[in_group].sum()
-        n_of_group = pairs.n[in_group].sum() / 2
-        if not _agrees_like_group(corrected[newcomer], n[newcomer], corrected_of_group, n_of_group):
+        n_answers_of_group = pairs.n[in_group].sum() / 2
+        if not _agrees_like_group(corrected[newcomer], n_answers[newcomer], corrected_of_group, n_answers_of_group):
             return group
         group = [*group, newcomer]
 
 
-def _agrees_like_group(corrected: Floats, n: Floats, corrected_of_group: Floats, n_of_group: Floats) -> Bools:
+def _agrees_like_group(
+    corrected: Floats, n_answers: Floats, corrected_of_group: Floats, n_answers_of_group: Floats
+) -> Bools:
     """Return whether an agent agrees with a group about as much as the members of the group agree with each other.
 
-    Corrected agreement is the excess over the predicted agreement, divided by the largest possible excess. That of the
-    agent may be lower by `TOLERANCE` plus `TOLERANCE_ERRORS` standard errors. All arguments are numbers, or arrays of one
-    shape for several agents.
+    The agent's corrected agreement may be lower than the group's by at most `TOLERANCE` plus `TOLERANCE_ERRORS` standard
+    errors of the difference. All arguments are numbers, or arrays of one shape for several agents.
 
-    corrected, n : corrected agreement of the agent with the group, and the number of answers that it is based on
-    corrected_of_group, n_of_group : the same for the members among themselves
+    corrected, n_answers : corrected agreement of the agent with the group, and its number of answers
+    corrected_of_group, n_answers_of_group : the same for the members among themselves
     """
+    # standard error as for the difference of two proportions with the group's proportion
     variance = np.clip(corrected_of_group * (1 - corrected_of_group), 0, None)
-    std_error = np.sqrt(variance * (1 / n + 1 / n_of_group))
+    std_error = np.sqrt(variance * (1 / n_answers + 1 / n_answers_of_group))
     difference = corrected_of_group - corrected
     return np.asarray(difference <= TOLERANCE + TOLERANCE_ERRORS * std_error)
 
@@ -308,10 +318,11 @@ class _GroupTest(NamedTuple):
 
 
 def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
-    """Test whether a group of agents agrees more than honest groups of its size do.
+    """Test whether a group of agents agrees more than groups of honest agents do.
 
     The corrected agreement of agents is their excess over the predicted agreement, divided by the largest possible excess.
-    On recorded data, that of honest groups of each size is at most `GROUP_BARS`.
+    In recorded runs, groups of this size without copies stay below the bar in `GROUP_BARS`. A group is not tested, and
+    gets a p-value of 1, if a member agrees with the others less than the bar or less than the others among themselves.
 
     group : positions of the agents
     """
@@ -321,28 +332,31 @@ def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
     bar = GROUP_BARS[min(size - 2, len(GROUP_BARS) - 1)]
     in_group = np.ix_(members, members)
 
-    # sums over the pairs of each member, and over all pairs of the group
+    # sums over the pairs of each member with the others, and over all pairs of the group
     n = pairs.n[in_group].sum(axis=1)
     excess = pairs.excess[in_group].sum(axis=1)
     max_excess = pairs.max_excess[in_group].sum(axis=1)
-    n_group = n.sum() / 2
-    excess_group = excess.sum() / 2
-    max_excess_group = max_excess.sum() / 2
+    n_of_group = n.sum() / 2
+    excess_of_group = excess.sum() / 2
+    max_excess_of_group = max_excess.sum() / 2
 
-    # each member against the others, and the others among themselves
-    n_others = n_group - n
-    has_others = n_others > _PRECISION
+    # corrected agreement of each member with the others, and of the others among themselves
+    n_of_others = n_of_group - n
+    has_others = n_of_others > _PRECISION
     corrected = (excess / max_excess)[has_others]
-    corrected_others = (excess_group - excess)[has_others] / (max_excess_group - max_excess)[has_others]
-    is_similar = _agrees_like_group(corrected, n[has_others], corrected_others, n_others[has_others])
-    if (excess < bar * max_excess).any() or not is_similar.all():
-        return _GroupTest(members, 0.0, np.inf)
+    excess_of_others = (excess_of_group - excess)[has_others]
+    corrected_of_others = excess_of_others / (max_excess_of_group - max_excess)[has_others]
 
-    # probability of so large a sum of answers if the group agrees exactly as much as the bar
+    is_below_bar = excess < bar * max_excess
+    is_similar = _agrees_like_group(corrected, n[has_others], corrected_of_others, n_of_others[has_others])
+    if is_below_bar.any() or not is_similar.all():
+        return _GroupTest(members, log_p=0.0, log_ratio=np.inf)
+
+    # binomial probability of a sum of answers of at least `total` if the corrected agreement equals the bar
     total = pairs.total[in_group].sum() / 2
-    p_yes = 1 - (1 - bar) * max_excess_group / n_group
+    p_yes = 1 - (1 - bar) * max_excess_of_group / n_of_group
     with np.errstate(divide="ignore"):
-        log_p = np.log(betainc(total, n_group - total + 1, p_yes))
+        log_p = np.log(betainc(total, n_of_group - total + 1, p_yes))
 
     # significance level, divided among the groups of this size
     log_alpha = np.log(ALPHA) + _log_n_subsets(n_agents, 2) - _log_n_subsets(n_agents, size)

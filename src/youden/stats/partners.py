@@ -124,22 +124,23 @@ class PairTotals:
         Notes
         -----
         The standard error of the mean of agents i and k is √(max(v, v_i, v_k)/n), with n the weight of their answers.
-        v is the variance of all answers around the means of their pairs, and v_i the same for the pairs of agent i. It
-        is not estimated from the pair alone: if two agents always agree, their answers do not vary.
+        v is the variance of all answers around the means of their pairs, and v_i the same for the pairs of agent i. The
+        variance is not estimated from the pair alone: if two agents always agree, their answers do not vary.
         """
-        # both orders together
-        total = self.total + self.total.T
-        weight = self.weight + self.weight.T
-        squares = self.squares + self.squares.T
-        n_rows = self.n_rows + self.n_rows.T
+        # add the entries of both orders of each pair
+        pair_total = self.total + self.total.T
+        pair_weight = self.weight + self.weight.T
+        pair_squares = self.squares + self.squares.T
+        n_answers = self.n_rows + self.n_rows.T
 
-        is_compared = weight > 0
-        centred_mean = np.divide(total, weight, out=np.full(weight.shape, np.nan), where=is_compared)
+        is_compared = pair_weight > 0
+        unknown = np.full(pair_weight.shape, np.nan)
+        centred_mean = np.divide(pair_total, pair_weight, out=unknown, where=is_compared)
 
-        # Σw·(y − ȳ)² = Σwy² − Σw·ȳ², at least 0 despite rounding
-        residual_squares = np.maximum(squares - weight * np.nan_to_num(centred_mean) ** 2, 0)
+        # with answers y of weight w and their mean ȳ: Σw·(y − ȳ)² = Σw·y² − Σw·ȳ², at least 0 despite rounding
+        residual_squares = np.maximum(pair_squares - pair_weight * np.nan_to_num(centred_mean) ** 2, 0)
         residual_squares = np.where(is_compared, residual_squares, 0.0)
-        return _add_std_errors(centred_mean + self.mean_answer, weight, n_rows, residual_squares)
+        return _add_std_errors(centred_mean + self.mean_answer, pair_weight, n_answers, residual_squares)
 
 
 def _centre_by_item(chunk: PairChunk) -> Floats:
@@ -149,29 +150,29 @@ def _centre_by_item(chunk: PairChunk) -> Floats:
     return np.asarray(chunk.value - mean[chunk.item])
 
 
-def _add_std_errors(mean: Floats, weight: Floats, n_rows: Floats, squares: Floats) -> PairMeans:
+def _add_std_errors(mean: Floats, weight: Floats, n_answers: Floats, squares: Floats) -> PairMeans:
     """Add standard errors to the mean answers to pairs of agents.
 
     All arrays are symmetric float arrays (n_agents, n_agents), with one entry per pair.
 
     mean : mean answer, NaN for a pair that was not compared
-    weight, n_rows : total weight and number of the answers
+    weight, n_answers : total weight and number of the answers
     squares : weighted sums of the squared deviations of the answers from `mean`
     """
     n_agents = len(weight)
     shape = n_agents, n_agents
 
-    # degrees of freedom n_rows − 1, in the unit of weights
-    mean_weight = np.divide(weight, n_rows, out=np.zeros(shape), where=n_rows > 0)
-    df = np.maximum(n_rows - 1, 0) * mean_weight
+    # degrees of freedom of each pair, n_answers − 1, times the mean weight of an answer, because `squares` is weighted
+    mean_weight = np.divide(weight, n_answers, out=np.zeros(shape), where=n_answers > 0)
+    weighted_df = np.maximum(n_answers - 1, 0) * mean_weight
 
     # variances of all answers (v) and of those to the pairs of each agent (v_i), around the means of pairs
-    overall_variance = float(squares.sum() / max(df.sum(), 1.0))
-    df_of_agent = df.sum(axis=1)
-    unknown = np.full(n_agents, overall_variance)
-    agent_variance = np.divide(squares.sum(axis=1), df_of_agent, out=unknown, where=df_of_agent > 0)
+    overall_variance = float(squares.sum() / max(weighted_df.sum(), 1.0))
+    df_of_agent = weighted_df.sum(axis=1)
+    default = np.full(n_agents, overall_variance)
+    agent_variance = np.divide(squares.sum(axis=1), df_of_agent, out=default, where=df_of_agent > 0)
 
-    # √(max(v, v_i, v_k)/n)
+    # √(max(v, v_i, v_k)/n); the maximum, because the pairs of some agents vary less than others
     variance = np.maximum(overall_variance, np.maximum(agent_variance[:, None], agent_variance))
     squared_error = np.divide(variance, weight, out=np.full(shape, np.nan), where=weight > 0)
     return PairMeans(mean, np.sqrt(squared_error), weight)
@@ -338,7 +339,7 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
             slug="partners-none",
         )
 
-    # share of one answer of i and k in the ability of i
+    # share that one answer of weight 1 to agents i and k has in the ability of i
     answer_share = np.divide(partners.weight, agent_weight[:, None], out=np.zeros((K, K)), where=is_scored[:, None])
 
     # solve a_i + Σ_k share_ik·a_k = mean answer of i, with the shares and means of pairs
@@ -381,22 +382,27 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
 def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_answer: float) -> list[Floats]:
     """Sum the answers of a chunk by agent and item, with the weights of partners.
 
-    answer_share : float array (n_agents, n_agents), share that one answer to agents i (row) and k has in the ability of i
-    effect : float array (n_agents,), effects of the agents, whose sum predicts an answer
+    answer_share : float array (n_agents, n_agents), entry (i, k): share of the ability of agent i that one answer to the
+        agents i and k, of weight 1, contributes
+    effect : float array (n_agents,), effects of the agents; the prediction of an answer is the sum of two effects
     mean_answer : mean of all answers
 
-    Returns three arrays (n_agents, n_chunk_items): weighted sums of residuals, shares of the item in each ability,
-    and total weights of the answers that count.
+    Returns three arrays (n_agents, n_chunk_items): sums of residual × share, the shares of the item in each ability, and
+    the total weights of the answers that have a share.
     """
-    # one row for each of the two agents of a trial
-    n_agents = len(effect)
-    agent, partner = np.append(chunk.first, chunk.second), np.append(chunk.second, chunk.first)
-    cell = agent.astype(np.int64) * chunk.n_items + np.tile(chunk.item, 2)
+    # each trial twice: for its first agent with the second one as partner, and the reverse
+    agent = np.append(chunk.first, chunk.second)
+    partner = np.append(chunk.second, chunk.first)
+    item = np.tile(chunk.item, 2)
     weight = np.tile(chunk.weight, 2)
+    answer = np.tile(_centre_by_item(chunk) + mean_answer, 2)
     share = answer_share[agent, partner] * weight
-    residual = np.tile(_centre_by_item(chunk) + mean_answer, 2) - effect[agent] - effect[partner]
+    residual = answer - effect[agent] - effect[partner]
 
-    shape = n_agents, chunk.n_items
-    columns = (share * residual, share, weight * (share > 0))
-    sums = [np.bincount(cell, column, n_agents * chunk.n_items).reshape(shape) for column in columns]
-    return [np.asarray(table, dtype=np.float64) for table in sums]
+    n_agents = len(effect)
+    cell = agent.astype(np.int64) * chunk.n_items + item  # index in an array (n_agents, n_items), row by row
+    sums = []
+    for summand in (share * residual, share, weight * (share > 0)):
+        cell_sums = np.bincount(cell, summand, n_agents * chunk.n_items).reshape(n_agents, chunk.n_items)
+        sums.append(np.asarray(cell_sums, dtype=np.float64))
+    return sums

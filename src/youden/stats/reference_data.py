@@ -200,7 +200,8 @@ def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
     Parameters
     ----------
     quantile : float in [0, 1]
-        Quantile of the agents, 1 for the one with the largest half-width. Up to 0.5 the average agent is returned.
+        Quantile of the agents, 1 for the agent with the largest half-width. At quantiles of at most 0.5, the components
+        are those of the average agent.
     kind : {"graded", "yes or no", "lexical"}
         Kind of answers.
 
@@ -209,13 +210,16 @@ def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
     AgentVariances
         Arrays of the shape (n_data_sets,).
     """
-    # half-width relative to the mean one: 1 up to the median agent, `max_width_ratio` for the agent with the largest
-    distance = max(0.0, 2 * quantile - 1) ** 2
+    # Half-width relative to the mean half-width: 1 up to the median agent, and `max_width_ratio` at quantile 1. In between
+    # it rises quadratically, because only few agents have much larger half-widths.
+    rise = max(0.0, 2 * quantile - 1) ** 2
     max_width_ratio = np.array([data.max_width_ratio for data in REFERENCE_DATA[kind]])
-    width_ratio = 1 + distance * (max_width_ratio - 1)
+    width_ratio = 1 + rise * (max_width_ratio - 1)
 
+    # variances are proportional to squared half-widths
+    variance_ratio = width_ratio**2
     components = prior_components(kind)
-    return AgentVariances(components.agent_item * width_ratio**2, components.residual * width_ratio**2)
+    return AgentVariances(components.agent_item * variance_ratio, components.residual * variance_ratio)
 
 
 def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import hypot
 from typing import Literal
 
@@ -149,21 +150,20 @@ def study_baselines(
     folds = draw_folds(recorded, n_seeds, rule=rule, kind=kind, holdout=holdout)
     cells = [_choose_cells(recorded, fold.split.train, c=c, seed=seed) for seed, fold in enumerate(folds)]
 
+    def compute_measures(make_model: Callable[[], Baseline], seed: int) -> list[float]:
+        """Fit a model at one seed: RMSE, ρ, τ and AUC, then the sums and the counts of its squared errors by item."""
+        fold, model = folds[seed], make_model()
+        observed_scores = np.where(cells[seed], fold.train, np.nan)
+        measures = fold.evaluate(model, observed_scores, groups)
+        squared_error = (model.predict() - fold.held_out) ** 2
+        sums_by_item = np.nansum(squared_error, axis=0).tolist()
+        counts_by_item = (~np.isnan(squared_error)).sum(axis=0).tolist()
+        return [*measures, *sums_by_item, *counts_by_item]
+
     tables = []
     with open_grid(n_seeds, n_rows=len(all_names), what="fits", progress=progress) as evaluate_row:
-        for factory in factories.values():
-
-            def compute_measures(seed: int, factory: Callable[[], Baseline] = factory) -> list[float]:
-                """Fit one model at one seed, and return its measures and its squared errors by item."""
-                fold, model = folds[seed], factory()
-                observed_scores = np.where(cells[seed], fold.train, np.nan)
-                measures = fold.evaluate(model, observed_scores, groups)
-                squared_error = (model.predict() - fold.held_out) ** 2
-                sums_by_item = np.nansum(squared_error, axis=0).tolist()
-                counts_by_item = (~np.isnan(squared_error)).sum(axis=0).tolist()
-                return [*measures, *sums_by_item, *counts_by_item]
-
-            table = evaluate_row(compute_measures)
+        for make_model in factories.values():
+            table = evaluate_row(partial(compute_measures, make_model))
             if isinstance(table, PlanError):
                 raise table
             tables.append(table)
@@ -188,9 +188,11 @@ def study_baselines(
 
 
 def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: int) -> Bools:
-    """Choose about c · n log n training cells at random, by the design `n log n`.
+    """Choose training cells at random by the n log n design, whose number of cells is proportional to n log n.
 
     train : bool array (n_agents, n_items), the training cells
+    c : constant of the design, the factor of the number of cells
+    seed : seed of the random choice
 
     Returns a bool array of the same shape. Raises StarvedError, with the name of an agent or item that has too few cells.
     """
@@ -202,12 +204,14 @@ def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: in
 
 
 def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
-    """Compute the standard error of each model's RMSE minus that of the first model, by a bootstrap of items.
+    """Estimate the standard errors of differences in RMSE over items of this kind, by a bootstrap of the items.
+
+    A difference is the RMSE of a model minus the RMSE of the first model, as a mean over seeds.
 
     squares : float array (n_seeds, n_models, n_items), sums of the squared errors of held-out cells
     counts : float array (n_seeds, n_models, n_items), numbers of these cells
 
-    Returns a float array (n_models,).
+    Returns a float array (n_models,), 0 for the first model.
     """
     n_items = counts.shape[2]
     equal_probabilities = np.full(n_items, 1 / n_items)
@@ -223,11 +227,11 @@ def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
 def _make_row(
     name: str, measures: Floats, rmse_difference: Floats, *, se_items: float, critical_value: float
 ) -> BaselineRow:
-    """Summarize the results of one estimator over seeds, and decide whether its RMSE differs from that of the first one.
+    """Summarize one estimator over seeds, and decide whether its RMSE differs significantly from that of clipped-linear.
 
     measures : float array (n_seeds, 4) with the columns RMSE, ρ, τ and AUC
-    rmse_difference : float array (n_seeds,), RMSE minus that of the first estimator
-    se_items : standard error of the mean difference over items
+    rmse_difference : float array (n_seeds,), RMSE minus the RMSE of clipped-linear
+    se_items : standard error of the mean of `rmse_difference`, for other items of this kind
     critical_value : number of standard errors from which a difference is significant
     """
     rmse, rho, tau, auc = measures.T
@@ -276,19 +280,22 @@ def describe_baselines(study: BaselinesStudy) -> tuple[str, ...]:
         "worse": f"{condition}worse than clipped-linear",
         "open": "not significantly different from clipped-linear",
     }
+    baselines = study.rows[1:]  # without clipped-linear
     for order, heading in headings.items():
-        rows = [row for row in study.rows[1:] if row.order == order]
-        if rows:
-            differences = ", ".join(
-                f"{row.name} ({row.rmse_difference.mean:+.4f} ± {row.se_items:.4f})" for row in rows
-            )
-            sentences.append(f"{heading[0].upper()}{heading[1:]}: {differences}.")
-    caveat = f"Differences are significant at {LEVEL:.0%} over all models, by it and the standard error over seeds."
+        differences = [
+            f"{row.name} ({row.rmse_difference.mean:+.4f} ± {row.se_items:.4f})"
+            for row in baselines
+            if row.order == order
+        ]
+        if differences:
+            sentences.append(f"{heading[0].upper()}{heading[1:]}: {', '.join(differences)}.")
+
+    caveat = f"A difference counts as significant at {LEVEL:.0%} over all models, by this standard error and the one over seeds."
     if n_seeds == 1:
         caveat = "One seed is one holdout and one draw of cells: nothing follows for others. Set --n-seeds 10."
     sentences.append(
-        "In parentheses: RMSE minus that of clipped-linear, and its standard error over items of this kind, from resampled "
-        f"items. {caveat}"
+        "In parentheses: the RMSE minus the RMSE of clipped-linear, and the standard error of this difference over items of "
+        f"this kind, from resampled items. {caveat}"
     )
     return tuple(sentences)
 

@@ -218,12 +218,17 @@ class PlanLimit(NamedTuple):
         return self.budget.value if self.budget is not None and self.budget.unit == "%" else np.nan
 
     def plan(self, pool: Pool, design: str, *, seed: int) -> Plan:
-        """Draw a plan of a design that keeps this limit, without held-out cells.
+        """Draw a plan of a design within this limit, without held-out cells.
 
-        A budget sets the number of calls. A half-width sets the precision of the intervals; the design "cyclic" is then
-        planned as "fixed-width", which adds calls until the intervals are narrow enough. Raises PlanError if the plan
-        cannot be drawn, and PlanError [width-design] if the limit is a half-width and the design is not "cyclic",
-        "adaptive" or "fixed-width".
+        The limit is either a number of calls or a half-width of the intervals. For a half-width, the design "cyclic" is
+        planned as "fixed-width", which adds calls until the intervals are narrow enough.
+
+        pool : agents and items of the plan
+        design : name of the design
+        seed : seed of the random draws
+
+        Raises PlanError if the plan cannot be drawn, for example [width-design] if the limit is a half-width, and the
+        design is not "cyclic", "adaptive" or "fixed-width".
         """
         if self.budget is not None:
             return make_plan(pool, design=design, calls=self.budget.plain, holdout=0.0, seed=seed)
@@ -375,36 +380,57 @@ def _make_row(
 ) -> BudgetRow:
     """Average the measures of one design at one budget over seeds.
 
-    measures : float array (n_seeds, 8 + n_tops) with the columns of `_compute_measures`, or the error if the design cannot
-        be planned
+    measures : float array (n_seeds, n_measures), one row of `_Measures` per seed, or the error if the design cannot be
+        planned
     limit : budget of the design
-    top, tops : number of top agents for the goal, and all such numbers that are reported
+    top : number k of top agents whose recall is the `recall` of the row
+    tops : all numbers k whose recalls are reported, in the order of the measures
     price : price of a call in USD; None if it is unknown
     """
     if isinstance(measures, PlanError):
         return BudgetRow(limit.percent, str(limit), measures.message)
-    calls, trials, cells, blocks, rho, coverage, half_width, regret, *recall_values = measures.mean(axis=0).tolist()
-    rho_of_seeds = measures[:, 4]
-    recalls = dict(zip(tops, recall_values, strict=True))
+
+    n_single = len(_Measures._fields)
+    means = measures.mean(axis=0).tolist()
+    mean = _Measures(*means[:n_single])
+    mean_recalls = dict(zip(tops, means[n_single:], strict=True))
+    rho_sd = None
+    if len(measures) > 1:
+        rho_by_seed = measures[:, _Measures._fields.index("rho")]
+        rho_sd = float(rho_by_seed.std(ddof=1))
+
     percent = limit.percent
     if np.isnan(percent):  # the limit is not a percentage of the dense calls
-        percent = 100 * calls / recorded.n_dense_calls
+        percent = 100 * mean.calls / recorded.n_dense_calls
     return BudgetRow(
         percent=percent,
         budget_label=str(limit),
-        trials=trials,
-        calls=calls,
-        usd=None if price is None else calls * price,
-        cells=cells,
-        blocks=blocks or None,
-        rho_mean=rho,
-        rho_sd=float(rho_of_seeds.std(ddof=1)) if len(measures) > 1 else None,
-        coverage=or_none(coverage),
-        half_width=or_none(half_width),
-        regret=regret,
-        recall=recalls[top],
-        recalls=recalls,
+        trials=mean.trials,
+        calls=mean.calls,
+        usd=None if price is None else mean.calls * price,
+        cells=mean.cells,
+        blocks=mean.blocks or None,
+        rho_mean=mean.rho,
+        rho_sd=rho_sd,
+        coverage=or_none(mean.coverage),
+        half_width=or_none(mean.half_width),
+        regret=mean.regret,
+        recall=mean_recalls[top],
+        recalls=mean_recalls,
     )
+
+
+class _Measures(NamedTuple):
+    """Measures of a design with one seed, except the recalls: see the attributes of `BudgetRow` with the same names."""
+
+    calls: float
+    trials: float
+    cells: float
+    blocks: float
+    rho: float
+    coverage: float
+    half_width: float
+    regret: float
 
 
 def _compute_measures(
@@ -420,11 +446,13 @@ def _compute_measures(
     """Draw a plan with one seed, answer it from recorded answers, and compute the measures of its ranking.
 
     dense : float array (n_agents,), abilities by all answers
+    limit : budget of the plan
+    target : kind of the scores of the dense ranking, "symmetric" or "row"
 
-    Returns calls, trials per agent, cells, blocks, ρ, coverage, half-width, regret, and one recall per number in `tops`.
+    Returns the values of `_Measures`, then one recall per number in `tops`. Raises PlanError if the plan cannot be drawn.
     """
-    plan = limit.plan(recorded.pool, design, seed=seed)
-    verdicts = run_rounds(plan, partial(replay, recorded=recorded))
+    first_plan = limit.plan(recorded.pool, design, seed=seed)
+    verdicts = run_rounds(first_plan, partial(replay, recorded=recorded))
     plan = verdicts.plan  # with the trials of all rounds
     estimate = estimate_abilities(verdicts, target=target)
     n_paired = int((plan.trial_type == PAIRED).sum())
@@ -432,18 +460,18 @@ def _compute_measures(
     coverage, half_width = _measure_intervals(estimate, dense)
     rho = rank_correlation(estimate.ability, dense)
     selected = np.nanargmax(estimate.ability)
-    regret = float(np.nanmax(dense) - dense[selected])
-    return [
-        len(plan),
-        2 * n_paired / plan.n_agents,
-        compute_coverage(plan).cells,
-        int(plan.block.max()) + 1,
-        rho,
-        coverage,
-        half_width,
-        regret,
-        *(top_recall(estimate.ability, dense, top) for top in tops),
-    ]
+    measures = _Measures(
+        calls=len(plan),
+        trials=2 * n_paired / plan.n_agents,
+        cells=compute_coverage(plan).cells,
+        blocks=int(plan.block.max()) + 1,
+        rho=rho,
+        coverage=coverage,
+        half_width=half_width,
+        regret=float(np.nanmax(dense) - dense[selected]),
+    )
+    recalls = [top_recall(estimate.ability, dense, top) for top in tops]
+    return [*measures, *recalls]
 
 
 def _measure_intervals(estimate: Estimate, dense_ability: Floats) -> tuple[float, float]:
@@ -490,8 +518,11 @@ def estimate_abilities(result: Verdicts, *, target: ScoreKind) -> Estimate:
     """
     if target == "symmetric":
         ranked = ranking.estimate_abilities(result)
-        return Estimate(ranked.ability, ranked.low, ranked.high)
-    if ranking.trial_abilities_from_verdicts(result) is None:
+        half_width = ranked.covariance.half_width()  # coverage is that of the distance from the average agent
+        return Estimate(ranked.ability, ranked.ability - half_width, ranked.ability + half_width)
+
+    has_complete_blocks = ranking.trial_abilities_from_verdicts(result) is not None
+    if not has_complete_blocks:
         fit = ClippedLinear().fit(result.rates().training_scores(kind="row"))
         return Estimate(fit.ability_, fit.low_, fit.high_)
     no_bound = np.full(result.plan.n_agents, np.nan)

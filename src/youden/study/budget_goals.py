@@ -136,8 +136,8 @@ def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
     Returns
     -------
     BudgetRecommendation
-        The recommended design and row, None if no row meets the goal; and the row that comes closest to it or exceeds it
-        most.
+        The design and the row with the fewest calls, None if no row meets the goal. In addition, the design and the row
+        with the best value of the goal's measure, whether or not it meets the goal.
 
     Raises
     ------
@@ -188,39 +188,45 @@ def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
 
 
 def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
-    """Describe the cheapest design that meets the goal, or else the design that comes closest to it.
+    """Describe the cheapest design that meets the goal, or the design that comes closest to it if none does.
 
-    The text also states the ceiling, the largest ρ that can be expected on these items.
+    The text also states the ceiling: the largest ρ with another ranking that can be expected on these items, which is the
+    split-half reliability of the items.
     """
-    recommendation = recommend(study, goal)
-    rho = study.halves.rho
+    max_rho = study.halves.rho
     ceiling = (
-        f"The ceiling of this run, ρ between the dense rankings of two disjoint halves of its items, is {rho:.3f}."
+        f"The ceiling of this run, ρ between the dense rankings of two disjoint halves of its items, is {max_rho:.3f}."
     )
+    recommendation = recommend(study, goal)
     if recommendation.row is not None:
-        row = _format_row(recommendation.design, recommendation.row, goal)
-        return f"Cheapest design that reaches {goal}: {row}. {ceiling}"
-    design, best_row = recommendation.best
+        cheapest = _format_row(recommendation.design, recommendation.row, goal)
+        return f"Cheapest design that reaches {goal}: {cheapest}. {ceiling}"
+
+    best_design, best_row = recommendation.best
+    closest = _format_row(best_design, best_row, goal)
+    is_above_ceiling = goal.measure == "rho" and goal.value > max_rho
     caveat = ""
-    if goal.measure == "rho" and goal.value > rho:
+    if is_above_ceiling:
         caveat = " The goal is above it: more calls on these items repeat their noise, so more items are needed."
-    return f"No design that was studied reaches {goal}: the best is {_format_row(design, best_row, goal)}. {ceiling}{caveat}"
+    return f"No design that was studied reaches {goal}: the best is {closest}. {ceiling}{caveat}"
 
 
 def _describe_recall(study: BudgetStudy, goal: Goal) -> Iterator[str]:
-    """Describe how many of the best agents the recommended (or else the best) design finds, and its mean regret.
+    """Yield sentences on the best agents: the share that the design finds, and its mean regret.
 
-    Regret is the ability of the best agent minus that of the agent that ranks first.
+    The design is the recommended one, or the one that comes closest to the goal if none meets it. Regret is the ability of
+    the best agent minus that of the agent that ranks first.
     """
     recommendation = recommend(study, goal)
-    row = recommendation.row or recommendation.best[1]
+    _, best_row = recommendation.best
+    row = recommendation.row or best_row
     if row.recalls is not None:
         shares = ", ".join(
             f"{share:.2f} of the top {k} ({study.halves.recalls[k]:.2f})" for k, share in row.recalls.items()
         )
         yield (
-            f"It finds {shares}; in parentheses, what one half of the items finds of the other's. ρ covers all agents: use these "
-            "shares if the best agents matter."
+            f"It finds {shares}; in parentheses, the share of the top agents by one half of the items that are top agents by the "
+            "other half. ρ covers all agents: use these shares if the best agents matter."
         )
     if row.regret is not None:
         yield f"The best agent is better than the first-ranked one by {row.regret:.3f} on average."
@@ -249,8 +255,8 @@ def _describe_limits(study: BudgetStudy) -> Iterator[str]:
         yield f"With {format_count(study.n_seeds, 'seed')}, the coverage of intervals is not assessed; that needs {MIN_SEEDS}."
     if "cyclic" in study.designs and len(study.designs) > 1:
         yield (
-            "Designs differ in more than the choice of trials: cell designs have a matched independent trial for every paired "
-            "one, as in the paper, cyclic only 7 to 10 % of its calls. This difference accounts for half of the gain."
+            "Designs differ in more than the choice of trials: in cell designs, as in the paper, half of the calls are "
+            "independent trials (one for each paired trial); in cyclic, only 7 to 10 %. This accounts for half of the gain."
         )
 
 

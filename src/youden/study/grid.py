@@ -62,21 +62,22 @@ def open_grid(n_seeds: int, *, n_rows: int, what: str, progress: Progress | None
         )
 
     def evaluate_row(compute_measures: Callable[[int], Sequence[float]]) -> Floats | PlanError:
-        """Compute the measures of a row at every seed: float array (n_seeds, n_measures).
+        """Compute the measures of one row of the study, such as a design, at every seed.
 
-        compute_measures : function of the seed that returns the measures
+        compute_measures : function that takes a seed, 0 to n_seeds − 1, and returns the measures
 
-        Returns the error instead if a plan is not possible.
+        Returns a float array (n_seeds, n_measures), or the PlanError that the function raised. The receiver of progress
+        updates is advanced after each seed.
         """
-        measures = []
+        measures_by_seed = []
         for seed in range(n_seeds):
             try:
-                measures.append(compute_measures(seed))
+                measures_by_seed.append(compute_measures(seed))
             except PlanError as error:
                 return error
             if progress is not None:
                 progress.advance()
-        return np.array(measures, dtype=np.float64)
+        return np.array(measures_by_seed, dtype=np.float64)
 
     if progress is not None:
         progress.start(n_seeds * n_rows, what=what)
@@ -185,7 +186,7 @@ class Fold:
 def draw_folds(
     recorded: RecordedAnswers, n_seeds: int, *, rule: SplitRule, kind: ScoreKind, holdout: float
 ) -> list[Fold]:
-    """Draw one random holdout per seed, which all rows of a study share.
+    """Draw one random holdout of cells per seed, on which all estimators or designs of a study are compared.
 
     Parameters
     ----------
@@ -194,9 +195,10 @@ def draw_folds(
     n_seeds : int
         Number of seeds: 0 to n_seeds − 1.
     rule : {"strict", "paper"}
-        Holdout rule.
+        Holdout rule: whether trials that touch a held-out cell are left out of all training scores ("strict"), or used in
+        the training scores of the partner ("paper").
     kind : {"symmetric", "row"}
-        Kind of the scores.
+        Kind of the scores: means over all trials of an agent, or over those in which it is the first agent.
     holdout : float
         Fraction of cells that are held out.
 

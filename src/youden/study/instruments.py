@@ -77,9 +77,9 @@ class InstrumentsStudy:
 
 
 def compare_instruments(first: RunFolder, second: RunFolder) -> InstrumentsStudy:
-    """Compare the rankings of a run that asks for information and of one that asks for preferences.
+    """Compare two instruments: a run that asks a judge for information, and a run that asks it for preferences.
 
-    An agent is flagged if it is significantly above the average agent in one ranking, and below it in the other.
+    An agent gets a flag if it is significantly above the average agent in one ranking, and below it in the other.
 
     Parameters
     ----------

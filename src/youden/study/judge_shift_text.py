@@ -47,11 +47,12 @@ def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
 
 
 def _describe_rankings(shifts: JudgeShifts, rho: RankAgreement, rho_seen: float, rho_same: float) -> Iterator[str]:
-    """Describe how well the rankings of two judges agree, and how well one judge would agree with itself.
+    """Yield sentences on how well the rankings of two judges agree, and how well a judge would agree with itself.
 
-    All three values are Spearman's ρ with the ranking by all trials of the first judge.
+    Three rankings are compared with the first judge's ranking by all of its trials, by Spearman's ρ. The shared trials are
+    those that both judges answered.
 
-    rho : estimate for the second judge, had it answered all trials
+    rho : ρ of the ranking that the second judge would give if it answered all trials, with its interval and its maximum
     rho_seen : ρ of the second judge's ranking by the shared trials
     rho_same : ρ of the first judge's ranking by the shared trials
     """
@@ -156,8 +157,11 @@ def _has_too_few_agents(family: FamilyShift, shifts: JudgeShifts) -> bool:
 
 
 def _explain_confounding(family: FamilyShift, shifts: JudgeShifts) -> tuple[str, str]:
-    """Explain why a nonlinear relation between the judges may cause the shift of a family: the reason and its remedy."""
-    if family.together:
+    """Explain why the shift of a family may be due to a nonlinear relation between the judges instead of a preference.
+
+    Returns the reason, as part of a sentence, and a sentence with the remedy.
+    """
+    if family.together:  # the ranks of its agents are close together
         reason = (
             f"its {family.n_agents} agents are close together in a judge's ranking, where the judges may only differ in the "
             "threshold of a yes"

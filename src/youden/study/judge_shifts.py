@@ -184,7 +184,11 @@ class JudgeShifts:
 def _list_agent_shifts(aligned: AlignedRuns, shift: JudgeShift) -> tuple[AgentShift, ...]:
     """List the shift of each agent under the second judge, the smallest p-value first.
 
-    A shift is the yes rate of an agent minus the one that a curve predicts from the first judge.
+    A shift is the yes rate of an agent by the second judge minus the rate that a curve predicts from its ability under the
+    first judge.
+
+    aligned : runs of the judges, with the ids of the agents
+    shift : differences of the second judge from the first one
     """
     alpha = 1 - shift.level
     by_p_value = np.argsort(shift.curve.p_value, kind="stable")
@@ -217,9 +221,11 @@ def _compute_family_shifts(
     distinct_keys = {key for key in family_keys if key}
     judge_keys = {_normalize_family_name(family) for family in judge_families.values()}
 
-    # the one-sided tests of the judges' own families share ALPHA; the level is that of two-sided intervals
+    # each judge's own family is tested one-sided at ALPHA / n_tested, which is one end of a two-sided interval
     n_tested = len(distinct_keys & judge_keys)
-    level = 1 - 2 * ALPHA / n_tested if n_tested else 0.95
+    level = 0.95
+    if n_tested:
+        level = 1 - 2 * ALPHA / n_tested
 
     family_shifts: list[FamilyShift] = []
     for key in sorted(distinct_keys):
@@ -322,9 +328,11 @@ def _compute_max_slope(shift: JudgeShift) -> float:
 
 
 def _compare_with_curve(estimate: LabelShift, curve_range: tuple[float, float] = (0.0, 0.0)) -> int:
-    """Compare the interval of a shift with the lowest and the highest shift that the shape of the curve may cause.
+    """Compare the confidence interval of a shift with the range of shifts that the shape of the curve may cause.
 
-    Returns 1 if the interval is above both, −1 if it is below both, and 0 otherwise.
+    curve_range : lower and upper limit of this range; by default, the interval is compared with 0
+
+    Returns 1 if the interval is above the range, −1 if it is below it, and 0 if they overlap.
     """
     lowest, highest = curve_range
     if estimate.low > highest:
@@ -337,13 +345,17 @@ def _estimate_shift(
 ) -> LabelShift:
     """Estimate by how much the yes rate of a family differs from the curve that predicts it, with a confidence interval.
 
-    Errors in the abilities, on which the curve depends, are corrected for clustered families only: they do not bias
-    others, and the correction adds noise.
+    The curve predicts the yes rate of an agent by the second judge from its ability under the first judge. Errors of these
+    abilities bias the shift of a clustered family, whose agents have similar abilities, so they are corrected. They do
+    not bias other families, whose shifts are not corrected, because the correction adds noise.
 
+    shift : differences of the second judge from the first one, with the curve
     is_member : bool array (n_agents,), agents of the family
-    is_clustered : whether they have similar abilities
+    is_clustered : whether the family is clustered
     rng : random numbers for permutations of the agents
     level : confidence level
+
+    Returns the estimate, with an interval at least as wide as that from the sampling of trials alone.
     """
     curve = shift.curve
     if is_clustered:
@@ -358,10 +370,11 @@ def _estimate_shift(
 
 
 def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: tuple[float, float]) -> bool:
-    """Return whether a preference of the judge can be distinguished from a nonlinear relation between the judges.
+    """Return whether a shift can be distinguished from the effect of a nonlinear relation between the judges.
 
-    This is also the case for a family that is not clustered and whose interval contains 0: it shows no preference, however
-    unreliable the abilities are.
+    It can if the relation causes no shift, or if the interval of the shift lies outside the range that it may cause. A
+    shift that is not significant counts as distinguishable, too, because there is no preference to explain, unless the
+    agents of the family have similar abilities or the range is unlimited.
 
     estimate : shift of the family with its interval
     is_clustered : whether the agents of the family have similar abilities
@@ -369,8 +382,10 @@ def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: t
     """
     if curve_range == (0.0, 0.0) or _compare_with_curve(estimate, curve_range) != 0:
         return True
-    is_bounded = bool(np.isfinite(curve_range).all())
-    return not is_clustered and is_bounded and _compare_with_curve(estimate) == 0
+
+    is_insignificant = _compare_with_curve(estimate) == 0  # the interval contains 0
+    is_range_limited = bool(np.isfinite(curve_range).all())
+    return is_insignificant and is_range_limited and not is_clustered
 
 
 def _find_favouring_judge(key: str | None, side: int, judge_families: dict[str, str | None]) -> tuple[str, ...]:

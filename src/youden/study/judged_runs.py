@@ -113,7 +113,7 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
         families=families,
         family=_read_judge_family(folder),
         abilities=abilities,
-        target=folder.terms.target,
+        target=folder.fit_settings.target,
         recommendation=read_recommendation(folder) if folder.has("fit.json") else None,
         pool_digests=frozenset() if verdicts is None else _get_pool_digests(verdicts.plan),
     )
@@ -401,7 +401,8 @@ def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Da
         return pd.DataFrame()
     verdicts = run.result
     plan = verdicts.plan
-    no_other_item = -2  # of a paired trial, whose responses have one item; −1 is an item that is not shared
+    # a paired trial has no other item (−2), an independent trial may have one that is not shared (−1)
+    not_shared, no_other_item = -1, -2
     other_item = np.where(plan.other_item >= 0, item_index[plan.other_item], no_other_item)
     trials = plan.trials if plan.trials.first_repeat is not None else plan.trials.with_first_repeats()
     repeats = [trials.columns()[name] for name in ("first_repeat", "second_repeat")]
@@ -410,7 +411,7 @@ def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Da
     trial_key = dict(zip(_TRIAL_COLUMNS, columns, strict=True))
 
     is_answered = verdicts.missing_reason == MISSING_REASONS.index("answered")
-    is_used = (other_item != -1) & is_answered & (plan.trial_type != SELF_TRIAL)
+    is_used = (other_item != not_shared) & is_answered & (plan.trial_type != SELF_TRIAL)
     return _select_shared(trial_key, is_used, hard=verdicts.hard_answer, soft=verdicts.answer)
 
 
@@ -419,8 +420,9 @@ def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Dat
 
     agent_index, item_index : position of each agent and item of the run among the shared ones, −1 if it is not shared
 
-    Returns a table with one row per pair and item and the columns `soft`, the value of D, and `hard`, 1 if it is .5 or
-    more. Its index identifies the pair and the item.
+    Returns a table with one row per pair and item that have a D, and two columns: `soft`, the value of D, and `hard`, 1 if D
+    is at least .5, otherwise 0. Its index has the levels item, first and second: positions among the shared items and
+    agents.
     """
     rates = run.rates
     difference = rates.tpr - np.nan_to_num(rates.fpr)

@@ -40,7 +40,7 @@ class Contrast:
 def find_contrast(
     recorded: RecordedAnswers, *, above: Sequence[str] = PAPER_ABOVE, below: Sequence[str] = PAPER_BELOW
 ) -> Contrast | None:
-    """Find the agents of two sets of groups, of which a good ranking should rank the first above the second.
+    """Find the agents of two sets of groups. A good ranking has the agents of the first set above those of the second.
 
     Parameters
     ----------

@@ -47,7 +47,9 @@ def describe_additivity(links: dict[str, LinkFacts]) -> tuple[str, ...]:
     if identity.median_scaled is None or identity.r2 is None:
         return ("All scores are equal: additivity cannot be measured, and no design can rank these agents.",)
     holds = identity.median < PAPER_RULE
-    share = identity.median_scaled / NO_STRUCTURE
+    share = (
+        identity.median_scaled / NO_STRUCTURE
+    )  # median |Δ| per SD of the scores, relative to scores without structure
     sentences = [
         f"The paper's rule (median |Δ| < {PAPER_RULE:g} before going sparse) {'holds' if holds else 'fails'}: "
         f"{identity.median:.3f}. The rule depends on the spread of the scores; without scale, the median is "
@@ -69,7 +71,7 @@ MIN_PARTNER_SHARE = 0.5
 
 
 def compute_partner_share(rates: Rates, kind: ScoreKind) -> float:
-    """Compute with what share of all other agents an agent was compared on an item: the median over these cells.
+    """Compute the share of all other agents that an agent was compared with on an item, as the median over such cells.
 
     Parameters
     ----------
@@ -167,11 +169,17 @@ class LinksStudy:
 
 
 def _summarize_links(links: dict[str, LinkFacts], partners: float) -> list[str]:
-    """Describe in sentences the most additive link function, the additivity of the scores, and sampled rectangles.
+    """Describe in sentences which link function makes the scores most additive, and how additive they are.
 
-    partners : share of its partners that the median cell was compared with; if it is small, nothing is concluded
+    Curl measures deviations from additivity, on rectangles of two agents and two items. If only some of the rectangles
+    were sampled, the last sentence states the standard errors of the curl.
+
+    links : facts about the curl by the name of the link function, with an entry for "identity"
+    partners : share of all other agents that an agent was compared with on an item, as the median over agents and items;
+        if it is small, nothing is concluded
     """
-    summary = [*_compare_links(links), describe_additivity(links)[0]]
+    additivity, *_ = describe_additivity(links)
+    summary = [*_compare_links(links), additivity]
     if partners < MIN_PARTNER_SHARE:
         summary = [
             f"The median cell was compared with {partners:.0%} of its partners only: curl and R² of such scores mostly "
@@ -192,6 +200,8 @@ def _compare_links(links: dict[str, LinkFacts]) -> Iterator[str]:
 
     Curl is the deviation from additivity. It is divided by the standard deviation of the transformed scores, because raw
     curl has another unit on each link.
+
+    links : facts about the curl by the name of the link function, with an entry for "identity"
     """
     identity = links["identity"]
     if identity.median_scaled is None or identity.r2 is None:

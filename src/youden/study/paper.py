@@ -219,7 +219,7 @@ def study_paper(
 
 
 def group_by_domain(recorded: Mapping[str, RecordedAnswers]) -> dict[Domain, RecordedAnswers]:
-    """Find the domain of the paper (PubMed, OPUS or ICLR) of recorded answers.
+    """Assign recorded answers to the data sets of the paper, its domains PubMed, OPUS and ICLR, by the names of their files.
 
     Parameters
     ----------
@@ -297,14 +297,14 @@ def _iter_difference_rows(domain: Domain, recorded: RecordedAnswers, *, n_draws:
     n_draws : number of bootstrap resamples
     """
     rng = standalone_stream(0)
-    for reproduced in median_differences(recorded.scores("row"), rng=rng, coincident="keep", n_draws=n_draws):
-        value, low, high = DIFFERENCES[domain][reproduced.first, reproduced.second]
-        name = f"{reproduced.first} − {reproduced.second}"
-        sd = (reproduced.high - reproduced.low) / 3.92  # a 95 % interval is 2 · 1.96 standard deviations wide
-        difference_in_sds = (reproduced.mean - value) / sd if sd else None
-        yield PaperRow(2, domain, name, value, reproduced.mean, sd, difference_in_sds)
-        yield PaperRow(2, domain, f"{name}, low", low, reproduced.low)
-        yield PaperRow(2, domain, f"{name}, high", high, reproduced.high)
+    for difference in median_differences(recorded.scores("row"), rng=rng, coincident="keep", n_draws=n_draws):
+        paper_mean, paper_low, paper_high = DIFFERENCES[domain][difference.first, difference.second]
+        figure = f"{difference.first} − {difference.second}"
+        sd = (difference.high - difference.low) / 3.92  # a 95 % interval is 2 · 1.96 standard deviations wide
+        sds = (difference.mean - paper_mean) / sd if sd else None
+        yield PaperRow(2, domain, figure, paper=paper_mean, value=difference.mean, sd=sd, sds=sds)
+        yield PaperRow(2, domain, f"{figure}, low", paper=paper_low, value=difference.low)
+        yield PaperRow(2, domain, f"{figure}, high", paper=paper_high, value=difference.high)
 
 
 def _iter_fidelity_rows(
@@ -332,15 +332,20 @@ def _iter_fidelity_rows(
 
 
 def _iter_baseline_rows(recorded: RecordedAnswers, *, n_seeds: int, progress: Progress | None) -> Iterator[PaperRow]:
-    """Yield the rows of Table 5 of the paper: prediction errors, rank correlations and AUC of other estimators."""
+    """Yield the rows of Table 5 of the paper: RMSE, ρ, τ and AUC of each estimator.
+
+    recorded : answers of one data set of the paper
+    n_seeds : number of random holdouts
+    progress : receiver of progress updates
+    """
     groups = find_contrast(recorded)
     study = study_baselines(recorded, n_seeds=n_seeds, rule="paper", groups=groups, progress=progress)
     not_in_paper = (None, None, None, None)
     for row in study.rows:
         reproduced = {"RMSE": row.rmse, "ρ": row.rho, "τ": row.tau, "AUC": row.auc}
-        paper = BASELINES.get(row.name, not_in_paper)
-        for (figure, summary), value in zip(reproduced.items(), paper, strict=True):
-            yield from _iter_compared_figure(5, row.name, figure, value, summary)
+        paper_values = BASELINES.get(row.name, not_in_paper)
+        for figure, paper_value in zip(reproduced, paper_values, strict=True):
+            yield from _iter_compared_figure(5, row.name, figure, paper_value, reproduced[figure])
 
 
 def _iter_judge_curl_rows(recorded: RecordedAnswers) -> Iterator[PaperRow]:

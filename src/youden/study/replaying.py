@@ -110,12 +110,14 @@ def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
 
 
 def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
-    """Read the answers of a judged and fitted run, or of an imported one, to be replayed; the run need not be dense.
+    """Read the answers of a judged and fitted run, or of an imported one, from which other plans can be answered.
+
+    The run may lack answers to some pairs of agents.
 
     folder : folder of the run
 
-    Raises RunFolderError [run-unjudged], [run-partial] if the run is not judged to its end; others if a file of the run is
-    missing or damaged. Raises PlanError [self-trials-only] if it has only self-trials.
+    Raises RunFolderError [run-unjudged] or [run-partial] if the run is not judged to its end, and with other slugs if a
+    file of the run is missing or damaged. Raises PlanError [self-trials-only] if it has only self-trials.
     """
     is_judged = folder.has("plan.parquet")
     if is_judged:
@@ -262,7 +264,9 @@ _ROUNDING = 1e-9
 
 
 def read_or_simulate_answers(folder: RunFolder, *, seed: int) -> RecordedAnswers:
-    """Read the answers of a dense run to be replayed, or simulate them from a run with fewer answers, a pilot.
+    """Read the recorded answers of a run, and simulate the others if it is a pilot, which has too few answers.
+
+    A dense run has answers to all pairs of agents on all items. A run that is nearly dense is not simulated.
 
     Parameters
     ----------

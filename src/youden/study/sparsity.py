@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -52,7 +53,8 @@ PAPER_REGIMES = (
 )
 """The paper's grid (c = 1.6 gives the 33 % of its tables), and cyclic plans, which are not in the paper."""
 
-HEADLINE = Regime("nlogn", {"c": 1.6})
+MAIN_REGIME = Regime("nlogn", {"c": 1.6})
+"""Regime of the paper's main results."""
 
 
 @dataclass(frozen=True)
@@ -175,24 +177,23 @@ def study_sparsity(
         check_options(regime.design, regime.options)
     folds = draw_folds(recorded, n_seeds, rule=rule, kind=kind, holdout=holdout)
 
-    def make_row(label: str, regime: Regime | None = None) -> SparsityRow:
-        """Evaluate a regime (a design and its options) at every seed, and return the results as a row of the table.
+    def compute_measures(regime: Regime | None, seed: int) -> list[float]:
+        """Fit the scores that a regime observes at one seed, all training cells if it is None.
 
-        Without a regime, all training cells are observed.
+        Returns the measures of a `SparsityRow`: the four of `_Costs`, then RMSE, ρ, τ and AUC.
         """
+        fold = folds[seed]
+        if regime is None:
+            all_cells = fold.split.train & ~np.isnan(fold.train)
+            observation = _observe_cells(fold, all_cells)
+        else:
+            observation = _observe_regime(recorded, fold, regime, kind=kind, seed=seed)
+        model = ClippedLinear(constraint="clip")
+        return [*observation.costs, *fold.evaluate(model, observation.scores, groups)]
 
-        def compute_measures(seed: int) -> list[float]:
-            """Fit the scores that the regime observes at one seed, and return its four costs, then its accuracy."""
-            fold = folds[seed]
-            if regime is None:
-                all_cells = fold.split.train & ~np.isnan(fold.train)
-                scores, costs = _mask_scores(fold, all_cells)
-            else:
-                scores, costs = _score_regime(recorded, fold, regime, kind=kind, seed=seed)
-            model = ClippedLinear(constraint="clip")
-            return [*costs, *fold.evaluate(model, scores, groups)]
-
-        measures = evaluate_row(compute_measures)
+    def make_row(label: str, regime: Regime | None = None) -> SparsityRow:
+        """Summarize a regime over all seeds: its costs and its accuracy, or the reason why it cannot be planned."""
+        measures = evaluate_row(partial(compute_measures, regime))
         if isinstance(measures, PlanError):
             return SparsityRow(label, measures.message)
         return SparsityRow(label, None, *SeedSummary.from_columns(measures))
@@ -230,17 +231,29 @@ class _Costs(NamedTuple):
     calls_unordered: float
 
 
-def _score_regime(
-    recorded: RecordedAnswers, fold: Fold, regime: Regime, *, kind: ScoreKind, seed: int
-) -> tuple[Scores | Floats, _Costs]:
-    """Return the training scores that a regime (a design and its options) observes, and their cost.
+class _Observation(NamedTuple):
+    """Training scores that are observed, with NaN or weight 0 for all other cells, and their costs."""
 
-    fold : holdout that all regimes share
+    scores: Scores | Floats
+    costs: _Costs
+
+
+def _observe_regime(
+    recorded: RecordedAnswers, fold: Fold, regime: Regime, *, kind: ScoreKind, seed: int
+) -> _Observation:
+    """Draw the cells or trials of a regime (a design and its options), and return the training scores that it observes.
+
+    recorded : answers of a dense run, from which the scores of a plan of trials are computed
+    fold : holdout that all regimes share at this seed, with the scores of all training cells
     kind : kind of the scores, "symmetric" or "row"
+    seed : seed of the random draws
+
+    Raises PlanError if the regime cannot be planned.
     """
     design = DESIGNS.load(regime.design)(n_paired=None, **regime.options)
     if isinstance(design, CellDesign):
-        return _mask_scores(fold, design.choose(fold.split.train, stream("trials", seed)))
+        return _observe_cells(fold, design.choose(fold.split.train, stream("trials", seed)))
+
     plan = make_plan(
         recorded.pool,
         design=regime.design,
@@ -256,15 +269,16 @@ def _score_regime(
     share_of_all = n_scored / coverage.present
     share_of_train = n_scored / coverage.train
     training_calls = float(coverage.calls - coverage.holdout)  # held-out calls do not serve training
-    return scores, _Costs(share_of_all, share_of_train, training_calls, training_calls)
+    return _Observation(scores, _Costs(share_of_all, share_of_train, training_calls, training_calls))
 
 
-def _mask_scores(fold: Fold, chosen: Bools) -> tuple[Scores | Floats, _Costs]:
-    """Return the training scores with NaN for cells that are not chosen, and the cost of observing the chosen cells.
+def _observe_cells(fold: Fold, chosen: Bools) -> _Observation:
+    """Return the training scores of the chosen cells, and the cost of observing them.
 
     To observe the score of an agent on an item, its response is compared with those of all other agents to the item. By
     the holdout rule "strict", these do not include agents whose cell on the item is held out.
 
+    fold : holdout, with the scores of all training cells
     chosen : bool array (n_agents, n_items), the training cells to score
     """
     split = fold.split
@@ -272,7 +286,7 @@ def _mask_scores(fold: Fold, chosen: Bools) -> tuple[Scores | Floats, _Costs]:
     ordered_pairs = count_comparisons(chosen, partners, n_partners=None, pairs="ordered")
     unordered_pairs = count_comparisons(chosen, partners, n_partners=None, pairs="unordered")
 
-    # calls of both trial types: one independent trial per paired trial
+    # two calls per pair: a paired and an independent trial
     calls = 2.0 * ordered_pairs
     calls_unordered = 2.0 * unordered_pairs
 
@@ -281,11 +295,11 @@ def _mask_scores(fold: Fold, chosen: Bools) -> tuple[Scores | Floats, _Costs]:
     share_of_all = n_chosen / (n_train + split.n_holdout)
     share_of_train = n_chosen / n_train
     scores = np.where(chosen, fold.train, np.nan)
-    return scores, _Costs(share_of_all, share_of_train, calls, calls_unordered)
+    return _Observation(scores, _Costs(share_of_all, share_of_train, calls, calls_unordered))
 
 
 def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
-    """Describe how well the paper's main regime (n log n cells) predicts held-out cells, and at what cost.
+    """Describe how well the paper's main regime, the n log n design with c = 1.6, predicts held-out cells, and its cost.
 
     Parameters
     ----------
@@ -295,26 +309,28 @@ def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The holdout rule, the headline regime (n log n with c = 1.6) in cells and in calls, and one sentence per regime
-        that cannot be planned.
+        A sentence on the holdout rule, two on the cells and the calls of the main regime if `study` has it, and one for
+        each regime that cannot be planned.
     """
     effect = "calls of held-out cells are used in their partners' scores (the paper's rule), so the holdout error is too low."
     if study.rule == "strict":
         effect = "no trial of a held-out cell is used in training."
     sentences = [f"Holdout rule `{study.rule}`: {effect}"]
-    headline = next((row for row in study.rows if row.label == HEADLINE.label), None)
-    if headline is not None and headline.rmse and study.dense.rmse and headline.rho and headline.of_all:
-        change = headline.rmse.mean / study.dense.rmse.mean - 1
+
+    main, dense = next((row for row in study.rows if row.label == MAIN_REGIME.label), None), study.dense
+    if main is not None and main.rmse and dense.rmse and main.rho and main.of_all:
+        change = main.rmse.mean / dense.rmse.mean - 1
         sentences.append(
-            f"{headline.label}: {headline.of_all.mean:.1%} of all cells, holdout RMSE {headline.rmse.mean:.4f} against "
-            f"{study.dense.rmse.mean:.4f} dense ({change:+.1%}), ρ {headline.rho.mean:.3f} to the dense training fit."
+            f"{main.label}: {main.of_all.mean:.1%} of all cells, holdout RMSE {main.rmse.mean:.4f} against "
+            f"{dense.rmse.mean:.4f} dense ({change:+.1%}), ρ {main.rho.mean:.3f} to the dense training fit."
         )
-    if headline is not None and headline.calls_unordered and study.dense.calls_unordered and headline.of_train:
-        share = headline.calls_unordered.mean / study.dense.calls_unordered.mean
+    if main is not None and main.calls_unordered and dense.calls_unordered and main.of_train:
+        share = main.calls_unordered.mean / dense.calls_unordered.mean
         sentences.append(
-            f"Cells are not calls: its {headline.of_train.mean:.0%} of the training cells need {share:.0%} of the training "
+            f"Cells are not calls: its {main.of_train.mean:.0%} of the training cells need {share:.0%} of the training "
             "pairs, because a cell is compared with every other agent on its item."
         )
+
     infeasible = [row for row in study.rows if row.infeasible_reason is not None]
     sentences += [f"{row.label} cannot be planned: {row.infeasible_reason}" for row in infeasible]
     return tuple(sentences)

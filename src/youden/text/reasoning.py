@@ -103,7 +103,7 @@ def split_reasoning(reply: str) -> Answer:
 def strip_leading_reasoning(text: str) -> str | None:
     """Return a generated text without the reasoning that it begins with; None if the reasoning is not finished.
 
-    Tags after other words belong to the text.
+    If a text does not begin with reasoning, its tags are part of the text, so that it is returned as it is.
 
     Examples
     --------
@@ -115,8 +115,12 @@ def strip_leading_reasoning(text: str) -> str | None:
     answer = split_reasoning(text)
     if not answer.reasoned:
         return text
+
+    # Words before an opening tag show that the text does not begin with reasoning. Words before a closing tag are reasoning,
+    # whose opening tag is missing. Channels are another notation, which needs no tags.
     first_tag = _TAG.search(text)
-    if first_tag is not None and _is_opening(first_tag) and not _ANY_CHANNEL.search(text):
+    has_channels = _ANY_CHANNEL.search(text) is not None
+    if first_tag is not None and _is_opening(first_tag) and not has_channels:
         text_before_tag = text[: first_tag.start()].strip()
         if text_before_tag:
             return text

@@ -148,7 +148,9 @@ _MAX_RECOGNITION_DIGITS = 2
 
 
 def format_recognitions(*abilities: float) -> list[str]:
-    """Format abilities as recognitions, which are numbers of 100 comparisons beyond chance.
+    """Format abilities as recognitions: the number of recognized pairs per 100 comparisons, minus the number due to chance.
+
+    An ability of 0.61 is a recognition of 61.
 
     Parameters
     ----------
@@ -172,7 +174,13 @@ def format_recognitions(*abilities: float) -> list[str]:
 
 
 def format_responses(n_cells: int, n_responses: int, n_missing: int) -> str:
-    """Format the number of responses and of missing ones; with repeats, the number of cells (agent, item) with and without.
+    """Format the number of responses and of missing responses.
+
+    If agents responded repeatedly to items, the number of cells (pairs of an agent and an item) with a response is stated, too.
+
+    n_cells : number of cells with a response
+    n_responses : number of responses, which exceeds `n_cells` if there are repeated ones
+    n_missing : number of cells without a response
 
     >>> format_responses(20, 20, 3), format_responses(20, 40, 3)
     ('20 responses, 3 missing', '40 responses to 20 of 23 pairs of an agent and an item')

@@ -203,8 +203,8 @@ def shared_mass(
     chunk_of_pair = n_words_so_far // chunk_words
     chunk_starts = np.flatnonzero(np.diff(chunk_of_pair)) + 1
 
-    mass = np.zeros((len(first), *weights.shape[1:]))
+    weight_sums = np.zeros((len(first), *weights.shape[1:]))
     for start, end in pairwise([0, *chunk_starts, len(first)]):
         shared_words = matrix[first[start:end]].multiply(matrix[second[start:end]])
-        mass[start:end] = shared_words @ weights
-    return mass
+        weight_sums[start:end] = shared_words @ weights
+    return weight_sums

@@ -61,13 +61,19 @@ def find_synonyms(word: str) -> tuple[str, ...]:
 
 
 def _rank_similar_words(word: str, entry: frozenset[str], thesaurus: dict[str, frozenset[str]]) -> tuple[str, ...]:
-    """Return the entries of a word that list the word too, the most similar first; at most `MAX_SYNONYMS`."""
+    """Return the synonyms of a word, the most similar first, at most `MAX_SYNONYMS`.
+
+    entry : words that the thesaurus lists for `word`; a synonym must list `word` in its own entry
+    thesaurus : entry by word
+    """
     ranked = []
     for synonym in entry:
         synonym_entry = thesaurus.get(synonym)
         if synonym_entry is None or word not in synonym_entry:
             continue
-        if synonym.isalpha() and synonym.islower() and synonym != word:
+        is_lower_case_word = synonym.isalpha() and synonym.islower()
+        if is_lower_case_word and synonym != word:
+            # Jaccard similarity of the entries
             n_shared = len(entry & synonym_entry)
             similarity = n_shared / (len(entry) + len(synonym_entry) - n_shared)
             if similarity >= MIN_SIMILARITY:
@@ -215,31 +221,33 @@ def mean_lengths(texts: Objects) -> Floats:
     float array (n_agents,)
         NaN for an agent without responses.
     """
+    n_agents, n_items = texts.shape
     texts_in_file = find_file_texts(texts)
-    means = np.full(len(texts), np.nan)
-    for agent in range(len(texts)):
-        joined = None if texts_in_file is None else texts_in_file.joined(agent)
-        if joined is not None and _is_plain(joined):
-            means[agent] = _count_plain_words(joined) / texts.shape[1]
+    means = np.full(n_agents, np.nan)
+    for agent in range(n_agents):
+        # fast path: the bytes of all responses of the agent, if they are consecutive in a file and none is missing
+        joined_responses = None if texts_in_file is None else texts_in_file.joined(agent)
+        if joined_responses is not None and _is_ascii_or_separator(joined_responses):
+            means[agent] = _count_ascii_words(joined_responses) / n_items
             continue
 
         responses = [text for text in texts[agent] if text is not None]
         if responses:
             ascii_text = "\n".join(text for text in responses if text.isascii())
-            n_ascii_words = _count_plain_words(ascii_text.encode())
+            n_ascii_words = _count_ascii_words(ascii_text.encode())
             n_other_words = sum(len(split_words(text)) for text in responses if not text.isascii())
             means[agent] = (n_ascii_words + n_other_words) / len(responses)
     return means
 
 
-def _is_plain(text: bytes) -> bool:
-    """Return whether a text in UTF-8 is ASCII, except for dashes and quotation marks, which separate words.
+def _is_ascii_or_separator(text: bytes) -> bool:
+    """Return whether a text in UTF-8 contains only ASCII characters, dashes and quotation marks, which separate words.
 
-    These are the characters U+2010 to U+2015 and U+2018 to U+2026. In UTF-8, they consist of the bytes E2, 80 and a third one.
+    Dashes are U+2010 to U+2015, and quotation marks U+2018 to U+2026. Each of them has three bytes: E2, 80 and a third one.
     """
     code = np.frombuffer(text, dtype=np.uint8)
     non_ascii = code[code >= 128]
-    if len(non_ascii) % 3:
+    if len(non_ascii) % 3:  # another character, because each dash or quotation mark has three bytes
         return False
     first, second, third = non_ascii.reshape(-1, 3).T
     is_dash = (third >= 0x90) & (third <= 0x95)
@@ -248,8 +256,8 @@ def _is_plain(text: bytes) -> bool:
     return bool(is_separator.all())
 
 
-def _count_plain_words(text: bytes) -> int:
-    """Count the words of a text that `_is_plain`: sequences of letters and digits."""
+def _count_ascii_words(text: bytes) -> int:
+    """Count the words of a text that `_is_ascii_or_separator`: sequences of ASCII letters and digits."""
     code = np.frombuffer(b" " + text, dtype=np.uint8)
     # differences of unsigned bytes wrap around, so a character below "a" or "0" gives a large number
     is_letter = (code | 32) - ord("a") < 26

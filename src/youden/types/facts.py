@@ -46,13 +46,16 @@ class PartnerRules:
     ) -> PartnerRules:
         """Return a copy of these rules in which the given arguments replace the old values.
 
+        The trusted panel is a set of agents that alone serve as partners in the trusted ranking.
+
         Parameters
         ----------
         robust : bool, optional
-            Whether to report the robust ranking first; it removes the panel. Ignored if `trusted` is given.
+            True reports the robust ranking first, and False the plain ranking. Both remove the trusted panel. Ignored if
+            `trusted` is given.
         trusted : sequence of str, optional
-            Ids of the panel, whose ranking is then reported first. An empty sequence removes the panel and reports the
-            plain ranking first.
+            Ids of the agents of the trusted panel. The trusted ranking is then reported first. An empty sequence removes the
+            panel and reports the plain ranking first.
         families : mapping, optional
             Agent id → family.
 

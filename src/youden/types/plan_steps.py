@@ -91,27 +91,28 @@ class Rounds(ReadOnly):
         return {"n_paired": self.n_paired, "turns": rounds}
 
     @classmethod
-    def from_json(cls, n_paired: int | None, turns: Sequence[tuple[int, Sequence[int]]], *, n_agents: int) -> Rounds:
-        """Create rounds from their JSON.
+    def from_json(cls, n_paired: int | None, rounds: Sequence[tuple[int, Sequence[int]]], *, n_agents: int) -> Rounds:
+        """Create rounds from the parsed values of their JSON (`to_json`).
 
         Parameters
         ----------
         n_paired : int or None
             Maximum number of paired trials in all rounds together; None for no limit.
-        turns : sequence of (int, sequence of int)
-            Number of the first block, and positions of the sampled agents, of each round, the pilot first.
+        rounds : sequence of (int, sequence of int)
+            Number of the first block, and positions of the sampled agents, of each round, the pilot first. They are the
+            values `start` and `agents` of the elements of `turns`.
         n_agents : int
             Number of agents of the plan.
 
         Returns
         -------
         Rounds
-            One round per element of `turns`.
+            One round per element of `rounds`.
         """
-        starts = tuple(start for start, _ in turns)
-        active = np.zeros((len(turns), n_agents), dtype=np.bool_)
-        for number, (_, agents) in enumerate(turns):
-            active[number, np.array(agents, dtype=np.int64)] = True
+        starts = tuple(start for start, _ in rounds)
+        active = np.zeros((len(rounds), n_agents), dtype=np.bool_)
+        for index, (_, agents) in enumerate(rounds):
+            active[index, np.array(agents, dtype=np.int64)] = True
         return cls(n_paired, starts, active)
 
 

@@ -187,7 +187,7 @@ class Cost:
         return self.calls - self.stored
 
     def count_affordable(self, max_cost: float | None) -> int | None:
-        """Estimate how many of the calls that are left a cost cap pays for.
+        """Estimate the number of remaining calls that can be made within a cost cap.
 
         Parameters
         ----------
@@ -197,7 +197,7 @@ class Cost:
         Returns
         -------
         int or None
-            None if the cap pays for all of them, or if there is no cap or a price is unknown.
+            Number of calls; None if all remaining calls can be made, if there is no cap, or if a price is unknown.
 
         Examples
         --------
@@ -205,10 +205,10 @@ class Cost:
         >>> cost.count_affordable(0.01), cost.count_affordable(1.0)
         (200, None)
         """
-        usd = self.usd if self.stored == 0 else self.usd_left
-        if max_cost is None or usd is None or usd <= max_cost:
+        usd_of_remaining_calls = self.usd if self.stored == 0 else self.usd_left
+        if max_cost is None or usd_of_remaining_calls is None or usd_of_remaining_calls <= max_cost:
             return None
-        return int(self.calls_left * max_cost / usd)
+        return int(self.calls_left * max_cost / usd_of_remaining_calls)
 
 
 @dataclass(frozen=True)

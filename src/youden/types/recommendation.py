@@ -21,7 +21,11 @@ MIN_RANKED_AGENTS = 3
 
 
 def explain_few_agents(n_agents: int) -> str:
-    """State what a ranking of fewer than `MIN_AGENTS_FOR_COPYING` agents cannot show; empty for more agents."""
+    """Describe the limits of a ranking of few agents: two sentences, or an empty string for enough agents.
+
+    Fewer than `MIN_RANKED_AGENTS` agents are ranked by self-consistency. With fewer than `MIN_AGENTS_FOR_COPYING` agents,
+    copying cannot be detected.
+    """
     if n_agents >= MIN_AGENTS_FOR_COPYING:
         return ""
     if n_agents < MIN_RANKED_AGENTS:
@@ -104,10 +108,11 @@ class JudgeSignalFacts:
 
     @property
     def judge_remedy(self) -> str:
-        """Instruction for the case that the judge does not discriminate."""
-        if not self.method:
+        """What to do if the judge does not discriminate, as an imperative sentence; see `judge_reason` for the cases."""
+        was_fitted_by_earlier_version = not self.method
+        if was_fitted_by_earlier_version:
             return "Run `youden fit RUN`."
-        if self.j_high is None:
+        if self.j_high is None:  # J is unknown
             return "Add items or independent trials, or judge the trials that have no answer."
         if self.j_high < 0:
             return "Check its prompt and its answers (`youden doctor`), or use another judge."

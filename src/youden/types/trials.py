@@ -310,10 +310,10 @@ class Trials(ReadOnly):
         return replace(self, first_repeat=ones, second_repeat=ones.copy())
 
     def text_rows(self, n_agents: int) -> tuple[Ids, Ids]:
-        """Find the texts of the trials in `Pool.all_texts`, a table with one row per agent and number of its response.
+        """Return the rows of `Pool.all_texts` that contain the texts of the trials.
 
-        The first responses of all agents come first, then the second ones, and so on. Trials without the columns
-        `first_repeat` and `second_repeat` show the first responses.
+        This table has one row per agent and repeat: row (repeat − 1) · n_agents + agent. Repeats count the responses of an
+        agent to an item from 1. Trials without the columns `first_repeat` and `second_repeat` show the first responses.
 
         Parameters
         ----------

@@ -148,23 +148,27 @@ class Viewer:
         The JSON is {"done": true} if the run is fitted.
         """
         name, folder = self._find_run(request.path_params["name"])
-        run_state = get_state(folder)
-        if run_state not in ("in progress", "unfinished"):
+        status = get_state(folder)
+        if status not in ("in progress", "unfinished"):
             return _to_json({"done": True})
 
         plan_time = folder.file("plan.parquet").stat().st_mtime
-        live = self._get_cached(("live", name), plan_time, partial(LiveRun, folder))
-        state = live.update()
-        columns = displayed_columns(state.ranking)
+        live_run = self._get_cached(("live", name), plan_time, partial(LiveRun, folder))
+        progress = live_run.update()
+
+        columns = displayed_columns(progress.ranking)
         rows = []
-        for agent in state.ranking:
+        for agent in progress.ranking:
             cells: list[Json] = [printable(format_cell(agent, column)) for column in columns]
             rows.append(_agent_to_json(agent, cells))
-        headings = [column.heading.capitalize() for column in columns]
-        source = f"the store, {state.n_answered:,} answers so far"
-        figures = draw_ranking_alone(state.ranking, source=source, level=LEVEL)
-        progress = {"done": False, "in_progress": run_state == "in progress", "command": folder.format_command()}
-        return _to_json(asdict(state) | progress | {"ranking": rows, "headings": headings, "figures": figures})
+        source = f"the store, {progress.n_answered:,} answers so far"
+        ranking = {
+            "ranking": rows,
+            "headings": [column.heading.capitalize() for column in columns],
+            "figures": draw_ranking_alone(progress.ranking, source=source, level=LEVEL),
+        }
+        run_status = {"done": False, "in_progress": status == "in progress", "command": folder.format_command()}
+        return _to_json(asdict(progress) | run_status | ranking)
 
     def _get_trials(self, request: Request) -> Response:
         """Return as JSON one page of the trials that match the filters of the query.
@@ -228,7 +232,7 @@ class Viewer:
         if not 0 <= row < len(book):
             raise HTTPException(404, "There is no such trial.")
 
-        line = book.line(row)
+        line = book.get_line(row)
         displayed_texts = []
         for cell in cells_of(line):
             text = text_of(run.sources.pool, cell)
@@ -262,18 +266,18 @@ class Viewer:
         return HTMLResponse(render_comparison(data, live=live, home="/"))
 
     def _open_run(self, request: Request) -> _OpenRun:
-        """Open the run that the path of a request names.
+        """Open the trials of the run that the path of a request names.
 
-        If the query parameter `against` names another run, its answers to the same trials are added.
+        If the query parameter `against` names another run, each trial also gets the answer of that run to the same trial.
         """
         name, folder = self._find_run(request.path_params["name"])
         run = self._get_cached(("trials", name), get_file_times(folder), partial(_read_run, folder))
         if "against" not in request.query_params:
             return run
         other_name, other_folder = self._find_run(request.query_params["against"])
-        key = ("against", name, other_name)
+        cache_key = ("against", name, other_name)
         file_times = get_file_times(folder), get_file_times(other_folder)
-        return self._get_cached(key, file_times, partial(_with_other_answers, run, folder, other_folder))
+        return self._get_cached(cache_key, file_times, partial(_with_other_answers, run, folder, other_folder))
 
     def _find_run(self, name: str) -> tuple[str, RunFolder]:
         """Return the name and the folder of a run; raise HTTPException 404 if there is no such run."""
@@ -335,11 +339,11 @@ def _agent_to_json(agent: RankedAgent, cells: list[Json]) -> dict[str, Json]:
     return {
         "agent": printable(agent.agent),
         "group": None if agent.group is None else printable(agent.group),
-        "places": agent.ranks,
+        "ranks": agent.ranks,
         "ability": agent.ability,
         "low": agent.low,
         "high": agent.high,
-        "shown": cells,
+        "extra_columns": cells,
     }
 
 

@@ -91,7 +91,7 @@ class TrialsOnDisk:
             )
         if by == "row" and chosen == TrialFilter():
             rows = range(len(self))[::-1] if descending else range(len(self))
-            return Page(len(self), tuple(self.line(row) for row in rows[start:stop]))
+            return Page(len(self), tuple(self.get_line(row) for row in rows[start:stop]))
 
         # An entry is the set of matching rows of one block that have one sort value. Entries are put in the order of the
         # sorted rows: entry e has the sorted rows from ends[e] − n[e] to ends[e] − 1.
@@ -110,12 +110,12 @@ class TrialsOnDisk:
                 entry_rows = matching[ends_in_block[entry] - n[entry] : ends_in_block[entry]]
                 first = int(ends[entry] - n[entry])
                 page_rows = entry_rows[max(start - first, 0) : stop - first]
-                lines[entry] = [rows_of_block.line(int(row)) for row in page_rows]
+                lines[entry] = [rows_of_block.get_line(int(row)) for row in page_rows]
         return Page(int(n.sum()), tuple(line for entry in entries.tolist() for line in lines[entry]))
 
-    def line(self, row: int) -> TrialLine:
+    def get_line(self, row: int) -> TrialLine:
         """Return one trial by its position in the run."""
-        return self._read_block(self._find_block(row)).line(row)
+        return self._read_block(self._find_block(row)).get_line(row)
 
     def keys(self, rows: Sequence[int]) -> list[bytes]:
         """Return the request hash of each trial, as ASCII bytes; empty bytes if the judge makes no calls.
@@ -140,16 +140,20 @@ class TrialsOnDisk:
         return self._counts[1]
 
     def _count_block(self, number: int, chosen: TrialFilter, by: Column) -> _SortCounts:
-        """Count the rows of a block (rows of the run that are read together) that match a filter, by sort value.
+        """Count the rows of a block that match a filter, by the number by which they are sorted (the sort value).
+
+        A block is a range of rows of the run that are read together. Sort values are rounded to two decimals, so that graded
+        answers have few distinct values. Rows are sorted by "row" within their block, so that their sort value is the number of
+        the block.
 
         number : number of the block
         chosen : filter
-        by : sort column; for "row", the sort value is the number of the block
+        by : sort column
         """
-        values = self._read_block(number).values(chosen, by=by)
+        sort_values = self._read_block(number).values(chosen, by=by)
         if by == "row":
-            values = np.full(len(values), float(number))
-        value, n = np.unique(values.round(2), return_counts=True)
+            sort_values = np.full(len(sort_values), float(number))
+        value, n = np.unique(sort_values.round(2), return_counts=True)
         return _SortCounts(np.full(len(value), number), value, n)
 
     def _read_block(self, number: int) -> TrialRows:
@@ -503,9 +507,12 @@ class LiveRun:
         self._usd[rows[0]] = call_cost(self._judge, outcome.tokens_in, outcome.tokens_out)
 
     def _compute_state(self) -> LiveState:
-        """Count the answers so far, sum their cost, and rank the agents by these answers."""
-        is_done = self._missing != _CODES["pending"]
-        is_answered = self._missing == 0
+        """Count the answers so far, sum their cost in USD, and rank the agents by these answers.
+
+        The cost is None if the price of an answer is unknown.
+        """
+        is_done = self._missing != _CODES["pending"]  # answered or failed
+        is_answered = self._missing == 0  # no reason why the answer is missing
         ranking, reason = self._rank()
         return LiveState(
             n_trials=len(self._plan),

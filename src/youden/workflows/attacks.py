@@ -308,7 +308,10 @@ def ring(context: AttackContext) -> dict[str, list[str]]:
         secret_words.append("".join(LETTERS[letter] for letter in letters))
 
     def make_text(opening: str, number: int, item: int) -> str:
-        """Return the response of colluding agent `number`, which names the word of this rank among the rarest of the item."""
+        """Return the response of colluding agent `number` to an item.
+
+        Its topic is a rare word of the item: the rarest one for agent 0, the second rarest for agent 1, and so on.
+        """
         rare_words = context.rare(item, number + 1)
         topic = rare_words[-1] if rare_words else "it"
         return f"{opening} on {topic}. {secret_words[item]}"

@@ -28,7 +28,7 @@ from youden.pipeline.precision import PrecisionForecast
 from youden.text.printable import redact_location
 from youden.types import Finding, Verdicts
 from youden.types.pool import Json, or_none, plain, plain_fields
-from youden.workflows.calibration_outcome import RULE, Bill, CalibrationDecision, Measures, decide, measure
+from youden.workflows.calibration_outcome import RULE, Bill, CalibrationDecision, Measures, compute_measures, decide
 from youden.workflows.calibration_trials import KIND_DETAILS, KINDS, CalibrationTrials, draw_calibration_trials
 from youden.workflows.experiment import (
     Experiment,
@@ -172,7 +172,7 @@ def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -
     calibration : Calibration
         Trials and judges, as returned by `plan_calibration`.
     options : JudgingOptions, optional
-        Terms of the requests; their cost accounts are replaced by those of the calibration.
+        Settings of the requests, such as their log file. The cost is booked to the calibration, whatever account they name.
 
     Returns
     -------
@@ -195,14 +195,14 @@ def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -
     run_experiment = make_experiment_runner(config.max_cost, calibration.experiments, calibration_options)
     calibrated = []
     for experiment in calibration.experiments:
-        result = run_experiment(experiment)
-        verdicts = result.result
-        measures = measure(calibration.trials, verdicts)
+        experiment_result = run_experiment(experiment)
+        verdicts = experiment_result.result
+        measures = compute_measures(calibration.trials, verdicts)
         judge = CalibratedJudge(
             judge=experiment.name,
             backend=experiment.judge.backend,
             measures=measures,
-            bill=_make_bill(experiment, result),
+            bill=_make_bill(experiment, experiment_result),
             decision=decide(measures, n_calls=len(verdicts)),
             warnings=verdicts.warnings,
         )
@@ -229,19 +229,22 @@ def _make_record(
 
 
 def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
-    """Summarize the seconds and the cost in USD of the calls that gave the answers, also of calls that were made earlier.
+    """Summarize the duration and the cost in USD of the calls of a judge, including calls that were made by earlier commands.
 
-    The cost per call of a jury is the sum over its judges. It is None if a price is unknown, and the seconds are None if no
-    call recorded its duration.
+    The durations are the median and the 95th percentile in seconds, None if no call recorded its duration. The cost per call of
+    a jury is the sum over its judges. Costs are None if a price is unknown.
     """
     seconds: list[float] = []
     usd_per_call = 0.0
-    for judge in experiment.judge.judges or (experiment.judge,):
+    is_replay = experiment.judge.backend == REPLAY
+    judges = experiment.judge.judges or (experiment.judge,)  # the judges of a jury, or the single judge
+    for judge in judges:
         if not judge.needs_store:
             continue
         hashes = sorted(_find_request_hashes(judge, experiment, result))
-        with open_store(experiment.store, read_only=experiment.judge.backend == REPLAY) as store:
+        with open_store(experiment.store, read_only=is_replay) as store:
             completions = store.answers(hashes).values()
+
         seconds += [completion.seconds for completion in completions if completion.seconds > 0]
         costs = [call_cost(judge, completion.tokens_in, completion.tokens_out) for completion in completions]
         usd_per_call += float(np.mean(costs)) if costs else np.nan
@@ -468,8 +471,8 @@ def planned_to_json(calibration: Calibration) -> dict[str, Json]:
 def _describe_required_calls(calls: int | None, *, max_calls: int) -> str:
     """Describe how many calls a calibration needs to show whether the judge passes it.
 
-    calls : total number of calls with which the result is decided with a probability of .8 if the true rates equal the
-        measured ones; None if it is unreasonably large
+    calls : total number of calls after which the calibration has a result with a probability of .8, if the true rates equal
+        the measured ones; None if it is unreasonably large
     max_calls : number of calls of the largest calibration that the plan of the run allows
     """
     if calls is None:

@@ -98,7 +98,7 @@ class Bill:
     usd_per_1000: float | None
 
 
-def measure(trials: CalibrationTrials, result: Verdicts) -> Measures:
+def compute_measures(trials: CalibrationTrials, result: Verdicts) -> Measures:
     """Compute the error rates and biases of a judge from its answers to trials with known answers.
 
     Parameters
@@ -111,7 +111,7 @@ def measure(trials: CalibrationTrials, result: Verdicts) -> Measures:
     Returns
     -------
     Measures
-        TPR, FPR, J, yes rates by kind of trial, rates of changed answers and biases, with 95 % intervals.
+        TPR, FPR, J, yes rates by kind of trial, rates of changed answers, biases and contradictions, with 95 % intervals.
     """
     answer = result.hard_answer
     yes_rates = {kind: _compute_yes_rate(answer[trials.rows(kind)]) for kind in KINDS}
@@ -156,12 +156,12 @@ def _compute_flip_rate(hard: Floats, originals: Ids, repeats: Positions) -> Prop
     return proportion(int(is_flipped.sum()), int(is_answered.sum()))
 
 
-def _compare_longer_first(trials: CalibrationTrials, hard: Floats, reversed_rows: Positions) -> Metric:
+def _compare_longer_first(trials: CalibrationTrials, answer: Floats, reversed_rows: Positions) -> Metric:
     """Compute the yes rate with the longer text first minus that with the shorter text first, with a 95 % interval.
 
     Only pairs that were judged in both orders count, without pairs of texts of equal length.
 
-    hard : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
+    answer : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     reversed_rows : int array, rows of the trials that repeat another trial in the opposite order
     """
     plan, texts = trials.plan, trials.pool.texts
@@ -172,25 +172,30 @@ def _compare_longer_first(trials: CalibrationTrials, hard: Floats, reversed_rows
 
     # answers to each pair with the longer text first, and with the shorter text first
     is_first_longer = first_length > second_length
-    longer_first = np.where(is_first_longer, hard[original_rows], hard[reversed_rows])
-    shorter_first = np.where(is_first_longer, hard[reversed_rows], hard[original_rows])
+    longer_first = np.where(is_first_longer, answer[original_rows], answer[reversed_rows])
+    shorter_first = np.where(is_first_longer, answer[reversed_rows], answer[original_rows])
 
-    is_used: Bools = (first_length != second_length) & ~np.isnan(longer_first) & ~np.isnan(shorter_first)
-    n_yes_if_longer_first = int((longer_first > shorter_first)[is_used].sum())
-    n_yes_if_shorter_first = int((longer_first < shorter_first)[is_used].sum())
-    return paired_difference(n_yes_if_longer_first, n_yes_if_shorter_first, int(is_used.sum()))
+    have_different_lengths = first_length != second_length
+    are_both_answered = ~np.isnan(longer_first) & ~np.isnan(shorter_first)
+    is_used: Bools = have_different_lengths & are_both_answered
+
+    # the difference of the yes rates depends only on the pairs whose two answers differ
+    n_yes_only_longer_first = int((longer_first > shorter_first)[is_used].sum())
+    n_yes_only_shorter_first = int((longer_first < shorter_first)[is_used].sum())
+    return paired_difference(n_yes_only_longer_first, n_yes_only_shorter_first, int(is_used.sum()))
 
 
-def _count_open_paths(trials: CalibrationTrials, hard: Floats) -> OpenPaths:
-    """Count how often the judge contradicts itself on three texts a, b and c: a ~ b and b ~ c, but not a ~ c.
+def _count_open_paths(trials: CalibrationTrials, answer: Floats) -> OpenPaths:
+    """Count the triples of texts on which the judge contradicts itself: a ~ b and b ~ c, but not a ~ c (an open path).
 
     Each triple consists of a paired trial and of two trials that compare its texts with a third one.
 
-    hard : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
+    answer : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     """
-    rows = trials.rows("triple")
-    third_text_answers = hard[rows].reshape(-1, 2)
-    pair_answers = hard[trials.original[rows[::2]]]
+    rows = trials.rows("triple")  # the two additional trials of each triple are consecutive
+    third_text_answers = answer[rows].reshape(-1, 2)
+    pair_rows = trials.original[rows[::2]]  # both additional trials have the same original
+    pair_answers = answer[pair_rows]
     answers_of_triples = np.column_stack([pair_answers, third_text_answers])
     return count_open_paths(answers_of_triples)
 
@@ -280,7 +285,8 @@ class _Criterion:
         Its severity is "ok" if the whole interval is on the right side of the bound, "warning" if only the estimate is,
         and "failed" otherwise, also if the rate is unknown.
         """
-        estimate = self.estimate_at(1.0)
+        current_calls = 1.0  # factor on the number of calls
+        estimate = self.estimate_at(current_calls)
         target = f"{'above' if self.is_minimum else 'below'} {self.bound:g}"
         if math.isnan(estimate.value):
             message = f"{self.name} is unknown, because no trial was answered (must be {target})"
@@ -289,7 +295,7 @@ class _Criterion:
         is_right_side = estimate.value > self.bound if self.is_minimum else estimate.value < self.bound
         severity: Severity = "failed"
         if is_right_side:
-            severity = "ok" if self.is_met(1.0) else "warning"
+            severity = "ok" if self.is_met(current_calls) else "warning"
         return Finding(
             self.slug,
             f"{self.name} {estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}] (must be {target})",

@@ -250,15 +250,18 @@ def _draw_triples(paired: Trials, plan: Plan, n_triples: int, rng: np.random.Gen
     rows = np.flatnonzero(has_third_agent)[:n_triples]
     third = cost[rows].argmin(axis=1).astype(np.int32)
 
-    # for each triple, second text with third text, then third text with first text
+    # For a trial that compares text a (first) with text b (second), and the text c of the third agent, the two added trials are
+    # (b, c) and (c, a). `swapped` has (b, a), in which c replaces one of the two texts.
     has_repeats = paired.first_repeat is not None
     extended = paired if has_repeats else paired.with_first_repeats()
     swapped = extended.take(rows).swapped()
     first_response = np.ones(len(rows), dtype=np.int32)
-    with_second = replace(swapped, second=third, second_repeat=first_response)
-    with_first = replace(swapped, first=third, first_repeat=first_response.copy())
-    alternating = np.arange(2 * len(rows)).reshape(2, -1).T.ravel()
-    trials = Trials.concat([with_second, with_first]).take(alternating)
+    b_and_c = replace(swapped, second=third, second_repeat=first_response)
+    c_and_a = replace(swapped, first=third, first_repeat=first_response.copy())
+
+    # order by triple: (b, c) and (c, a) of the first triple, then of the second one, and so on
+    by_triple = np.arange(2 * len(rows)).reshape(2, -1).T.ravel()
+    trials = Trials.concat([b_and_c, c_and_a]).take(by_triple)
     if not has_repeats:
         trials = replace(trials, first_repeat=None, second_repeat=None)
     return trials, np.repeat(rows, 2)
@@ -271,13 +274,13 @@ def _pair_codes(item: Ids, first: Ids, second: Ids | Positions, n_agents: int) -
 
 
 def _find_originals(kind: Codes, extended_rows: Positions) -> Ids:
-    """Find the row of the paired trial that each trial repeats in some way or extends by a third text.
+    """Find the paired trial from which each trial was made, and return its row.
 
-    Trials of the kinds "reversed" and "retest" repeat the first trials of the kind "paired", in the same order. The paired
-    trials are the first rows.
+    Trial m of the kind "reversed" or "retest" repeats paired trial m, in the opposite or in the same order of the texts. A trial
+    of the kind "triple" compares a text of a paired trial with a third text. The paired trials are the first rows.
 
     kind : int8 array (n_trials,), index of the kind of each trial in `KINDS`
-    extended_rows : int array, row of the paired trial that each trial of the kind "triple" extends
+    extended_rows : int array (n_triple_trials,), row of the paired trial of each trial of the kind "triple"
 
     Returns an int32 array (n_trials,), −1 for other kinds.
     """

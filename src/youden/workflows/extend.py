@@ -121,9 +121,12 @@ def plan_extension(
 def _plan_next(config: RunConfig, request: ExtensionRequest, *, first: int, n_spent: int = 0) -> PlannedExtension | str:
     """Plan the next step of an extension of a run, or return the reason why a search for the best agents ends.
 
+    A search has one step per round; other extensions have one step. If new agents have to reach a half-width, the step is
+    planned twice: the expected half-width of the first plan shows how many calls are necessary.
+
     config : config of the run with the steps so far
     request : what to add: agents, items, responses or calls
-    first : number of extensions of the run before this command
+    first : number of extensions of the run before this command, which is also the number of its first step
     n_spent : number of calls of the search so far
     """
     half_width = request.half_width
@@ -230,12 +233,14 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
     If the first step fails before it has an answer, its record in config.yaml is removed, and the error is raised again.
     """
     run, unfinished = planned.run, planned.unfinished
-    recorded = run.folder.read_config()  # without options of this command alone, such as a cost cap
+    recorded = run.folder.read_config()  # unlike `run.config`, without the options of this command, such as a cost cap
     try:
         judge_run(run, options, on_start=partial(_record_unfinished, planned))
     except YoudenError as error:
-        is_new = not planned.resumed and unfinished.first == unfinished.number
-        if is_new and error.slug not in ("run-busy", "run-extended") and not _has_stored_answers(planned):
+        is_first_step = unfinished.first == unfinished.number
+        is_new = is_first_step and not planned.resumed
+        is_used_by_other_process = error.slug in ("run-busy", "run-extended")
+        if is_new and not is_used_by_other_process and not _has_stored_answers(planned):
             with suppress(OSError):
                 finish_extension(run.folder)
         raise
@@ -251,10 +256,12 @@ def _record_unfinished(planned: PlannedExtension) -> None:
     """
     folder, unfinished = planned.run.folder, planned.unfinished
     recorded = folder.read_config()
-    is_same = recorded.unfinished is not None and recorded.unfinished.is_same_request(unfinished)
-    is_other = recorded.unfinished is not None and not is_same
-    max_extensions = unfinished.number + 1 if is_same else unfinished.number
-    if is_other or len(recorded.extensions) > max_extensions:
+    is_resumed = recorded.unfinished is not None and recorded.unfinished.is_same_request(unfinished)
+    has_other_unfinished = recorded.unfinished is not None and not is_resumed
+
+    # before the extension, the run has `number` extensions; a stopped extension may have been recorded already
+    max_extensions = unfinished.number + 1 if is_resumed else unfinished.number
+    if has_other_unfinished or len(recorded.extensions) > max_extensions:
         raise RunFolderError(
             f"{folder.path} was extended by another process after this extension was planned. Run the same command again.",
             slug="run-extended",

@@ -59,7 +59,7 @@ def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
         components, width, fraction=HALF_WIDTH_FRACTION, n_items=n_items, max_blocks=(n_agents - 1) * n_items
     )
     if required_blocks is None:
-        raise _not_attainable_error(components, width, share=HALF_WIDTH_FRACTION, plan=plan)
+        raise _make_width_error(components, width, fraction=HALF_WIDTH_FRACTION, plan=plan)
     if required_blocks <= n_blocks:
         present_width = half_width_quantile(half_widths(components, n_blocks, n_items), HALF_WIDTH_FRACTION)
         raise ConfigError(
@@ -111,7 +111,7 @@ def calls_for_joining(
         max_blocks = (plan.n_agents - 1) * plan.n_items
         required_blocks = find_min_blocks(components, width, fraction=1.0, n_items=plan.n_items, max_blocks=max_blocks)
         if required_blocks is None:
-            raise _not_attainable_error(components, width, share=1.0, plan=plan)
+            raise _make_width_error(components, width, fraction=1.0, plan=plan)
         planned_blocks = max(1, round(n_paired_each / 2))
         factor = required_blocks / planned_blocks
 
@@ -126,14 +126,15 @@ def calls_for_joining(
     return count_added_calls(plan, required_paired, n_scored=n_joined, are_new=True) + n_set_by_user
 
 
-def _not_attainable_error(components: AgentVariances, width: float, *, share: float, plan: Plan) -> ConfigError:
-    """Return the error for a half-width of the intervals that cannot be reached on the present items.
+def _make_width_error(components: AgentVariances, width: float, *, fraction: float, plan: Plan) -> ConfigError:
+    """Make the error for a half-width of the intervals that cannot be reached on the present items.
 
     components : variance components of the agents
     width : requested half-width
-    share : share of the agents that must reach it
+    fraction : fraction of the agents, in (0, 1], that must reach it
+    plan : plan of the run
     """
-    n_items = find_min_items(components, width, fraction=share, n_agents=plan.n_agents)
+    n_items = find_min_items(components, width, fraction=fraction, n_agents=plan.n_agents)
     if n_items is None:
         requirement = ""
         remedy = "Set a larger half-width: no number of items gives this one."
@@ -160,9 +161,9 @@ def expected_half_width(run: PlannedRun, n_trials: float) -> float | None:
 
     # half-widths are proportional to 1 / √trials
     widths_of_one_trial = [
-        (row.high - row.low) / 2 * sqrt(row.n_trials)
+        max(row.high - row.ability, row.ability - row.low) * sqrt(row.n_trials)
         for row in run.folder.read_ranking()
-        if row.low is not None and row.high is not None
+        if row.ability is not None and row.low is not None and row.high is not None
     ]
     if not widths_of_one_trial:
         return None

@@ -163,12 +163,16 @@ class Gate:
 
     @property
     def required(self) -> RequiredCalls | None:
-        """Calls that would decide all agents in `focus` together; None if `focus` is empty."""
+        """Calls after which all undecided comparisons (of the agents in `focus`) have a result; None if `focus` is empty.
+
+        The largest requirement of a single comparison counts. Its calls cover two agents, and are scaled to all agents in
+        `focus`.
+        """
         requirements = [row.required for row in self._decidable if row.required]
         largest = max(requirements, key=lambda requirement: requirement.calls or 0, default=None)
         if largest is None or largest.calls is None or not self.extendable:
             return largest
-        factor = len(self.focus) / 2  # the calls of a row cover two agents
+        factor = len(self.focus) / 2
         usd = None if largest.usd is None else largest.usd * factor
         return replace(largest, calls=int(largest.calls * factor), usd=usd)
 
@@ -194,13 +198,15 @@ class GateAnalysis:
 def _resolve_target(folder: RunFolder, target: Target | None, labels: LabelledAnswers | None) -> Target:
     """Return the population to which the differences of a gate refer.
 
-    target : population that the user set; None for that of the run
-    labels : labels, with which it is always "items-like-these", as for preferences; None to compare abilities
+    Differences in quality and in preferences always refer to "items-like-these".
+
+    target : population that the user set; None for the population to which the ranking of the run refers
+    labels : labels from which quality is estimated; None to compare abilities
 
     Raises InputError [gate-target] if another population is set with labels or for preferences.
     """
     if labels is None and not folder.asks_preference:
-        default: Target = "these-items" if folder.terms.target == "these-items" else "items-like-these"
+        default: Target = "these-items" if folder.fit_settings.target == "these-items" else "items-like-these"
         return target or default
     if target not in (None, "items-like-these"):
         raise InputError(
@@ -357,12 +363,14 @@ def _evaluate_difference(
     margin : largest difference by which an agent may be worse and still pass
     n_agents : number of agents that are compared together and share alpha
     """
-    if answers.quality:
+    if answers.quality is not None:
         difference = answers.quality(analysis.agent, baseline, analysis.level)
         return _evaluate_quality(difference, analysis, margin=margin)
-    new, old = answers.agent_ids.index(analysis.agent), answers.agent_ids.index(baseline)
+
+    new_agent = answers.agent_ids.index(analysis.agent)
+    baseline_agent = answers.agent_ids.index(baseline)
     return evaluate_agent(
-        answers.forecast(new, old),
+        answers.forecast(new_agent, baseline_agent),
         analysis,
         n_asked=n_agents,
         n_items=answers.n_items,
@@ -372,16 +380,22 @@ def _evaluate_difference(
 
 
 def _check_signal(row: GateResult, facts: RunFacts) -> GateResult:
-    """Return the result, as undecided if the answers do not show that the judge discriminates.
+    """Change the result of a comparison to "undecided" if the answers of the judge do not support it.
 
-    So is the result of preferences whose position bias is unknown. A judge that is asked for preferences may prefer no
-    response to any other. Two agents count as equal only if some abilities of the run differ significantly.
+    This is the case if
+    - a judge that states preferences has a position bias that is too large or unknown,
+    - the judge does not discriminate significantly, or
+    - the result is "no worse" by preferences, and no abilities of the run differ significantly: the judge may prefer no
+      response to any other.
+
+    Intervals of preferences are restricted to [−1, 1].
     """
     signal = facts.signal
-    if facts.preference is not None and row.low is not None and row.high is not None:
+    preference = facts.preference
+    if preference is not None and row.low is not None and row.high is not None:
         row = replace(row, low=max(row.low, -1.0), high=min(row.high, 1.0))
-    if facts.preference is not None and facts.preference.position_problem:
-        reason = f"{facts.preference.position_problem}. {POSITION_REMEDY}"
+    if preference is not None and preference.position_problem:
+        reason = f"{preference.position_problem}. {POSITION_REMEDY}"
         return replace(row, outcome="undecided", low=None, high=None, required=None, reason=reason)
     if not signal.discriminates:
         reason = f"{signal.judge_reason}. {signal.judge_remedy}"
@@ -407,7 +421,10 @@ def _number_analyses(
 ) -> tuple[GateAnalysis, ...]:
     """Determine the number and the confidence level of the next interim analysis of each distinct agent.
 
-    recorded : earlier analyses, on which the number and thereby the alpha of the next one depends
+    The alpha of an analysis is the smaller the higher its number is, so that the total of all analyses stays limited. Each of
+    the two one-sided tests of a comparison has this alpha, so the level of the two-sided interval is 1 − 2·alpha.
+
+    recorded : record of the earlier analyses
 
     Raises InputError [gate-agent] or [gate-unjudged] if the answers lack an agent or the baseline, and [gate-baseline] if
     there is no agent other than the baseline.
@@ -527,8 +544,11 @@ def evaluate_agent(
 def _compute_required_calls(
     forecast: DifferenceForecast, *, n_items: int, margin: float, alpha: float, usd: float | None
 ) -> RequiredCalls:
-    """Compute the calls that would decide the next analysis, or the number of items if no calls would.
+    """Compute how many calls the next analysis needs to have a result, or how many items, if no number of calls suffices.
 
+    A number suffices if the conditional power of the analysis is at least `_CONDITIONAL_POWER`.
+
+    forecast : present difference of the two agents, and its variance after more calls
     n_items : number of items of the run
     margin : largest deficit that still counts as no worse
     alpha : type I error rate of the next analysis
@@ -541,15 +561,19 @@ def _compute_required_calls(
         calls = int(forecast.calls[is_enough.argmax()])
         return RequiredCalls(calls=calls, usd=None if usd is None else usd * calls)
 
-    # with every comparison on the present items, the variances of mean answers shrink in proportion to 1 / items
+    # If every comparison is made, also on additional items, the variances of mean answers are proportional to 1 / items.
     later_items = _ITEM_GRID[np.searchsorted(_ITEM_GRID, n_items, side="right") :]
     agent_item_share = float(min(forecast.remaining.agent_item, default=1.0))
     residual_share = float(min(forecast.remaining.residual, default=1.0))
     remaining = RemainingVariance(agent_item_share * n_items / later_items, residual_share * n_items / later_items)
-    is_enough = _compute_power(difference, remaining, later_items, margin=margin, alpha=alpha) >= _CONDITIONAL_POWER
+    power_by_items = _compute_power(difference, remaining, later_items, margin=margin, alpha=alpha)
+
+    is_enough = power_by_items >= _CONDITIONAL_POWER
+    required_items = int(later_items[is_enough.argmax()]) if is_enough.any() else None
+    max_power_on_present_items = float(power.max()) if len(power) else None
     return RequiredCalls(
-        items=int(later_items[is_enough.argmax()]) if is_enough.any() else None,
-        conditional_power=float(power.max()) if len(power) else None,
+        items=required_items,
+        conditional_power=max_power_on_present_items,
         items_at_current_difference=required_n_items(difference, margin=margin, alpha=alpha),
     )
 
@@ -562,18 +586,24 @@ def _compute_power(
     margin: float,
     alpha: float,
 ) -> Floats:
-    """Compute the probability that a later analysis decides, given the answers so far: float array (n,).
+    """Compute the conditional power of a later analysis: float array (n,), one value per possible number of calls.
 
-    remaining : fractions of the variance components that remain after n different numbers of calls
+    It is the probability, given the answers so far, that the analysis has a result, in the least favourable case.
+
+    difference : present difference of two agents with its variance
+    remaining : fractions of the variance components that remain after each number of calls
     later_items : int array (n,), numbers of items after these calls
+    margin : largest deficit that still counts as no worse
+    alpha : type I error rate of the later analysis
     """
-    n_equal = np.minimum(difference.n_effective_items / remaining.agent_item, later_items)
+    # effective number of items of the later analysis: it grows as the agent × item variance shrinks, up to all items
+    n_later_effective = np.minimum(difference.n_effective_items / remaining.agent_item, later_items)
     later_differences = [
         difference.after(n, item_factor=item_factor, trial_factor=trial_factor)
         for n, item_factor, trial_factor in zip(later_items.tolist(), *remaining, strict=True)
     ]
 
-    # false-positive rates count as trials
+    # the variance of the false-positive rates depends on trials, like the residual variance
     from_items = difference.variance - difference.residual_variance
     from_trials = difference.residual_variance + difference.rate_variance
     if from_trials > 0:
@@ -585,7 +615,7 @@ def _compute_power(
         remaining=remaining,
         df=difference.df,
         later_df=np.array([later.df for later in later_differences]),
-        unseen_variance=difference.unseen_effect_square * zero_event_upper_bound(alpha, n_equal) ** 2,
+        unseen_variance=difference.unseen_effect_square * zero_event_upper_bound(alpha, n_later_effective) ** 2,
         margin=margin,
         alpha=alpha,
     )

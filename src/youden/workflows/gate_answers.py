@@ -27,17 +27,18 @@ from youden.pipeline.self_consistency import METHOD
 from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan
 from youden.protocol.pooled_trials import (
     adds_independent,
-    count_independent_of_paired,
+    count_independent_for_paired,
     has_default_number,
     has_free_calls,
 )
 from youden.run_keys import Target
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.additive.trial_fit import fit_additive_trials
+from youden.stats.base.clusters import ROUNDING
 from youden.stats.base.pair_chunks import ChunkSource, InfluenceChunk
 from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.noninferiority import ConservativeDifference, estimate_difference
-from youden.stats.trials.preferences import fit_preferences
+from youden.stats.trials.preferences import PreferenceFit, fit_preferences
 from youden.stats.trials.trial_errors import (
     InfluenceTable,
     RemainingVariance,
@@ -200,6 +201,9 @@ def make_forecaster(
 ) -> Forecaster:
     """Return a function that estimates the difference of two agents and forecasts its variance after more calls.
 
+    The estimate is the same as in the ranking of the run. It is based on self-trials, on preferences, on means of trials, or
+    on the additive model, in this order: the first that applies is used.
+
     Parameters
     ----------
     verdicts : Verdicts
@@ -216,43 +220,73 @@ def make_forecaster(
         Its variance is NaN if the answers do not link the two.
     """
     plan = verdicts.plan
-    if plan.is_self_plan and abilities is not None:
+    if abilities is None:
+        agent_rates = None
+        if plan.independent == "pooled":
+            agent_rates = estimate_rates(TrialsByItem.from_verdicts(verdicts), target)
+        return _make_fit_forecaster(verdicts.rates(), plan, target, agent_rates)
+
+    if plan.is_self_plan:
         return _make_self_trial_forecaster(abilities)
-    if plan.question == "preference" and abilities is not None:
+
+    if plan.question == "preference":
         answers = read_preferences(TrialsByItem.from_verdicts(verdicts))
         fit = fit_preferences(*answers, n_agents=plan.n_agents)
         influence = _collect_influence(fit.influence_chunks(), abilities.ability, fit.n_trials.astype(np.float64))
-        return _make_influence_forecaster((influence,), plan)
-    if abilities is None:
-        rates = None
-        if plan.independent == "pooled":
-            rates = estimate_rates(TrialsByItem.from_verdicts(verdicts), target)
-        return _make_fit_forecaster(verdicts.rates(), plan, target, rates)
+        return _with_ranking_variance(_make_influence_forecaster((influence,), plan), fit)
+
     forecast = _make_trial_forecaster(verdicts, abilities)
-    return forecast if target == "items-like-these" else _make_forecaster_on_these_items(abilities, forecast)
+    if target == "items-like-these":
+        return forecast
+    return _make_forecaster_on_these_items(abilities, forecast)
+
+
+def _with_ranking_variance(forecast: Forecaster, fit: PreferenceFit) -> Forecaster:
+    """Return a forecaster of preferences whose variance is at least that of the ranking.
+
+    An agent with too few effective items for an interval in the ranking has none in a gate either. The variance is NaN for
+    agents that no comparisons link.
+    """
+    C = fit.covariance.covariance
+
+    def forecast_preference(new: int, old: int) -> DifferenceForecast:
+        """Forecast the difference of the agents at two positions, new minus old."""
+        result = forecast(new, old)
+        difference = result.difference
+        if fit.component[new] != fit.component[old]:
+            return result._replace(difference=difference._replace(variance=math.nan))
+        n_effective = float(fit.n_effective_items[[new, old]].min())
+        ranking_variance = np.nan_to_num(C[new, new] + C[old, old] - 2 * C[new, old])
+        difference = difference._replace(
+            variance=np.maximum(difference.variance, ranking_variance).item(),
+            min_items=min(difference.min_items, int(n_effective + ROUNDING)),
+        )
+        return result._replace(difference=difference)
+
+    return forecast_preference
 
 
 def _make_self_trial_forecaster(abilities: Abilities) -> Forecaster:
     """Return a function that estimates the difference of two agents in self-consistency.
 
-    It forecasts no effect of further calls, because more calls on the same items add no information.
+    The forecast for more calls is empty, because more calls on the same items add no information.
     """
-    none: Floats = np.empty(0)
+    no_calls: Positions = np.empty(0, dtype=np.int64)
+    no_factors: Floats = np.empty(0)
 
     def forecast(new: int, old: int) -> DifferenceForecast:
-        """Estimate the difference of the agents at two positions, new minus old, without a forecast."""
+        """Estimate the difference of the agents at two positions, new minus old; the forecast for more calls is empty."""
         C, df = abilities.covariance.covariance, abilities.covariance.df[[new, old]]
         difference = ConservativeDifference(
             value=float(abilities.ability[new] - abilities.ability[old]),
-            variance=float(C[new, new] + C[old, old] - 2 * C[new, old]),
+            variance=float(C[new, new] + C[old, old] - 2 * C[new, old]),  # Var(θ_new − θ_old)
             n_items=int(df.max()) + 1,
             n_effective_items=float(df.max()) + 1,
             unseen_effect_square=0.0,  # it is part of the covariance
             min_items=int(df.min()) + 1,
         )
-        return DifferenceForecast(
-            difference, none.astype(np.int64), RemainingVariance(none, none), none.astype(np.int64)
-        )
+        remaining = RemainingVariance(agent_item=no_factors, residual=no_factors)
+        return DifferenceForecast(difference, no_calls, remaining, no_calls)
 
     return forecast
 
@@ -266,38 +300,49 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
 
 
 def _make_forecaster_on_these_items(abilities: Abilities, forecast: Forecaster) -> Forecaster:
-    """Make a forecaster for exactly the items of a run from one for items like these.
+    """Make a forecaster for exactly the items of a run (target "these-items") from a forecaster for "items-like-these".
 
-    The variance of a difference is that of the ranking. All of it decreases with more calls on the same items, in
-    proportion to 1 / calls, which is an upper bound.
+    The present variance of a difference is taken from the abilities. All of it is a residual variance, because the items do not
+    vary. It is forecast in proportion to 1 / calls, which is an upper bound.
 
     abilities : abilities for exactly these items
-    forecast : function that forecasts the difference of two agents for items like these
+    forecast : forecaster for items like these
     """
 
     def forecast_on_these_items(new: int, old: int) -> DifferenceForecast:
         """Forecast the difference of two agents, given by their positions, on exactly the items of the run."""
-        superpopulation = forecast(new, old)
+        on_items_like_these = forecast(new, old)
+
+        # Var(θ_new − θ_old) = C_new,new + C_old,old − 2·C_new,old. It includes the variance of the false-positive rates,
+        # which `ConservativeDifference` contains separately.
         C = abilities.covariance.covariance
-        # Var(θ_new − θ_old), of which the false-positive rates are reported separately
         total_variance = float(C[new, new] + C[old, old] - 2 * C[new, old])
-        variance = max(total_variance - superpopulation.difference.rate_variance, 0.0)
-        difference = superpopulation.difference._replace(
+        variance = max(total_variance - on_items_like_these.difference.rate_variance, 0.0)
+
+        # effects of items that were not observed (`unseen_effect_square`) do not exist
+        difference = on_items_like_these.difference._replace(
             variance=variance, residual_variance=variance, unseen_effect_square=0.0
         )
-        residual_share = superpopulation.remaining.residual
-        return superpopulation._replace(
-            difference=difference, remaining=RemainingVariance(residual_share, residual_share)
-        )
+        residual_share = on_items_like_these.remaining.residual
+        remaining = RemainingVariance(agent_item=residual_share, residual=residual_share)
+        return on_items_like_these._replace(difference=difference, remaining=remaining)
 
     return forecast_on_these_items
 
 
 def _make_trial_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
-    """Return a function that estimates the difference of two agents by means of trials, and forecasts its variance."""
+    """Return a forecaster for abilities that are means of trials.
+
+    verdicts : answers to a plan with blocks
+    abilities : abilities that were estimated from these answers
+    """
     plan = verdicts.plan
-    is_extended = bool(get_extensions(plan).steps)
-    is_used = is_training_answer(verdicts) if is_extended else (plan.block >= 0) & verdicts.answered
+    extensions = get_extensions(plan)
+
+    # the trials from which the abilities were estimated
+    is_used = (plan.block >= 0) & verdicts.answered
+    if extensions.steps:
+        is_used = is_training_answer(verdicts)
     influence = compute_item_influence(
         plan.first[is_used],
         plan.second[is_used],
@@ -310,9 +355,10 @@ def _make_trial_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecast
     )
     blocks_per_agent = influence.n_trials.sum(axis=1) / 2  # an agent has two trials per block
 
-    # on each item, an agent can meet each other one in both orders, or in one order if pairs are unordered
-    n_others = get_extensions(plan).anchors - 1
-    max_blocks = plan.n_items * n_others
+    # A block compares each agent with one other agent on one item, as first and as second text. The blocks of an extended run
+    # compare only the agents of the first plan, the anchors. Unordered pairs are compared in one order only.
+    n_other_anchors = extensions.anchors - 1
+    max_blocks = plan.n_items * n_other_anchors
     if plan.options.get("pairs") == "unordered":
         max_blocks //= 2
     return _TrialForecaster(plan, abilities.rates, influence, blocks_per_agent, max_blocks)
@@ -382,41 +428,46 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
         return 2 * n_paired  # one independent trial per paired one
     if has_free_calls(plan) or not has_default_number(plan):
         return n_paired  # extensions add no independent trials, or these cost nothing
-    n_independent = [count_independent_of_paired(n, 2, is_first=False) for n in n_paired.tolist()]
+    n_independent = [count_independent_for_paired(n, 2, is_first=False) for n in n_paired.tolist()]
     return n_paired + np.array(n_independent, dtype=np.int64)
 
 
 def _make_fit_forecaster(
     rates: Rates, plan: Plan | None, target: Target, agent_rates: AgentRates | None = None
 ) -> Forecaster:
-    """Return a function that estimates the difference of two agents by the additive model, and forecasts its variance.
+    """Return a forecaster for abilities of the additive model, which is fitted to trials or, if that is impossible, to scores.
 
     rates : rates of pairs of agents
     plan : plan of the run; None if no calls can be added
-    agent_rates : false-positive rates of agents, if those of pairs are unknown
+    target : population to which differences refer
+    agent_rates : false-positive rates of single agents; None if each pair has its own rate, or all share one rate
     """
     answers = pair_answers(rates)
-    groups = compute_trial_contributions(answers, n_agents=rates.n_agents, n_items=rates.n_items)
-    groups = groups or compute_cell_contributions(*fit_cells(rates.training_scores()))
-    forecast = _make_influence_forecaster(groups, plan, agent_rates)
-    if target == "these-items":
-        abilities = fit_rates(rates, target=target, agent_rates=agent_rates)
-        if agent_rates is not None:
-            abilities = abilities.with_rates_subtracted()
-        return _make_forecaster_on_these_items(abilities, forecast)
-    return forecast
+    influences = compute_trial_contributions(answers, n_agents=rates.n_agents, n_items=rates.n_items)
+    if not influences:
+        scores, model = fit_cells(rates.training_scores())
+        influences = compute_cell_contributions(scores, model)
+    forecast = _make_influence_forecaster(influences, plan, agent_rates)
+    if target != "these-items":
+        return forecast
+
+    abilities = fit_rates(rates, target=target, agent_rates=agent_rates)
+    if agent_rates is not None:
+        abilities = abilities.with_rates_subtracted()
+    return _make_forecaster_on_these_items(abilities, forecast)
 
 
 def _make_influence_forecaster(
-    groups: tuple[InfluenceTable, ...], plan: Plan | None, agent_rates: AgentRates | None = None
+    influences: tuple[InfluenceTable, ...], plan: Plan | None, agent_rates: AgentRates | None = None
 ) -> Forecaster:
-    """Return a forecaster for fitted abilities; its variances are proportional to 1 / number of paired calls.
+    """Return a forecaster for fitted abilities.
 
-    In a plan with blocks, more calls are spent on the two agents only, otherwise on all agents.
+    It assumes that both variance components are proportional to 1 / number of units (see `_count_extension_units`). In a plan
+    with blocks, more calls are spent on the two compared agents only, and otherwise on all agents.
 
-    groups : influence of the items on the abilities of linked agents
+    influences : influence of the items on abilities, one table per set of agents that answers link with each other
     plan : plan of the run; None if no calls can be added
-    agent_rates : false-positive rates of agents, which are subtracted
+    agent_rates : false-positive rates of agents, which are subtracted; None if they are already, or need not be
     """
     calls: Positions = np.empty(0, dtype=np.int64)
     remaining_share: Floats = np.empty(0)
@@ -428,11 +479,11 @@ def _make_influence_forecaster(
 
     def forecast(new: int, old: int) -> DifferenceForecast:
         """Forecast the difference of the agents at two positions, new minus old, for larger numbers of calls."""
-        difference = _estimate_linked_difference(groups, new, old)
+        difference = _estimate_linked_difference(influences, new, old)
         if agent_rates is not None:
             improve = plan is None or adds_independent(plan)
             difference = difference.with_rates(agent_rates, new, old, improve=improve)
-        remaining = RemainingVariance(remaining_share, remaining_share)
+        remaining = RemainingVariance(agent_item=remaining_share, residual=remaining_share)
         return DifferenceForecast(difference, calls, remaining, np.full(len(calls), difference.n_items))
 
     return forecast
@@ -447,22 +498,28 @@ def _estimate_linked_difference(groups: tuple[InfluenceTable, ...], new: int, ol
 
 
 def _count_extension_units(plan: Plan) -> tuple[int, int]:
-    """Count the units by which a plan is extended: the number that it has, and the largest number that it can have.
+    """Count the units of a plan, and the maximum number of units on its items.
 
-    In a plan with blocks, a unit is a block, which has one trial per agent. Otherwise, it is a paired trial of any agents.
+    More calls add whole units. In a plan with blocks, a unit is a block, which has one paired trial per agent. In other plans, a
+    unit is a paired trial.
     """
     n_paired = int((plan.trial_type == PAIRED).sum())
     if has_blocks_in_first_plan(plan):
         n_blocks = max(1, round(n_paired / plan.n_agents))
-        return n_blocks, plan.n_items * (plan.n_agents - 1)
+        max_blocks = plan.n_items * (plan.n_agents - 1)  # one block per item and cyclic shift
+        return n_blocks, max_blocks
+
+    # all ordered pairs of responses to the same item
     n_responses = (plan.split.train | plan.split.holdout).sum(axis=0, dtype=np.int64)
-    return n_paired, int((n_responses * (n_responses - 1)).sum())
+    max_paired = int((n_responses * (n_responses - 1)).sum())
+    return n_paired, max_paired
 
 
 def _count_extension_calls(plan: Plan, n_units: Positions) -> Positions:
-    """Count the calls of both trial types that it costs to add units to a plan: int array (n,).
+    """Count the calls of both trial types that are necessary to add units to a plan: int array (n,).
 
-    n_units : int array (n,), numbers of blocks with the two agents if the plan has blocks, else of paired trials
+    n_units : int array (n,), numbers of added units. A unit is a paired trial, or a block if the plan has blocks. Only the
+        trials of a block with one of the two compared agents are added.
     """
     if has_blocks_in_first_plan(plan):
         return count_calls_of_blocks(plan, n_units)
@@ -500,7 +557,7 @@ def _collect_influence(chunks: Iterator[InfluenceChunk], ability: Floats, weight
 
 
 def compute_cell_contributions(scores: Scores, model: ClippedLinear) -> tuple[InfluenceTable, ...]:
-    """Compute the influence of each item on abilities that were fitted to scores.
+    """Compute the influence of each item on abilities that were fitted to the scores of cells (agent, item).
 
     Parameters
     ----------
@@ -515,18 +572,21 @@ def compute_cell_contributions(scores: Scores, model: ClippedLinear) -> tuple[In
         One table per set of agents that are linked by shared items; abilities of other agents are NaN.
     """
     n_agents, n_items = len(scores.agent_ids), len(scores.item_ids)
-    groups = []
-    for influence in model.item_influence():
+    tables = []
+    for influence in model.item_influence():  # one per set of linked agents
         agents = influence.agents
         ability: Floats = np.full(n_agents, np.nan)
         ability[agents] = model.ability_[agents]
-        by_item, share, n_trials = np.zeros((3, n_agents, n_items))
-        by_item[agents] = influence.influence
+
+        # arrays (n_agents, n_items), 0 for agents outside the set
+        influence_by_item, share, n_trials = np.zeros((3, n_agents, n_items))
+        influence_by_item[agents] = influence.influence
         share[agents] = influence.share
         n_trials[agents] = np.where(influence.share > 0, scores.weight[agents], 0.0)
-        within_item_variance = np.full(n_agents, np.nan)
-        groups.append(InfluenceTable(ability, by_item, share, n_trials, within_item_variance))
-    return tuple(groups)
+
+        unknown_variance = np.full(n_agents, np.nan)  # scores have no single trials, so it is unknown within items
+        tables.append(InfluenceTable(ability, influence_by_item, share, n_trials, unknown_variance))
+    return tuple(tables)
 
 
 def _list_larger_numbers(n: int, maximum: int) -> Positions:

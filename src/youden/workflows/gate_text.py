@@ -89,38 +89,53 @@ def _format_comparison(gate: Gate, row: GateResult) -> str:
 
     Abilities are expressed as numbers of 100 comparisons; qualities and self-consistencies have their own scales.
     """
-    level = f"{100 * row.level:.4g} % interval"
-    if gate.is_of_self_consistency:
-        comparative = "lower" if row.difference < 0 else "higher"
-        return (
-            f"the self-consistency of {row.agent} is {abs(row.difference):.3f} {comparative} than that of {gate.baseline} "
-            f"({level} {_format_interval(row)})"
-        )
-    if gate.by == "quality":
-        difference = f"{row.difference:+.3f} ({level} {_format_interval(row)})"
-        return f"{row.agent}, quality minus that of {gate.baseline}: {difference}"
+    if gate.is_of_self_consistency or gate.by == "quality":
+        return _format_scale_comparison(gate, row)
+
     interval = "–"
     if row.low is not None and row.high is not None:
         interval = format_signed_interval(100 * row.low, 100 * row.high, digits=1)
+    interval = f"{100 * row.level:.4g} % interval {interval}"
     number = format_recognition_difference(abs(row.difference))
+    is_lower = row.difference < 0
     if gate.is_of_preferences:
-        result, opposite = ("loses", "wins") if row.difference < 0 else ("wins", "loses")
-        comparison = f"{number} more of 100 comparisons with {gate.baseline} than it {opposite}"
-        return f"{row.agent} {result} {comparison} ({level} {interval})"
-    comparative = "fewer" if row.difference < 0 else "more"
+        verb, opposite_verb = ("loses", "wins") if is_lower else ("wins", "loses")
+        comparison = f"{number} more of 100 comparisons with {gate.baseline} than it {opposite_verb}"
+        return f"{row.agent} {verb} {comparison} ({interval})"
+    comparative = "fewer" if is_lower else "more"
     return (
         f"the judge recognizes the responses of {row.agent} in {number} {comparative} of 100 comparisons than those of "
-        f"{gate.baseline} ({level} {interval})"
+        f"{gate.baseline} ({interval})"
+    )
+
+
+def _format_scale_comparison(gate: Gate, row: GateResult) -> str:
+    """Format a difference in self-consistency or quality, with its interval, on the scale of the quantity."""
+    interval = f"{100 * row.level:.4g} % interval {_format_interval(row)}"
+    if gate.by == "quality":
+        return f"{row.agent}, quality minus that of {gate.baseline}: {row.difference:+.3f} ({interval})"
+    comparative = "lower" if row.difference < 0 else "higher"
+    return (
+        f"the self-consistency of {row.agent} is {abs(row.difference):.3f} {comparative} than that of {gate.baseline} "
+        f"({interval})"
     )
 
 
 def _describe_requirement(gate: Gate, row: GateResult) -> str:
-    """Describe how many more calls, items or labels would decide an undecided comparison, or why none can be stated."""
+    """Describe how many more calls, items or labels an undecided comparison needs to have a result.
+
+    In the least favourable case, the conditional power (the probability of a result, given the answers so far) is at least 90 %.
+    """
     needed = row.required
     if gate.by == "quality":
         return "Label more answers of both; `youden label` selects them."
     if row.low is None or needed is None:
         n_items = format_count(row.n_items, "item")
+        if gate.is_of_preferences:
+            remedy = "Add comparisons of both agents on more items, with several agents and in both orders."
+            return (
+                f"The difference depends on as few comparisons as on {n_items}; an interval needs {MIN_ITEMS}. {remedy}"
+            )
         return f"One of the two was compared on {n_items} only; an interval needs {MIN_ITEMS}. Add comparisons on more items."
     if needed.calls is not None:
         return f"{needed.calls:,} more calls decide with a conditional power of 90 %, wherever the truth is."
@@ -194,7 +209,7 @@ def describe_gate(gate: Gate) -> Iterator[str]:
 
 
 def describe_run(gate: Gate) -> tuple[str, ...]:
-    """Describe the calibration of the judge, and what the run recommends among all its agents.
+    """Describe the run of a gate: the calibration of its judge, and what it recommends among all its agents.
 
     Parameters
     ----------
@@ -216,6 +231,8 @@ def describe_run(gate: Gate) -> tuple[str, ...]:
 def format_footnote(gate: Gate) -> str:
     """Format a footnote that states the margin of a gate, its error rate, its method and the items to which it refers.
 
+    For quality, the error rate holds only if the confidence intervals contain the true differences as often as they state.
+
     Parameters
     ----------
     gate : Gate
@@ -226,15 +243,15 @@ def format_footnote(gate: Gate) -> str:
     str
         Two sentences or more.
     """
-    numbers = sorted({row.analysis for row in gate.agents})
-    analyses = " and ".join(map(str, numbers))
-    sharing = ""
+    analysis_numbers = sorted({row.analysis for row in gate.agents})
+    analyses = " and ".join(map(str, analysis_numbers))
+    division = ""
     if len(gate.agents) > 1:
-        sharing = f", with alpha divided among {len(gate.agents)} agents compared together (Bonferroni)"
+        division = f", with alpha divided among {len(gate.agents)} agents compared together (Bonferroni)"
     worse = format_outcome(gate, "worse")
     caveat = ", if the intervals of quality have their coverage" if gate.by == "quality" else ""
     return (
-        f"Margin {gate.margin:g}; interim analysis {analyses}{sharing}. A wrong '{worse}', or a wrong pass, has a probability of "
-        f"at most 5 % over all interim analyses{caveat}. {gate.method[0].upper()}{gate.method[1:]}; the difference refers to "
+        f"Margin {gate.margin:g}; interim analysis {analyses}{division}. A wrong '{worse}', or a wrong pass, has a probability "
+        f"of at most 5 % over all interim analyses{caveat}. {gate.method[0].upper()}{gate.method[1:]}; the difference refers to "
         f"{ABOUT[gate.target]}."
     )

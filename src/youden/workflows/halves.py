@@ -126,13 +126,17 @@ def split_into_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
     first_repeat, second_repeat = _get_repeat_numbers(plan.trials)
     n_repeats = _count_repeats(plan.trials)
 
-    # half (0 or 1) of each response: in each cell, random ranks are even or odd, counted from a random start
+    # half_of_response[agent, item, repeat − 1]: 0 or 1. The responses of a cell have random ranks, and even and odd ranks are in
+    # different halves. The half of the even ranks, which may be one more, is drawn per cell.
     ranks = rng.random((n_agents, n_items, n_repeats)).argsort(axis=2)
-    start = rng.integers(0, 2, (n_agents, n_items, 1), dtype=np.int64)
-    half = (ranks + start) % 2
+    half_of_even_ranks = rng.integers(0, 2, (n_agents, n_items, 1), dtype=np.int64)
+    half_of_response = (ranks + half_of_even_ranks) % 2
+
     first_item, second_item = plan.trials.text_cells
-    first = plan.first + n_agents * half[plan.first, first_item, first_repeat - 1]
-    second = plan.second + n_agents * half[plan.second, second_item, second_repeat - 1]
+    first_half = half_of_response[plan.first, first_item, first_repeat - 1]
+    second_half = half_of_response[plan.second, second_item, second_repeat - 1]
+    first = plan.first + n_agents * first_half
+    second = plan.second + n_agents * second_half
 
     trials = replace(
         plan.trials,
@@ -142,6 +146,8 @@ def split_into_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
         first_repeat=None,
         second_repeat=None,
     )
+
+    # both halves of an agent have its training and held-out cells
     train = np.tile(plan.split.train, (2, 1))
     holdout = np.tile(plan.split.holdout, (2, 1))
     split = replace(plan.split, train=train, holdout=holdout)

@@ -117,14 +117,16 @@ def plan_step(
 
 
 def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request: ExtensionRequest) -> PlannedExtension:
-    """Plan the step of a stopped extension again, marked as resumed.
+    """Plan the step of a stopped extension again, with the same trials, and mark it as resumed.
+
+    If `config` has no cost cap, the cost cap of the stopped command remains in the record of the extension.
 
     config : config of the run with the steps so far
     unfinished : record of the stopped extension
     request : options of this command
 
     Raises RunFolderError [extend-unfinished] if the extension was started with other options, or if the contents of its
-    pool have changed. If `config` has no cost cap, that of the stopped command is recorded again.
+    pool have changed.
     """
     if not unfinished.is_same_request(request):
         raise _unfinished_error(config, unfinished, fault="is not finished")

@@ -213,12 +213,16 @@ def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Gen
 def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
     """Draw paired trials of each planted agent with every other agent of the attacked pool.
 
-    A pair has as many trials as the pairs of `base` have on average, on different items.
+    A pair gets as many trials as the pairs of `base` have on average, on different items. Trials on items to which one of the two
+    agents has not responded are left out, so that a pair may have fewer trials.
+
+    base : plan before the attack
+    planted : pool with the planted (adversarial) agents, and their positions, which follow those of the other agents
     """
     n_agents, n_items = base.n_agents, base.n_items
     n_base_pairs = n_agents * (n_agents - 1) / 2
     trials_per_pair = int((base.trial_type == PAIRED).sum()) / n_base_pairs
-    all_pairs = []  # each planted agent with all agents before it
+    all_pairs = []  # each planted agent with all agents before it, which include earlier planted agents
     for agent in planted.agents:
         all_pairs += [(agent, partner) for partner in range(agent)]
     pairs = rng.permutation(np.array(all_pairs, dtype=np.int32))
@@ -247,7 +251,11 @@ def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -
 def _draw_independent(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
     """Draw independent trials (comparisons of responses to different items) of the planted agents.
 
-    They include probes, whose two texts are unusually similar. None is drawn if `base` has no independent trials.
+    Random trials and probes (trials of two unusually similar texts) are drawn for the whole pool, `N_INDEPENDENT_PASSES` of
+    each per agent. Those with a planted agent are returned. There are none if `base` has no independent trials.
+
+    base : plan before the attack
+    planted : pool with the planted (adversarial) agents, and their positions
     """
     if not (base.trial_type == INDEPENDENT).any():
         return Trials.concat([])
@@ -416,7 +424,7 @@ def plan_stress(
     for name in attacks:
         ATTACKS.check(name)
     names = tuple(dict.fromkeys(attacks)) or tuple(ATTACKS)
-    stress_source = _read_source(source, judge=judge, calls=calls, seed=seed, store=store, usual_store=usual_store)
+    stress_source = _read_source(source, judge=judge, calls=calls, seed=seed, store=store, default_store=usual_store)
     base = stress_source.base
     check_compares_agents(base.plan, "stress")
     position, reason = _choose_base_agent(stress_source, base_agent)
@@ -431,35 +439,36 @@ def plan_stress(
 
 
 def _read_source(
-    source: Path, *, judge: str | None, calls: int | None, seed: int, store: str | None, usual_store: str | None
+    source: Path, *, judge: str | None, calls: int | None, seed: int, store: str | None, default_store: str | None
 ) -> _Source:
     """Read the pool that is attacked and plan its trials, or read the plan of a judged run.
 
     source : folder of a pool or of a run
-    judge : name or file of the judge; None for that of the run, or "lexical"
-    calls : number of calls of the plan; None for the default, and for a run
-    store : store of the answers (path or URL); None for the default
-    usual_store : store that is used by default instead of one in the folder
+    judge : name or file of the judge; None for the judge of the run, or "lexical" for a pool
+    calls : number of calls of the plan; must be None for a run, and None selects the default for a pool
+    seed : seed of the plan of a pool
+    store : store of the answers (path or URL) that the user set; None if it is not set
+    default_store : store to use if neither the user nor the config names one (YOUDEN_STORE); None for the store of the project
     """
     folder = RunFolder(source)
     if folder.has("pool.json"):
-        return _read_run_source(folder, judge=judge, calls=calls, store=store, usual_store=usual_store)
+        return _read_run_source(folder, judge=judge, calls=calls, store=store, default_store=default_store)
     pool = read_pool(source)
     config = load_judge_config(judge or "lexical")
     if calls is None and not config.makes_calls:
         calls = min(MAX_FREE_CALLS, pool.n_agents * (pool.n_agents - 1) * pool.n_items)
-    store_place = make_pool_config(source, {"store": store}, usual_store).store_location
+    store_location = make_pool_config(source, {"store": store}, default_store).store_location
     plan = make_plan(pool, calls=calls, holdout=0.0, seed=seed)
-    base = plan_experiment(pool.name, plan, judge=config, store=store_place)
-    return _Source(base, (), _get_families(pool))
+    base = plan_experiment(pool.name, plan, judge=config, store=store_location)
+    return _Source(base, (), _get_families(pool))  # no agent is ranked yet
 
 
 def _read_run_source(
-    folder: RunFolder, *, judge: str | None, calls: int | None, store: str | None, usual_store: str | None
+    folder: RunFolder, *, judge: str | None, calls: int | None, store: str | None, default_store: str | None
 ) -> _Source:
-    """Read the plan of a judged run, and its ranking if that is by the judge of the stress test.
+    """Read the plan of a judged run, and its ranking if the stress test has the same judge as the run.
 
-    The parameters are those of `_read_source`. Raises RunFolderError [stress-import] for an imported run, ConfigError
+    For the parameters, see `_read_source`. Raises RunFolderError [stress-import] for an imported run, ConfigError
     [stress-calls] if a number of calls is set.
     """
     folder.check_information()
@@ -481,8 +490,8 @@ def _read_run_source(
     if is_same_judge and folder.has("ranking.csv"):
         ranked = tuple(row.agent for row in folder.read_ranking() if row.ability is not None)
     judge_config = load_judge_of_run(config) if judge is None else load_judge_config(judge)
-    store_place = store or with_default_store(config, usual_store).store_location
-    base = plan_experiment(folder.path.resolve().name, plan, judge=judge_config, store=store_place)
+    store_location = store or with_default_store(config, default_store).store_location
+    base = plan_experiment(folder.path.resolve().name, plan, judge=judge_config, store=store_location)
     return _Source(base, ranked, config.families or _get_families(plan.pool))
 
 
@@ -516,12 +525,15 @@ def _choose_base_agent(source: _Source, base_agent: str | None) -> tuple[int, st
     if source.ranked:
         return ids.index(source.ranked[-1]), "last in the run's ranking"
 
-    if not base.judge.makes_calls and not base.judge.needs_store:
+    is_free = not base.judge.makes_calls and not base.judge.needs_store
+    if is_free:
+        # rank the agents now, without an attack; families do not matter for the plain ranking
         run_experiment = make_experiment_runner(None, [base])
         verdicts = run_experiment(base).result
         rates = TrialsByItem.from_verdicts(verdicts).false_positives.estimate_rates()
-        ability = compute_abilities(verdicts, rate=rates.rate, families={})["plain"]
-        return int(np.nanargmin(ability)), "last in the ranking"
+        abilities_by_ranking = compute_abilities(verdicts, rate=rates.rate, families={})
+        return int(np.nanargmin(abilities_by_ranking["plain"])), "last in the ranking"
+
     n_words = [_count_words(texts) for texts in base.pool.texts]
     return int(np.argmin(n_words)), "the agent with the fewest words, because there is no ranking yet"
 

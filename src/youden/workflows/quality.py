@@ -158,9 +158,10 @@ def _read_labels_of_frame(
 
 
 def _find_label_column(table: LabelTable, label: str | None) -> str:
-    """Return the name of the label column to use: `label`, or the only one if it is None.
+    """Return the name of the label column to use: `label`, or the only label column if `label` is None.
 
-    Raises ConfigError [quality-items] if the table has no items, [quality-column] if `label` is not one of its columns.
+    Raises ConfigError [quality-items] if the table has no items; [quality-column] if `label` is not a label column, or if it is
+    None and the table has several label columns.
     """
     if table.items is None:
         raise ConfigError(
@@ -342,7 +343,10 @@ def estimate_quality(
 
 
 def describe_quality(facts: QualityFacts) -> Iterator[str]:
-    """Yield sentences on the best agent, on how well ability predicts quality, and on outlier agents."""
+    """Yield sentences on the best agent, on how well ability predicts quality, and on outlier agents.
+
+    facts : estimates of quality, with the agents sorted by quality, best first
+    """
     top = facts.agents[0]
     yield (
         f"Best by quality: {top.agent}, {format_decimal(top.quality, 2)} [{format_decimal(top.low, 2)}, "
@@ -438,11 +442,12 @@ def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -
 
 
 def with_quality(gate_answers: GateAnswers, folder: RunFolder, answers: LabelledAnswers | None) -> GateAnswers:
-    """Return a copy of the answers of a gate with which it compares agents by quality, estimated from labels.
+    """Add estimates of quality from labels to the answers of a gate, so that it compares agents by quality.
 
-    The digest of the copy also covers the labels, so that new labels count as new answers in the gate's ledger.
+    The digest of the result also covers the labels, so that new labels count as new answers in the gate's ledger.
 
     gate_answers : answers of the run, by which a gate compares agents by ability
+    folder : folder of the run
     answers : labelled responses; None to return `gate_answers` unchanged
     """
     if answers is None:
@@ -454,10 +459,10 @@ def with_quality(gate_answers: GateAnswers, folder: RunFolder, answers: Labelled
 
     def compute_difference(agent: str, baseline: str, level: float) -> QualityDifference:
         """Compute the difference of two agents in quality, agent minus baseline, on the scale of the labels."""
-        a, b = agent_ids.index(agent), agent_ids.index(baseline)
-        value, low, high = quality_difference(fit, a, b, level=level)
-        n_both = int(n_labels[a] + n_labels[b])
-        return QualityDifference(scale_width * value, scale_width * low, scale_width * high, n_both)
+        position, baseline_position = agent_ids.index(agent), agent_ids.index(baseline)
+        value, low, high = quality_difference(fit, position, baseline_position, level=level)
+        n_labels_of_both = int(n_labels[position] + n_labels[baseline_position])
+        return QualityDifference(scale_width * value, scale_width * low, scale_width * high, n_labels_of_both)
 
     labels = sorted(zip(answers.agent.tolist(), answers.item_ids, answers.value.tolist(), strict=True))
     content = f"{gate_answers.digest} {answers.scale} {labels}"

@@ -318,7 +318,7 @@ def conclusion(result: Stress) -> tuple[str, ...]:
     lines = [
         f"Without an attack, {result.base_agent} has rank {result.ranks['plain']} of {result.n_agents}. {len(successful)} of "
         f"{len(ranked)} attacks gain {MIN_RANK_GAIN:.0f} ranks or more in the plain ranking; "
-        f"check or an alarm detects {len(successful) - len(undetected)} of them."
+        f"`youden check` or an alarm detects {len(successful) - len(undetected)} of them."
     ]
     for attack in undetected:
         ranks = attack.ranks_after["plain"]
@@ -363,7 +363,8 @@ def attacks_table(result: Stress) -> Table:
     Returns
     -------
     Table
-        One row per attack, without the attacks that were left out. `NOTES` explains the columns.
+        One row per attack, without the attacks that were left out. There is one column of ranks, and one column of the
+        changes of other agents ("others move"), for each kind of ranking, such as "plain". `NOTES` explains all columns.
     """
     methods = tuple(result.ranks)
     move_headings = tuple(f"others move ({method})" for method in methods)
@@ -372,7 +373,12 @@ def attacks_table(result: Stress) -> Table:
 
 
 def _iter_rows(result: Stress) -> Iterator[tuple[str, ...]]:
-    """Yield one table row per attack: its name, number of agents, their ranks and those of others, detections, new calls."""
+    """Yield one table row per attack that was made, with the columns of `attacks_table`.
+
+    These are the name of the attack and the number of its agents; for each ranking of the run, the best rank of these agents,
+    then, for each ranking, the changes of the ranks of the other agents; findings of `youden check`, false-positive alarms, and
+    new calls.
+    """
     for attack in result.attacks:
         if not attack.ranks_after:
             continue

@@ -171,7 +171,11 @@ def choose_to_label(
 
 
 def _check_output_files(out: Path) -> None:
-    """Raise ConfigError [label-out] if the table is not a CSV file, or if it or its key exists."""
+    """Check the path `out` of the table to label.
+
+    Raises ConfigError [label-out] if it is not the path of a CSV file, or if a file would be replaced: the table, or
+    the JSON file with the agents and items of its rows (`label_key_path`).
+    """
     if out.suffix.lower() != ".csv":
         raise ConfigError(
             f"The table must be a .csv file: got {out}. Set a name such as to-label.csv.", slug="label-out"

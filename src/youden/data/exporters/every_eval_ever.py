@@ -128,7 +128,7 @@ def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
             "version": str(run.signature.parts.get("youden", "unknown")),
             "additional_details": _to_strings(details),
         },
-        "model_info": {**_describe_model(row.agent, model), "developer": developer},
+        "model_info": {**_describe_model(name=row.agent, model_id=model), "developer": developer},
         "evaluation_results": results,
     }
 
@@ -193,11 +193,12 @@ def _to_result(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
 
 
 def _describe_judge(parts: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Describe the model that judged, or the models of a jury.
+    """Return the `llm_scoring` object of the Every Eval Ever schema, which describes the judge or the judges of a jury.
 
     parts : parts of the signature of a run by name; `judge_detail` has the settings of the judge
 
-    Returns None for a judge without a model.
+    Its keys are `judges` (one object with `model_info` and `additional_details` per model), `input_prompt` (a sentence)
+    and `additional_details` (the vote of a jury). Returns None for a judge without a model.
     """
     detail = parts.get("judge_detail")
     if not isinstance(detail, dict):
@@ -214,7 +215,7 @@ def _describe_judge(parts: Mapping[str, Json]) -> dict[str, Json] | None:
     for judge in judges:
         model = str(judge["model"])
         description: dict[str, Json] = {
-            "model_info": _describe_model(model, model),
+            "model_info": _describe_model(name=model, model_id=model),
             "additional_details": _to_strings(judge),
         }
         descriptions.append(description)
@@ -226,11 +227,11 @@ def _describe_judge(parts: Mapping[str, Json]) -> dict[str, Json] | None:
     }
 
 
-def _describe_model(name: str, model: str) -> dict[str, Json]:
-    """Describe a model of which only the name and the id are known."""
+def _describe_model(*, name: str, model_id: str) -> dict[str, Json]:
+    """Return the `model_info` object of a model whose deployment and availability are unknown."""
     return {
         "name": name,
-        "id": model,
+        "id": model_id,
         "additional_details": {"deployment_type": "unknown", "model_availability": "unknown"},
     }
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from youden.data.exporters.export_files import (
@@ -131,26 +132,31 @@ def _describe_features(config: str, text_column: str) -> Json:
 
 def _write_run(run: RunFolder, folder: Path) -> dict[str, int]:
     """Write the dataset of a run, with a dataset card (README.md), and return the number of rows by table."""
-    ranking = run.read_ranking()
-    facts = run.read_facts()
-    signature = run.read_signature()
-    pool = run.read_pool()
-    _copy_files(run, folder)
-
+    paragraphs = _describe_run(run)
+    _copy_run_files(run, folder)
     tables = read_run_tables(run)
     tables.pop("trials", None)  # the file of the trials is copied
-    (folder / _TABLES_FOLDER).mkdir()
-    configs: list[Json] = []
-    for name, table in tables.items():
-        pq.write_table(table, folder / _TABLES_FOLDER / f"{name}.parquet")
-        configs.append(dataset_config(name, f"{_TABLES_FOLDER}/{name}.parquet", default=name == "ranking"))
+    configs = _write_tables(tables, folder)
     trial_files = [name for name in ("verdicts.parquet", "rates.parquet") if run.has(name)]
     if trial_files:
         configs.append(dataset_config("trials", trial_files[0]))
 
     run_name = run.path.resolve().name
+    metadata: dict[str, Json] = {"pretty_name": run_name, "tags": [*TAGS], "configs": configs}
+    card = format_card(metadata, run_name, paragraphs)
+    (folder / "README.md").write_text(card, encoding="utf-8", newline="\n")
+    return {name: len(table) for name, table in tables.items()}
+
+
+def _describe_run(run: RunFolder) -> list[str]:
+    """Return the paragraphs of the dataset card of a fitted run, as Markdown, with its ranking as a table."""
+    ranking = run.read_ranking()
+    facts = run.read_facts()
+    signature = run.read_signature()
+    pool = run.read_pool()
     items = format_items_compared(len(pool.item_ids), run.count_compared_items(pool))
     agent_rows = [_format_row(row) for row in ranking[:_MAX_LISTED_AGENTS]]
+
     paragraphs = [] if facts.partial is None else [facts.partial.text]
     paragraphs += [
         f"A ranking of {len(ranking):,} agents on {items}, by "
@@ -162,17 +168,29 @@ def _write_run(run: RunFolder, folder: Path) -> dict[str, int]:
         _format_table(["ranks", "agent", "ability", "low", "high"], agent_rows),
         *_format_remainder(len(ranking)),
     ]
-    metadata: dict[str, Json] = {"pretty_name": run_name, "tags": [*TAGS], "configs": configs}
-    card = format_card(metadata, run_name, paragraphs)
-    (folder / "README.md").write_text(card, encoding="utf-8", newline="\n")
-    return {name: len(table) for name, table in tables.items()}
+    return paragraphs
 
 
-def _copy_files(run: RunFolder, folder: Path) -> None:
-    """Copy the files of a run to a folder, so that it can be read as a run, without paths of local folders."""
+def _write_tables(tables: Mapping[str, pa.Table], folder: Path) -> list[Json]:
+    """Write each table to `tables/NAME.parquet` in a folder, and return the entries of the tables in the dataset card."""
+    (folder / _TABLES_FOLDER).mkdir()
+    configs: list[Json] = []
+    for name, table in tables.items():
+        path = f"{_TABLES_FOLDER}/{name}.parquet"
+        pq.write_table(table, folder / path)
+        configs.append(dataset_config(name, path, default=name == "ranking"))
+    return configs
+
+
+def _copy_run_files(run: RunFolder, folder: Path) -> None:
+    """Copy the files of a run to a folder, which can then be read as a run.
+
+    The copies of pool.json and config.yaml contain no paths of local folders.
+    """
     for name in _COPIED_FILES:
         if run.has(name):
             shutil.copyfile(run.file(name), folder / name)
+
     copy = RunFolder(folder)
     pool = run.read_pool()
     copy.write_pool(replace(pool, source=Path(pool.source).name))
@@ -200,7 +218,7 @@ def _strip_folders(config: RunConfig, folder: Path) -> RunConfig:
     if isinstance(config.judge, str) and _is_file(config.judge):
         changes["judge"] = _make_path_in_folder(config.judge, folder)
     elif isinstance(config.judge, dict):
-        changes["judge"] = _strip_folders_of_judge(config.judge)
+        changes["judge"] = _strip_folders_in_judge(config.judge)
     if config.trials_from is not None:
         changes["trials_from"] = _make_path_in_folder(config.trials_from, folder)
 
@@ -221,20 +239,23 @@ def _make_path_in_folder(path: str, folder: Path) -> str:
     return os.fspath(folder / Path(path).name)
 
 
-def _strip_folders_of_judge(value: Json) -> Json:
-    """Reduce the file paths in the keys of a judge, or of the judges of a jury, to their last component."""
-    if isinstance(value, dict):
-        return {key: _strip_folders_of_judge(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_strip_folders_of_judge(inner) for inner in value]
-    if isinstance(value, str) and _is_file(value):
-        return Path(value).name
-    return value
+def _strip_folders_in_judge(settings: Json) -> Json:
+    """Return the settings of a judge, with each path of a file in them reduced to its last component.
+
+    settings : keys of a judge; or a part of them, such as the list of the judges of a jury, or a single setting
+    """
+    if isinstance(settings, dict):
+        return {key: _strip_folders_in_judge(setting) for key, setting in settings.items()}
+    if isinstance(settings, list):
+        return [_strip_folders_in_judge(setting) for setting in settings]
+    if isinstance(settings, str) and _is_file(settings):
+        return Path(settings).name
+    return settings
 
 
-def _is_file(value: str) -> bool:
-    """Return whether a value in the keys of a judge ends like the path of a file."""
-    return value.endswith((".yaml", ".yml", ".md"))
+def _is_file(setting: str) -> bool:
+    """Return whether a setting of a judge ends like the path of a file."""
+    return setting.endswith((".yaml", ".yml", ".md"))
 
 
 def check_push(format_name: str) -> None:

@@ -76,11 +76,11 @@ class CalibrationRecord(StrictFile):
         str
             Outcome and date, and Youden's J with its interval.
         """
-        youdens_j = "J unknown"
+        estimate = "J unknown"
         if self.j is not None:
-            youdens_j = f"J = {self.j:.2f} [{self.j_low or 0:.2f}, {self.j_high or 0:.2f}]"
+            estimate = f"J = {self.j:.2f} [{self.j_low or 0:.2f}, {self.j_high or 0:.2f}]"
         pool_note = "" if pool == self.pool else ", on another pool"
-        return f"calibrate: {self.outcome.upper()} on {self.date}, {youdens_j}{pool_note}"
+        return f"calibrate: {self.outcome.upper()} on {self.date}, {estimate}{pool_note}"
 
 
 class CalibrationFile(StrictFile):

@@ -17,7 +17,7 @@ def make_relative(key: str, value: object, folder: Path) -> object:
 
     value : path relative to the current directory, or absolute
     """
-    if not _is_local_path(key, value, Path()):
+    if not _is_user_path(key, value, folder=Path()):
         return value
     return Path(os.path.relpath(str(value), folder)).as_posix()
 
@@ -41,38 +41,57 @@ def resolve_paths(key: str, value: object, folder: Path) -> object:
         URL of a store, or a shipped pool such as datasets/field-notes.
     """
     if key == "extensions" and isinstance(value, list):
-        return [resolve_paths("step", step, folder) for step in value]
-
-    # one extension of the run: its pools are paths, and an unfinished one contains a step
-    if key in ("step", "unfinished") and isinstance(value, dict):
-        key_by_name = dict.fromkeys(POOLS, "pool") | {"step": "step"}
-        resolved = {}
-        for name, member in value.items():
-            member_key = key_by_name.get(name, "")
-            resolved[name] = resolve_paths(member_key, member, folder)
-        return resolved
-
-    # keys of a judge, whose prompt may be a file
+        return [_resolve_extension(step, folder) for step in value]
+    if key == "unfinished":
+        return _resolve_extension(value, folder)
     if key == "judge" and isinstance(value, dict):
-        prompt = value.get("prompt")
-        if isinstance(prompt, str) and prompt.endswith(".md"):
-            return value | {"prompt": os.path.normpath(folder / prompt)}
-    if not _is_local_path(key, value, folder):
-        return value
-    return os.path.normpath(folder / str(value))
+        return _resolve_prompt(value, folder)
+    if _is_user_path(key, value, folder=folder):
+        return os.path.normpath(folder / str(value))
+    return value
 
 
-def _is_local_path(key: str, value: object, folder: Path) -> bool:
-    """Return whether the value of a key is a path of the user, and not the path of a shipped pool or judge."""
+def _resolve_extension(extension: object, folder: Path) -> object:
+    """Return the keys of an extension, with the paths of its pools joined to a folder.
+
+    An unfinished extension contains the extension that was judged last, under the key `step`. Anything that is not a
+    mapping is returned unchanged.
+    """
+    if not isinstance(extension, dict):
+        return extension
+    resolved: dict[object, object] = {}
+    for key, value in extension.items():
+        if key in POOLS:
+            resolved[key] = resolve_paths("pool", value, folder)
+        elif key == "step":
+            resolved[key] = _resolve_extension(value, folder)
+        else:
+            resolved[key] = value
+    return resolved
+
+
+def _resolve_prompt(judge: dict[str, object], folder: Path) -> dict[str, object]:
+    """Return the keys of a judge, with the path of its prompt joined to a folder if the prompt is a file."""
+    prompt = judge.get("prompt")
+    if isinstance(prompt, str) and prompt.endswith(".md"):
+        return judge | {"prompt": os.path.normpath(folder / prompt)}
+    return judge
+
+
+def _is_user_path(key: str, value: object, *, folder: Path) -> bool:
+    """Return whether the value of a config key is a path of the user, and not that of a shipped pool or judge.
+
+    folder : folder to which the value is relative; a shipped path is one of the user if it exists there
+    """
     if not isinstance(value, str) or not value:
         return False
 
-    # datasets/… and configs/… are shipped, unless the user has such a file
-    shipped_folders = {"pool": "datasets", "judge": "configs"}
-    first_part = Path(value).parts[:1]
-    may_be_shipped = first_part == (shipped_folders.get(key),)
-    if may_be_shipped and not (folder / value).exists():
+    # shipped pools are below datasets/, and shipped judges below configs/
+    shipped_folder = {"pool": "datasets", "judge": "configs"}.get(key)
+    is_in_shipped_folder = shipped_folder is not None and Path(value).parts[:1] == (shipped_folder,)
+    if is_in_shipped_folder and not (folder / value).exists():
         return False
+
     if key == "judge":
         return value.endswith((".yaml", ".yml"))
     if key == "store":

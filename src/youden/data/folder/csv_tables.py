@@ -213,7 +213,7 @@ def write_items(path: Path, items: pd.DataFrame, extra_columns: Sequence[TableCo
 
 def read_items(path: Path) -> tuple[ItemRow, ...]:
     """Read the items, in the order of the pool."""
-    _, records = _read_records(path, lambda _: columns_of(ItemRow))
+    _, records = _read_records(path, lambda _header: columns_of(ItemRow))
     return tuple(ItemRow(**record) for record in records)
 
 
@@ -241,19 +241,27 @@ def read_curl(path: Path) -> tuple[CurlCurve, ...]:
 
     Raises: RunFolderError if the file is missing or damaged.
     """
-    points_by_link: dict[str, list[list[float]]] = {}
-    _, records = _read_records(path, lambda _: CURL)
+    _, records = _read_records(path, lambda _header: CURL)
+    records_by_link: dict[str, list[dict[str, Any]]] = {}
     for record in records:
-        link, *numbers = record.values()
-        point = [math.nan if number is None else number for number in numbers]
-        points_by_link.setdefault(link, []).append(point)
+        records_by_link.setdefault(record["link"], []).append(record)
 
     curves = []
-    for link, points in points_by_link.items():
-        columns = np.array(points, dtype=np.float64).T.copy()
-        sd, x, share, std_error = columns
-        curves.append(CurlCurve(link, x, share, std_error, float(sd[0])))
+    for link, points in records_by_link.items():
+        curve = CurlCurve(
+            link=link,
+            x=_get_numbers(points, "x"),
+            share=_get_numbers(points, "share"),
+            std_error=_get_numbers(points, "std_error"),
+            sd=float(_get_numbers(points, "sd")[0]),  # equal for all points of a curve
+        )
+        curves.append(curve)
     return tuple(curves)
+
+
+def _get_numbers(records: Sequence[Mapping[str, Any]], column: str) -> Floats:
+    """Return the values of a column of numbers, as a float array (n_records,) with NaN for None."""
+    return np.array([record[column] for record in records], dtype=np.float64)
 
 
 def _find_columns(header: Iterable[str]) -> tuple[TableColumn, ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self, cast
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from youden.run_keys import FromOne, FromZero, Usd
-from youden.text.printable import format_command
+from youden.text import printable
 
 if TYPE_CHECKING:
     from youden.types.plan_steps import ExtensionKind
@@ -155,24 +155,27 @@ class UnfinishedExtension(ExtensionRequest):
         str
             Such as `youden extend agents runs/demo new-agents --calls 4000`.
         """
-        subcommand: str = self.kind
+        # youden extend best RUN, youden extend half-width RUN X, or youden extend KIND RUN VALUE
+        positional_field: str | None = self.kind
         if self.is_search:
-            subcommand = "best"
+            positional_field = None
         elif self.half_width and self.added_pool is None:
-            subcommand = "half-width"
+            positional_field = "half_width"
 
-        # the field that is the argument of the subcommand; a search has none
-        argument_field = subcommand.replace("-", "_")
-        arguments = []
-        if not self.is_search:
-            arguments.append(_to_argument(getattr(self, argument_field)))
-        for option in ("calls", "half_width", "top", "max_regret", "max_cost"):
-            value = getattr(self, option)
-            if value is not None and option != argument_field:
-                arguments += [f"--{option.replace('_', '-')}", _to_argument(value)]
+        words = ["youden", "extend"]
+        if positional_field is None:
+            words += ["best", str(run)]
+        else:
+            value = getattr(self, positional_field)
+            words += [_to_dashes(positional_field), str(run), _to_argument(value)]
+
+        for field in ("calls", "half_width", "top", "max_regret", "max_cost"):
+            value = getattr(self, field)
+            if value is not None and field != positional_field:
+                words += [f"--{_to_dashes(field)}", _to_argument(value)]
         for agent in self.focus:
-            arguments += ["--focus", _to_argument(agent)]
-        return format_command(["youden", "extend", subcommand, str(run), *arguments])
+            words += ["--focus", _to_argument(agent)]
+        return printable.format_command(words)
 
     def is_same_request(self, request: ExtensionRequest) -> bool:
         """Return whether a request has the same options as this extension.
@@ -189,6 +192,11 @@ def _comparable_options(request: ExtensionRequest) -> dict[str, object]:
         options[name] = options[name] is None
     options["focus"] = set(request.focus)
     return options
+
+
+def _to_dashes(field: str) -> str:
+    """Return the name of a field as it is written on the command line."""
+    return field.replace("_", "-")
 
 
 def _to_argument(value: object) -> str:

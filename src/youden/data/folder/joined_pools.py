@@ -172,13 +172,13 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
 
 
 def _find_required_items(pool: Pool, n_items: int, *, kind: Literal["agents", "items"]) -> list[bool]:
-    """Return, for each item, whether every agent that is given responses must have a response to it.
+    """Return, for each item of the added responses, whether each of their agents must have a response to it.
 
-    If agents are added, these are the items to which all agents of `pool` respond. If items are added, these are all new
-    items if no response is missing from `pool`, and none otherwise.
-
-    n_items : number of items of `pool` if agents are added, or of new items
-    kind : whether agents or items are added
+    kind : "agents" if agents are added. The items are those of `pool`, and an item is required if every agent of `pool`
+        responded to it.
+        "items" if items are added. The items are the new ones, and all are required if no response is missing from
+        `pool`; otherwise, none is.
+    n_items : number of these items
     """
     if kind == "agents":
         return [bool(has_response.all()) for has_response in pool.present.T]
@@ -328,15 +328,19 @@ def _merge_responses(old_responses: list[str], new_responses: list[str], *, keep
 
     keep : whether the old responses are kept if responses have changed
 
-    Returns the merged responses; and whether responses have changed: the new ones lack an old one and have others.
+    Returns the merged responses, and whether responses have changed. They have changed if the new pool has further
+    responses and lacks old ones, or if there are no old ones.
     """
     additions = list((Counter(new_responses) - Counter(old_responses)).elements())
-    has_all_old = not Counter(old_responses) - Counter(new_responses)
-    if old_responses and has_all_old:
-        return old_responses + additions, False
     if not additions:
         return old_responses, False
-    return (old_responses if keep else new_responses), True
+
+    lacks_old = bool(Counter(old_responses) - Counter(new_responses))
+    if old_responses and not lacks_old:
+        return old_responses + additions, False
+    if keep:
+        return old_responses, True
+    return new_responses, True
 
 
 def _get_responses(texts_by_repeat: Sequence[Objects], cell: Any) -> list[str]:
@@ -405,7 +409,10 @@ def _check_prompts(pool: Pool, new_pool: Pool) -> None:
 
 
 def _check_responses(pool: Pool, new_pool: Pool) -> None:
-    """Raise PoolError [join-conflict] if the new pool has another first response of an agent to an item of the pool."""
+    """Raise PoolError [join-conflict] if the first response of an agent to an item differs between two pools.
+
+    Only agents and items of `pool` are compared, and only cells in which the new pool has a response.
+    """
     agent_ids = [agent.id for agent in pool.agents]
     item_ids = [item.id for item in pool.items]
     first_texts = _select_texts(new_pool, agent_ids, item_ids)[0]

@@ -123,7 +123,7 @@ class RayWorkers(BaseModel):
     resources: dict[Text, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
 
 
-class FitTerms(NamedTuple):
+class FitSettings(NamedTuple):
     """Settings of a fit.
 
     Attributes
@@ -199,13 +199,11 @@ class RunConfig(RunKeys, BaseModel):
         return self
 
     def _check_preference(self) -> None:
-        """Raise ValueError if keys are set that do not exist for preferences."""
+        """Raise ValueError if the other keys do not fit `question: preference`: the design, the target, or other keys."""
         conflicts = [name for name in _NOT_FOR_PREFERENCES if getattr(self, name)]
         if conflicts:
             names = ", ".join(conflicts)
-            raise ValueError(
-                f"keys apply only to question: information, not to preference: got {names}; remove {names}"
-            )
+            raise ValueError(f"these keys cannot be combined with question: preference: got {names}; remove {names}")
         if self.design not in _PREFERENCE_DESIGNS:
             designs = ", ".join(_PREFERENCE_DESIGNS)
             raise ValueError(f"question: preference requires one of the designs {designs}: got {self.design}")
@@ -233,7 +231,7 @@ class RunConfig(RunKeys, BaseModel):
             raise ValueError(f"{', '.join(duplicates)} is set in options and outside them; set it only once")
 
     def _check_trials_from(self) -> None:
-        """Raise ValueError if `trials_from` is combined with a key of `_DESIGN_KEYS`, or if `calls` is not a number."""
+        """Raise ValueError if another key that determines the trials is set, or if `calls` depends on a design."""
         fields = type(self).model_fields
         conflicts = [name for name in _DESIGN_KEYS if getattr(self, name) != fields[name].default]
         if conflicts:
@@ -241,8 +239,8 @@ class RunConfig(RunKeys, BaseModel):
                 f"trials_from uses another run's trials and cannot be combined with {', '.join(conflicts)}; remove one of "
                 "them"
             )
-        is_rule = isinstance(self.calls, str)  # such as "auto"
-        if is_rule:
+        is_relative_budget = isinstance(self.calls, str)  # such as "5%" or "450/agent"
+        if is_relative_budget:
             raise ValueError(f"trials_from requires a number of calls: got {self.calls}")
 
     @property
@@ -263,7 +261,7 @@ class RunConfig(RunKeys, BaseModel):
         return design, {**self.options, **set_goals}
 
     @property
-    def terms(self) -> FitTerms:
+    def fit_settings(self) -> FitSettings:
         """Settings of the fit: how abilities and intervals are computed from the answers."""
         from youden.types.facts import PartnerRules, RankedBy
 
@@ -274,13 +272,13 @@ class RunConfig(RunKeys, BaseModel):
             ranked_by = "robust"
         clones = tuple(tuple(cluster) for cluster in self.clones)
         rules = PartnerRules(ranked_by, tuple(self.trusted), self.families, clones)
-        return FitTerms(self.target, rules)
+        return FitSettings(self.target, rules)
 
-    def with_terms(self, terms: FitTerms) -> RunConfig:
+    def with_fit_settings(self, settings: FitSettings) -> RunConfig:
         """Return a copy of the config with other settings of the fit."""
-        rules = terms.rules
+        rules = settings.rules
         changes = {
-            "target": terms.target,
+            "target": settings.target,
             "robust": rules.ranked_by == "robust",
             "trusted": list(rules.trusted),
             "families": dict(rules.families),
@@ -385,7 +383,7 @@ def read_run_config(path: Path, changes: Mapping[str, Json]) -> RunConfig:
     """
     folder = path.parent
     file_keys = {"name": path.stem, **_read_keys(path)}
-    _report_dataset(file_keys.get("pool"), folder)
+    _report_shadowing_dataset(file_keys.get("pool"), folder)
     keys = {key: resolve_paths(key, value, folder) for key, value in file_keys.items()}
     keys |= changes
 
@@ -453,8 +451,8 @@ def run_config_from_keys(keys: Mapping[str, object], *, origin: str) -> RunConfi
         raise ConfigError(message.rstrip(), slug="run-config") from error
 
 
-def _report_dataset(pool: object, folder: Path) -> None:
-    """Report a local dataset that hides a shipped one of the same name.
+def _report_shadowing_dataset(pool: object, folder: Path) -> None:
+    """Report a local dataset that is used instead of a shipped one because it has the same name.
 
     pool : value of the key `pool`
     folder : folder of the config
@@ -488,20 +486,25 @@ def _suggest_value(error: ValidationError) -> str:
 def with_default_store(config: RunConfig, default_store: str | None) -> RunConfig:
     """Return a config that names a store, unless the run uses its own store or that of the project.
 
-    The store is the first of these that exists: the store in the config, the store that is recorded in the run's
-    folder, a file verdicts.db in that folder (then the config is returned unchanged), and `default_store`.
+    A run uses the first of these stores that exists:
+
+    1. the store in the config;
+    2. the store that is recorded in the run's folder;
+    3. the run's own store, a file verdicts.db in that folder;
+    4. `default_store`;
+    5. the store of the project.
 
     Parameters
     ----------
     config : RunConfig
         Config of a run.
     default_store : str or None
-        Path or URL of a store. With None, the store of the project is used.
+        Path or URL of a store.
 
     Returns
     -------
     RunConfig
-        A copy with the key `store`; the same config if the run uses its own store or that of the project.
+        A copy whose key `store` is set in the cases 2 and 4; the same config in the other cases.
 
     Raises
     ------
@@ -514,18 +517,29 @@ def with_default_store(config: RunConfig, default_store: str | None) -> RunConfi
     if default_store is not None:
         check_store_address(default_store)
 
-    store = None
-    recorded_path = config.folder / "config.yaml"
-    if recorded_path.is_file():
-        with suppress(ConfigError):
-            recorded_config = read_run_config(recorded_path, {})
-            if recorded_config.store is not None:
-                store = recorded_config.store_location
-    if store is None and not (config.folder / OWN_STORE).is_file():
-        store = default_store
-    if store is None:
+    recorded_store = _read_recorded_store(config.folder)
+    if recorded_store is not None:
+        return config.model_copy(update={"store": recorded_store})
+
+    has_own_store = (config.folder / OWN_STORE).is_file()
+    if has_own_store or default_store is None:
         return config
-    return config.model_copy(update={"store": store})
+    return config.model_copy(update={"store": default_store})
+
+
+def _read_recorded_store(folder: Path) -> str | None:
+    """Read the location of the store from the config in a run's folder.
+
+    Returns None if the folder has no config, if the config is not valid, or if it names no store.
+    """
+    path = folder / "config.yaml"
+    if not path.is_file():
+        return None
+    with suppress(ConfigError):
+        config = read_run_config(path, {})
+        if config.store is not None:
+            return config.store_location
+    return None
 
 
 def dump_run_config(config: RunConfig, folder: Path) -> str:

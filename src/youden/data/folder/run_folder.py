@@ -21,7 +21,7 @@ from youden.data.folder.calibration_file import CalibrationRecord, find_calibrat
 from youden.data.folder.csv_tables import RankingFile
 from youden.data.folder.joined_pools import read_run_pool
 from youden.data.folder.parquet_tables import ParquetTable
-from youden.data.folder.run_config import FitTerms, RunConfig, dump_run_config, read_run_config
+from youden.data.folder.run_config import FitSettings, RunConfig, dump_run_config, read_run_config
 from youden.data.folder.run_files import FIT_FILES, VERSION, PoolFile, PoolSummary, StrictFile, parse, read_bytes
 from youden.data.folder.table_columns import ItemRow
 from youden.data.folder.trial_tables import VerdictsMetadata
@@ -155,14 +155,13 @@ class RunFolder:
 
     def read_verdicts(self, plan: Plan) -> Verdicts:
         """Read the verdicts on a plan; raise RunFolderError [run-other-plan] if they are on another plan."""
-        if "verdicts.parquet" in self._cache:
-            _, verdicts = self._cache["verdicts.parquet"]
-            if verdicts.plan is not plan:
-                del self._cache["verdicts.parquet"]
 
         def read(path: Path) -> Verdicts:
             return trial_tables.read_verdicts(path, plan)
 
+        _, cached_verdicts = self._cache.get("verdicts.parquet", (None, None))
+        if cached_verdicts is not None and cached_verdicts.plan is not plan:
+            del self._cache["verdicts.parquet"]  # its verdicts refer to another object of the plan
         return self._read_cached("verdicts.parquet", read)
 
     @property
@@ -246,20 +245,24 @@ class RunFolder:
         Raise PoolError if a pool cannot be read, ConfigError or RunFolderError if config.yaml cannot be read.
         """
         config = self.read_config()
-        cached_states, _ = self._cache.get("pool", (None, None))
-        if cached_states != _get_pool_file_states(config):
-            self.cache_pool(read_run_pool(config), config)
-        _, pool = self._cache["pool"]
-        return cast(Pool, pool)
+        cached_states, cached_pool = self._cache.get("pool", (None, None))
+        if cached_states == _get_pool_file_states(config):
+            return cast(Pool, cached_pool)
+
+        pool = read_run_pool(config)
+        self.cache_pool(pool, config)
+        return pool
 
     def _read_cached(self, name: str, read: Callable[[Path], T]) -> T:
         """Return the content of a file from the cache; read the file if it has changed or is not cached."""
         state = _get_file_state(self.file(name))
-        cached_state, _ = self._cache.get(name, (None, None))
-        if state is None or cached_state != state:
-            self._cache[name] = (state, read(self.file(name)))
-        _, content = self._cache[name]
-        return cast(T, content)
+        cached_state, cached_content = self._cache.get(name, (None, None))
+        if state is not None and state == cached_state:
+            return cast(T, cached_content)
+
+        content = read(self.file(name))
+        self._cache[name] = (state, content)
+        return content
 
     @contextmanager
     def replace_fit_files(self) -> Iterator[RunFolder]:
@@ -361,14 +364,14 @@ class RunFolder:
         return sum(item.n_trials > 0 for item in self.read_items())
 
     @property
-    def terms(self) -> FitTerms:
+    def fit_settings(self) -> FitSettings:
         """Settings of the fit, from config.yaml or, for an imported run, from fit.json."""
         if self.has("config.yaml"):
-            return self.read_config().terms
+            return self.read_config().fit_settings
         if not self.has("fit.json"):
-            return FitTerms("items-like-these", PartnerRules())
+            return FitSettings("items-like-these", PartnerRules())
         facts = self.read_facts()
-        return FitTerms(facts.target, PartnerRules(facts.ranked_by, facts.trusted, facts.families))
+        return FitSettings(facts.target, PartnerRules(facts.ranked_by, facts.trusted, facts.families))
 
     def find_calibration(self) -> CalibrationRecord | None:
         """Find the stored calibration of the judge; None without one."""

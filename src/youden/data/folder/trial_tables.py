@@ -31,13 +31,13 @@ from youden.run_keys import SplitRule
 from youden.types import Finding, Plan, Rounds, Trials, Verdicts
 from youden.types.columns import TableColumn
 from youden.types.planning import Split
-from youden.types.pool import Bools, Positions
+from youden.types.pool import Bools, Floats, Positions
 
 ROWS_PER_GROUP = 1 << 20
 """Maximum number of trials in a row group of a plan or of verdicts."""
 
-_OPTIONAL_ANSWER_COLUMNS = ANSWERS[3:]
-"""Columns of verdicts that some judges do not provide."""
+_REQUIRED_ANSWER_COLUMNS, _OPTIONAL_ANSWER_COLUMNS = ANSWERS[:3], ANSWERS[3:]
+"""Columns of verdicts that every judge provides (answer and reason), and those that some judges do not provide."""
 _COLUMNS = {column.name: column for column in (*TRIALS, *REPEATS, *ANSWERS)}
 
 
@@ -206,10 +206,20 @@ def _to_plan(path: Path, metadata: _PlanMetadata, trials: Trials) -> Plan:
 
 
 def write_verdicts(path: Path, verdicts: Verdicts) -> None:
-    """Write verdicts, one row per trial: first the columns of the plan, then those of the answer."""
+    """Write verdicts, and the judge and the plan's digest as metadata.
+
+    Parameters
+    ----------
+    path : Path
+        File to write; an existing file is replaced.
+    verdicts : Verdicts
+        Answers to all trials of a plan. Each trial is one row, in the order of the plan: first the columns of the trial,
+        then those of the answer, then one column per vote of a jury.
+    """
     plan = verdicts.plan
     answers = {column.name: getattr(verdicts, column.name) for column in ANSWERS}
-    # a verdict's reason 0 means "not missing"; in the table that is −1 (null), and reasons count from 0
+    # code r of Verdicts is MISSING_REASONS[r], and 0 means "not missing"; the table's reasons lack this first one, so
+    # that code r is r − 1 in the table, and −1 (stored as null) means "not missing"
     answers["missing_reason"] = verdicts.missing_reason - 1
     measured = [column.name for column in _OPTIONAL_ANSWER_COLUMNS if answers[column.name] is not None]
     metadata = VerdictsMetadata(
@@ -241,44 +251,50 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
     Parameters
     ----------
     path : Path
-        The file.
+        File that `write_verdicts` wrote.
     plan : Plan
         Plan that was judged.
 
     Returns
     -------
     Verdicts
-        Answers to the trials of `plan`, in their order.
+        Answers to the trials of `plan`, in their order. Columns for which the judge provided no values are None.
 
     Raises
     ------
     RunFolderError
-        [run-other-plan] if the file contains verdicts on another plan; the errors of `read_table` if it cannot be read.
+        [run-other-plan]: if the file contains verdicts on another plan; [run-missing], [run-file-missing]: if the folder
+        or the file does not exist; [run-version]: if another version of youden wrote it; [run-file-damaged]: if it does
+        not have the expected content.
     """
     table = read_verdict_table(path, plan_digest=plan.digest)
     metadata = table.metadata
-    optional_names = {column.name for column in _OPTIONAL_ANSWER_COLUMNS}
-    unmeasured_names = optional_names - set(metadata.measured)
-    columns = [column for column in ANSWERS if column.name not in unmeasured_names]
-    answers = table.read(columns, {"models": metadata.models})
-    answers["missing_reason"] = answers["missing_reason"] + 1  # null is read as −1, and means "not missing"
+    measured_columns = [column for column in _OPTIONAL_ANSWER_COLUMNS if column.name in metadata.measured]
+    answers = table.read([*_REQUIRED_ANSWER_COLUMNS, *measured_columns], {"models": metadata.models})
+    answers["missing_reason"] = answers["missing_reason"] + 1  # the codes of Verdicts, see `write_verdicts`
 
-    # the columns of a jury's votes are numbered from 1
-    vote_columns: list[TableColumn] = []
-    while vote_column(len(vote_columns) + 1).name in table.names:
-        vote_columns.append(vote_column(len(vote_columns) + 1))
-    votes = None
-    if vote_columns:
-        votes = np.stack(list(table.read(vote_columns, {}).values()))
+    usd_calibration = nan if metadata.usd_calibration is None else metadata.usd_calibration
     return Verdicts(
         plan=plan,
         **answers,
         judge=metadata.judge,
         models=metadata.models,
         warnings=metadata.warnings,
-        usd_calibration=nan if metadata.usd_calibration is None else metadata.usd_calibration,
-        votes=votes,
+        usd_calibration=usd_calibration,
+        votes=_read_votes(table),
     )
+
+
+def _read_votes(table: ParquetTable[VerdictsMetadata]) -> Floats | None:
+    """Read the votes of a jury, as an array (n_judges, n_trials); None for a single judge."""
+    columns: list[TableColumn] = []
+    column = vote_column(1)
+    while column.name in table.names:
+        columns.append(column)
+        column = vote_column(len(columns) + 1)
+    if not columns:
+        return None
+    return np.stack(list(table.read(columns, {}).values()))
 
 
 def read_verdict_table(path: Path, *, plan_digest: str) -> ParquetTable[VerdictsMetadata]:
@@ -299,7 +315,8 @@ def read_verdict_table(path: Path, *, plan_digest: str) -> ParquetTable[Verdicts
     Raises
     ------
     RunFolderError
-        [run-other-plan] if the file contains verdicts on another plan; the errors of `read_table` if it cannot be read.
+        [run-other-plan]: if the file contains verdicts on another plan. The errors of `read_table`: if the file cannot be
+        read.
     """
     table = read_table(path, VerdictsMetadata)
     judged_digest = table.metadata.plan_digest

@@ -30,11 +30,11 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "order": ("order",),
     "judge": ("judge",),
 }
-"""Role → names of its column, of which the first that exists is read. The first three are required."""
+"""Role → names of its column; the first name that exists is read. The first three roles are required."""
 _SWAPPED_WINNER = "g2_winner"
 """Column of MT-Bench with the winner if the second model is shown first."""
 
-_GRADES: Mapping[str, float] = {
+_PREFERENCES: Mapping[str, float] = {
     **dict.fromkeys(("model_a", "a", "model_1", "a>b", "a>>b", "[[a]]"), 1.0),
     **dict.fromkeys(("model_b", "b", "model_2", "b>a", "b>>a", "[[b]]"), 0.0),
     **dict.fromkeys(("tie", "tie (bothbad)", "bothbad", "both_bad", "a=b", "[[c]]", "draw"), 0.5),
@@ -141,9 +141,15 @@ def _make_plan(trials: Trials, agent_ids: tuple[str, ...], item_ids: tuple[str, 
 
 
 def _read_table(path: Path, columns: Mapping[str, str]) -> pd.DataFrame:
-    """Read the columns of `_COLUMNS`, with `winner` as the preference for model_a and `order` as 1 if model_b came first.
+    """Read the battles of a file as a table with one column per role of `_COLUMNS`.
 
-    Names of models, items and judges are texts; "" in the columns of items and judges if there are none.
+    columns : column by role, as named by the user
+
+    `winner` is the preference for model_a, from 0 to 1, and NaN without a winner. `order` is 0 if model_a was shown
+    first, 1 if model_b was, and NaN in all rows if the file does not state it. Names of models, items and judges are
+    texts. Items and judges are "" if the file does not name them.
+
+    Raises: ImportFormatError, as `read_battles`.
     """
     rows = _read_rows(path).reset_index(drop=True)
     table = pd.DataFrame("", index=rows.index, columns=list(_COLUMNS), dtype=object)
@@ -158,17 +164,17 @@ def _read_table(path: Path, columns: Mapping[str, str]) -> pd.DataFrame:
             problem = f"it has no column {names[0]}. {suggestion} Set --column {role}=COLUMN."
             raise import_error(path, problem, slug="battles-columns")
 
-    if (table["order"] != "").any():
-        table["order"] = _grade(path, table["order"], _ORDERS, role="order")
-    else:
-        table["order"] = np.nan
+    has_order = bool((table["order"] != "").any())
+    table["order"] = _to_numbers(path, table["order"], _ORDERS, role="order") if has_order else np.nan
 
-    # a file with one winner for each order of the two models
-    has_two_games = "winner" not in rows and _SWAPPED_WINNER in rows and "winner" not in columns
-    if has_two_games:
-        second_winner = _read_text(rows[_SWAPPED_WINNER])
-        table = pd.concat([table.assign(order=0.0), table.assign(winner=second_winner, order=1.0)])
-    table["winner"] = _grade_winners(path, table)
+    # MT-Bench: each row is two battles of the same models, one per order
+    has_two_battles = "winner" not in rows and _SWAPPED_WINNER in rows and "winner" not in columns
+    if has_two_battles:
+        first_battles = table.assign(order=0.0)
+        second_battles = table.assign(order=1.0, winner=_read_text(rows[_SWAPPED_WINNER]))
+        table = pd.concat([first_battles, second_battles])
+
+    table["winner"] = _compute_preferences(path, table)
     return table
 
 
@@ -223,7 +229,7 @@ def _parse_json(text: str) -> Any:
     return json.loads(text, parse_int=str, parse_float=str)
 
 
-def _grade_winners(path: Path, table: pd.DataFrame) -> pd.Series[float]:
+def _compute_preferences(path: Path, table: pd.DataFrame) -> pd.Series[float]:
     """Convert winners to preferences for model_a, from 0 to 1; NaN for an empty cell.
 
     A winner is the name of a model or a word such as "tie". If no winner is a name and all are numbers, the numbers are
@@ -245,20 +251,21 @@ def _grade_winners(path: Path, table: pd.DataFrame) -> pd.Series[float]:
             raise import_error(path, problem, slug="battles-value")
         return number
     winner_letter = winner.mask(is_b, "b").mask(is_a, "a")
-    return _grade(path, winner_letter, _GRADES, role="winner")
+    return _to_numbers(path, winner_letter, _PREFERENCES, role="winner")
 
 
-def _grade(path: Path, values: pd.Series[str], grades: Mapping[str, float], *, role: str) -> pd.Series[float]:
-    """Replace words by numbers; raise ImportFormatError [battles-value] if one is unknown.
+def _to_numbers(path: Path, cells: pd.Series[str], numbers: Mapping[str, float], *, role: str) -> pd.Series[float]:
+    """Convert the words in a column to numbers; raise ImportFormatError [battles-value] if a word is unknown.
 
-    grades : number of each word, in lower case; the case of `values` is ignored
-    role : role of the column of the values, for the message
+    cells : one word per row; upper and lower case are not distinguished
+    numbers : number of each word, in lower case
+    role : role of the column, for the message
     """
-    words = values.str.strip().str.casefold()
-    unknown_words: Sequence[str] = sorted(set(words.unique()) - grades.keys())
+    words = cells.str.strip().str.casefold()
+    unknown_words: Sequence[str] = sorted(set(words.unique()) - numbers.keys())
     if unknown_words:
         value = repr(unknown_words[0][:60]) if unknown_words[0] else "an empty cell"
-        choices = ", ".join(filter(None, grades))
+        choices = ", ".join(filter(None, numbers))
         problem = f"a value of `{role}` is unknown: got {value}. Use one of: {choices}."
         raise import_error(path, problem, slug="battles-value")
-    return words.map(dict(grades)).astype(np.float64)
+    return words.map(dict(numbers)).astype(np.float64)

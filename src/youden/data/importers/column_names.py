@@ -221,24 +221,30 @@ def is_part_of_response(column: str) -> bool:
 def get_name_priority(column: str, role: str) -> int:
     """Return how reliably the name of a column proposes a role: a number from 0; the smaller, the more reliable.
 
+    Usual names of the role come first, in the order of `NAMES`. Names whose last or first word is a usual name come next,
+    then all other names. For agents, ids come last.
+
     column : name of the column, or path to a value in it
     role : one of `ROLES`
     """
     name = split_path(column)[-1]
     words = name.split("_")
-    usual_names = NAMES[role]  # the most reliable first
+    usual_names = NAMES[role]
     n_usual = len(usual_names)
-    if role == "prompt" and ASKERS & set(words):  # "user_message" is as reliable as "question"
+    is_message_of_asker = role == "prompt" and bool(ASKERS & set(words))  # such as "user_message"
+    if is_message_of_asker:
         return usual_names.index("question")
 
-    # a name that is not in the list, but one of its words, comes after all names of the list
     usual_parts = [part for part in (name, words[-1], words[0]) if part in usual_names]
-    priority = usual_names.index(usual_parts[0]) if usual_parts else n_usual
-    if role == "agent" and words[-1] == "id":  # a name identifies an agent better than an id
-        return priority + 2 * n_usual
+    position = usual_names.index(usual_parts[0]) if usual_parts else n_usual
+
+    # positions are at most n_usual, so that each class of names below comes after the one before
+    is_agent_id = role == "agent" and words[-1] == "id"
+    if is_agent_id:
+        return position + 2 * n_usual
     if name not in usual_names:
-        return priority + n_usual
-    return priority
+        return position + n_usual
+    return position
 
 
 def is_about_responses(column: str) -> bool:

@@ -148,7 +148,7 @@ class _RoleSearch:
         return self.columns_by_role.get(role, [])
 
     def find_roles(self) -> Roles:
-        """Find the columns of agents and responses, and then those of the other roles.
+        """Find the columns of agents and responses, and then the columns of the other roles.
 
         Raises: UnclearColumnsError if a role has no column or may have several.
         """
@@ -176,8 +176,9 @@ class _RoleSearch:
         elif prose and (found_agents or self.location_columns):
             text = (unshared or prose)[-1]
 
-        has_only_locations = {*agents} <= {*self.location_columns}
-        if text is None or (not self.text_columns and len(unshared) > 1 and has_only_locations):
+        are_agents_locations = {*agents} <= {*self.location_columns}
+        is_text_ambiguous = not self.text_columns and len(unshared) > 1 and are_agents_locations
+        if text is None or is_text_ambiguous:
             problem = "no column holds responses as text"
             if len(unshared) > 1:
                 problem += f", or several do ({', '.join(unshared)})"
@@ -186,7 +187,8 @@ class _RoleSearch:
             raise UnclearColumnsError(
                 f"folders and files may both be the agents: add --column 'agent={FOLDER}' or --column 'agent={FILE}'"
             )
-        if found_agents is None and "item" not in self.given and len(set(table.get_keys(agents))) > 1:
+        has_several_agents = len(set(table.join_columns(agents))) > 1
+        if found_agents is None and "item" not in self.given and has_several_agents:
             raise UnclearColumnsError("no column holds ids or prompts that two agents share")
 
         roles = self.make_roles(agents=agents, text=text, agent_columns=())
@@ -209,22 +211,25 @@ class _RoleSearch:
         return not are_equal_columns
 
     def check_no_pairs(self) -> None:
-        """Raise UnclearColumnsError if each row compares two models, named in columns like `model_a` and `model_b`.
+        """Raise UnclearColumnsError if each row holds the responses of two models, as in tables of comparisons.
 
-        There is no error if one of these columns holds responses: then each column is an agent.
+        Columns like `model_a` and `model_b` then hold the names of the models. If one of them holds texts instead, there is
+        no error, because each of them is the column of an agent. The columns are not checked if the user named any.
         """
-        model_columns = [name for name in self.table.names if PAIRED.fullmatch(split_path(name)[-1])]
-        if len(model_columns) < 2 or self.given:
+        paired_columns = [name for name in self.table.names if PAIRED.fullmatch(split_path(name)[-1])]
+        if len(paired_columns) < 2 or self.given:
             return
 
-        # other columns with the "a" of `model_a`, such as `response_a`
-        letters = tuple(name[-1] for name in model_columns)
-        other_columns = [name for name in self.table.names if name.endswith(letters) and name not in model_columns]
-        has_response_columns = any(infer_role(name) != "about" for name in other_columns)
-        for name in model_columns:
+        # columns with the same last letter, such as `response_a` for `model_a`, unless they are about the responses
+        last_letters = tuple(name[-1] for name in paired_columns)
+        has_response_columns = any(
+            name.endswith(last_letters) and name not in paired_columns and infer_role(name) != "about"
+            for name in self.table.names
+        )
+        for name in paired_columns:
             column = self.table[name]
-            names_models = column.is_repetitive or has_response_columns
-            if column.is_prose or not names_models:
+            may_name_models = not column.is_prose and (column.is_repetitive or has_response_columns)
+            if not may_name_models:
                 return
         raise UnclearColumnsError("each row holds responses of two models, which other columns name")
 
@@ -233,9 +238,14 @@ class _RoleSearch:
         return "agent" in self.given or split_path(name)[-1] in _AGENT_NAMES or self.can_name_agents(name)
 
     def can_name_agents(self, name: str) -> bool:
-        """Return whether a column has few short values that recur and are not addresses, UUIDs or subjects."""
+        """Return whether the values of a column can be names of agents.
+
+        They are short, and there are at least two rows per value on average. They are not e-mail addresses, URLs or UUIDs,
+        and the name of the column does not suggest groups of items, such as "category".
+        """
         column = self.table[name]
-        if SUBJECTS & split_into_words(name) or column.is_contact or not column.distinct:
+        names_subjects = bool(SUBJECTS & split_into_words(name))
+        if names_subjects or column.is_contact or not column.distinct:
             return False
 
         n_filled_rows = sum(bool(key) for key in column.keys)
@@ -250,50 +260,68 @@ class _RoleSearch:
         return not any(is_agent_name(name) and len(set(self.table[name].keys)) > 1 for name in agent_candidates)
 
     def find_agent_name_columns(self, candidates: Sequence[str]) -> tuple[tuple[str, ...] | None, bool]:
-        """Find the columns that name agents.
+        """Find the columns that name agents: the column that the user named, or one whose agents share items.
+
+        Agents share an item if they responded to it. The search ends with the first of these steps that finds shared items:
+
+        1. If there are folders and files, compare `candidates`, folders and files by the prompts that they share.
+        2. Compare them by the ids or prompts that they share. An id may begin again in each folder or file, so that the
+           folder or file may be a part of the id.
+        3. Compare the columns whose names do not suggest agents by the ids or prompts that they share.
 
         Parameters
         ----------
         candidates : sequence of str
-            Columns whose names and values suggest agents.
+            Columns whose names and values suggest agents, the most reliable first.
 
         Returns
         -------
         columns : tuple of str or None
-            The columns; None if no column names agents that responded to the same items.
+            Columns that together name an agent; None if no step finds shared items.
         is_ambiguous : bool
             Whether the folders and the files could both be the agents.
         """
         if "agent" in self.given:
             return (self.given["agent"],), False
 
+        # step 1
         locations = self.location_columns
         likely_agents = [*candidates, *locations]
-        if len(locations) > 1:  # prompts show whether folders or files are the agents; ids may restart in each
+        if len(locations) > 1:
             prompts = [name for name in self.prompt_columns if name in self.item_columns]
             columns = self.find_agents_sharing_most_items(likely_agents, prompts)
             if columns is not None:
                 return columns, False
 
-        items_by_location = list(self.item_columns)
-        if locations and "item" not in self.given:  # ids may restart in each folder or file
+        # step 2
+        item_columns = list(self.item_columns)
+        if locations and "item" not in self.given:
             for item in self.get_candidates("item"):
-                items_by_location += [join_names((location, item)) for location in locations]
-        is_ambiguous = self.has_ambiguous_locations(candidates, items_by_location)
-        columns = self.find_agents_sharing_most_items(likely_agents, items_by_location)
+                item_columns += [join_names((location, item)) for location in locations]
+        is_ambiguous = self.has_ambiguous_locations(candidates, item_columns)
+        columns = self.find_agents_sharing_most_items(likely_agents, item_columns)
         if columns is not None:
             return columns, is_ambiguous
 
-        # columns whose names do not suggest agents; those with short texts first
+        # step 3
+        return self.find_agents_sharing_most_items(self.list_unlikely_agents(), self.item_columns), is_ambiguous
+
+    def list_unlikely_agents(self) -> list[str]:
+        """List the columns that may name agents although their names do not suggest it, the most reliable first.
+
+        Columns of groups come first, then columns of short texts, and then columns of longer texts.
+        """
         short_columns: list[str] = []
         long_columns: list[str] = []
         for name in self.unnamed_columns:
             column = self.table[name]
-            if self.can_name_agents(name) and column.is_text and column.question_fraction < 0.5:
-                columns_of_length = long_columns if column.mean_words >= _MIN_WORDS else short_columns
-                columns_of_length.append(name)
-        unlikely_agents = [*self.get_candidates("group"), *short_columns, *long_columns]
-        return self.find_agents_sharing_most_items(unlikely_agents, self.item_columns), is_ambiguous
+            if not self.can_name_agents(name) or not column.is_text or column.question_fraction >= 0.5:
+                continue
+            if column.mean_words < _MIN_WORDS:
+                short_columns.append(name)
+            else:
+                long_columns.append(name)
+        return [*self.get_candidates("group"), *short_columns, *long_columns]
 
     def find_agents_sharing_most_items(self, agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:
         """Return the column, or pair of columns, whose agents have the most items in common; None if they have none.
@@ -323,60 +351,89 @@ class _RoleSearch:
         """
         return max((self.table.count_shared_cells(agents, item) for item in items), default=0)
 
-    def has_ambiguous_locations(self, agents: Sequence[str], items: Sequence[str]) -> bool:
-        """Return whether no column names agents, and folders and files fit equally well as agents.
+    def has_ambiguous_locations(self, agent_candidates: Sequence[str], item_columns: Sequence[str]) -> bool:
+        """Return whether it is unclear if the folders or the files are the agents.
 
-        agents : columns that may name agents
-        items : columns of ids or prompts
+        This is the case if no other column may name agents, and if there are as many shared cells with folders as agents as
+        with files as agents, at least one (`count_max_shared_cells`).
+
+        agent_candidates : columns other than folders and files that may name agents
+        item_columns : columns of ids or prompts, also combined with folders or files
         """
-        if agents or len(self.location_columns) < 2:
+        if agent_candidates or len(self.location_columns) < 2:
             return False
-        scores = set()
-        for column in self.location_columns:
-            scores.add(self.count_max_shared_cells([column], [item for item in items if column not in item]))
-        return len(scores) == 1 and 0 not in scores
+
+        n_shared_of_locations = set()
+        for location in self.location_columns:
+            # a combined column, such as "<folder> + id", contains the name of the location
+            other_columns = [name for name in item_columns if location not in name]
+            n_shared_of_locations.add(self.count_max_shared_cells([location], other_columns))
+        are_equal = len(n_shared_of_locations) == 1
+        return are_equal and 0 not in n_shared_of_locations
 
     def find_agent_columns(self) -> tuple[str, ...]:
-        """Return the columns that each hold the responses of one agent; empty if there are fewer than two.
+        """Find the columns of a wide table that each hold the responses of one agent.
 
-        Changes `prompt_columns` and `item_columns` to the candidates among the other columns.
+        If there are at least two, they are returned, and `prompt_columns` and `item_columns` are set to the candidates among
+        the other columns. Otherwise the table is not wide: the result is empty, and nothing is changed.
 
-        Raises: UnclearColumnsError if a column may hold responses of an agent or describe items.
+        Raises: UnclearColumnsError if a column may hold responses or describe items.
         """
-        table = self.table
-        text_columns = [name for name in self.text_columns if normalize_name(name) in NAMES["text"]]
-        other_columns = [*self.unnamed_columns, *self.get_candidates("agent")]
-        if len(text_columns) == 1 and sum(table[name].is_prose for name in other_columns) <= 2:
+        if self.has_one_text_column():
             return ()
-
-        candidates = [name for name in table.names if self.may_hold_responses(name)]
+        candidates = [name for name in self.table.names if self.may_hold_responses(name)]
         prose = [name for name in candidates if self.holds_long_or_varied_prose(name)]
-        unclear = [name for name in candidates if name not in prose and self.holds_varied_words(name)]
+        not_prose = [name for name in candidates if name not in prose]
+        varied_words = [name for name in not_prose if self.holds_varied_words(name)]
 
         question = self.given.get("prompt") or self.find_question_column(prose)
-        agents = [name for name in prose if name != question]
-        if len(agents) < 2:  # responses of one word, such as labels
-            prompts = [name for name in self.get_candidates("prompt") if name in unclear]
-            agents = [name for name in candidates if name not in (*prose, *prompts) and not self.has_group_name(name)]
-            unclear = []
-        if len(agents) < 2:
+        agent_columns = [name for name in prose if name != question]
+        if len(agent_columns) >= 2:
+            self.check_no_further_agents(varied_words, agent_columns=agent_columns, question=question)
+        else:
+            # responses of one word, such as labels
+            prompts = [name for name in self.get_candidates("prompt") if name in varied_words]
+            agent_columns = [name for name in not_prose if name not in prompts and not self.has_group_name(name)]
+        if len(agent_columns) < 2:
             return ()
-        if unclear:
-            problem = f"{', '.join(map(repr, unclear))} may be an agent or be about the items"
-            options = {"text": ",".join(agents)}
-            if question:
-                options["prompt"] = question
-            raise UnclearColumnsError(problem, **options)
 
+        ids = [name for name in self.get_candidates("item") if self.table[name].can_be_id and name not in prose]
         if question is not None:
             self.prompt_columns = [question]
-        ids = [name for name in self.get_candidates("item") if table[name].can_be_id and name not in prose]
-        contacts = [name for name in self.unnamed_columns if table[name].is_contact]
-        self.item_columns = [*ids, question] if question else [*ids, *contacts]
-        return tuple(agents)
+            self.item_columns = [*ids, question]
+        else:
+            contacts = [name for name in self.unnamed_columns if self.table[name].is_contact]
+            self.item_columns = [*ids, *contacts]
+        return tuple(agent_columns)
+
+    def has_one_text_column(self) -> bool:
+        """Return whether one column has a usual name for responses, and at most two others may hold responses as prose."""
+        usual_columns = [name for name in self.text_columns if normalize_name(name) in NAMES["text"]]
+        if len(usual_columns) != 1:
+            return False
+        other_columns = [*self.unnamed_columns, *self.get_candidates("agent")]
+        n_prose = sum(self.table[name].is_prose for name in other_columns)
+        return n_prose <= 2
+
+    def check_no_further_agents(
+        self, columns: Sequence[str], *, agent_columns: Sequence[str], question: str | None
+    ) -> None:
+        """Raise UnclearColumnsError if `columns` is not empty, because they may belong to further agents or describe items.
+
+        columns : columns of different short texts
+        agent_columns : columns that each hold the responses of one agent; the error proposes these
+        question : column of questions, or None
+        """
+        if not columns:
+            return
+        options = {"text": ",".join(agent_columns)}
+        if question:
+            options["prompt"] = question
+        names = ", ".join(map(repr, columns))
+        raise UnclearColumnsError(f"{names} may be an agent or be about the items", **options)
 
     def holds_long_or_varied_prose(self, name: str) -> bool:
-        """Return whether a column holds prose as of responses: of many words, or not repetitive."""
+        """Return whether a column holds prose that may be responses: it has many words on average, or its values seldom recur."""
         column = self.table[name]
         return column.is_prose and (column.mean_words >= _MIN_WORDS or not column.is_repetitive)
 
@@ -406,9 +463,12 @@ class _RoleSearch:
     def find_question_column(self, prose: Sequence[str]) -> str | None:
         """Return the column of questions among columns of texts; None if all of them hold responses.
 
+        The names of the columns decide. If no name suggests questions, a column is chosen in which many more texts are
+        questions than in any other.
+
         prose : columns of texts, in the order of the table
 
-        Raises: UnclearColumnsError if a column may hold questions or responses.
+        Raises: UnclearColumnsError if several columns may hold questions, or if a column may hold questions or responses.
         """
         candidates = [name for name in prose if self.is_question_name(name)]
         if len(prose) < 3:
@@ -416,26 +476,27 @@ class _RoleSearch:
 
         # fraction of the texts of each column that are questions
         fractions = {name: self.table[name].question_fraction for name in prose}
-        highest, second = sorted(prose, key=fractions.__getitem__, reverse=True)[:2]
-        if not candidates and fractions[highest] >= 0.5 + fractions[second]:
-            candidates = [highest]
+        if not candidates:
+            highest, second = sorted(prose, key=fractions.__getitem__, reverse=True)[:2]
+            if fractions[highest] >= 0.5 + fractions[second]:
+                candidates = [highest]
+
         if len(candidates) == 1:
             self.check_question_position(candidates[0], prose)
             return candidates[0]
-
         if candidates:
-            problem = f"{' and '.join(map(repr, candidates))} could both be the question"
             best = min(candidates, key=lambda name: (-fractions[name], get_name_priority(name, "prompt")))
             responses = [name for name in prose if name not in candidates]
-        elif self.differs_from_others(prose[0], prose):
-            best, *responses = prose
-            problem = f"{best!r} could be the question or an agent"
-        elif self.differs_from_others(prose[-1], prose):
-            *responses, best = prose
-            problem = f"{best!r} could be the question or an agent"
-        else:
-            return None
-        raise UnclearColumnsError(problem, prompt=best, text=",".join(responses))
+            problem = f"{' and '.join(map(repr, candidates))} could both be the question"
+            raise UnclearColumnsError(problem, prompt=best, text=",".join(responses))
+
+        # a question is usually the first or the last of these columns
+        for name in (prose[0], prose[-1]):
+            if self.differs_from_others(name, prose):
+                responses = [other_name for other_name in prose if other_name != name]
+                problem = f"{name!r} could be the question or an agent"
+                raise UnclearColumnsError(problem, prompt=name, text=",".join(responses))
+        return None
 
     def is_question_name(self, name: str) -> bool:
         """Return whether the name of a column suggests prompts or items."""
@@ -444,22 +505,30 @@ class _RoleSearch:
     def check_question_position(self, question: str, prose: Sequence[str]) -> None:
         """Raise UnclearColumnsError if there are columns of texts both before and after the question.
 
+        The error proposes the larger group of columns as the responses.
+
         question : the column of questions
         prose : columns of texts, in the order of the table
         """
         position = prose.index(question)
         before, after = prose[:position], prose[position + 1 :]
-        if before and after:
-            unclear, responses = sorted((before, after), key=len)
-            problem = f"{', '.join(map(repr, unclear))} may be an agent or belong to the question"
-            raise UnclearColumnsError(problem, prompt=question, text=",".join(responses))
+        if not before or not after:
+            return
+
+        if len(before) <= len(after):
+            unclear, responses = before, after
+        else:
+            unclear, responses = after, before
+        problem = f"{', '.join(map(repr, unclear))} may be an agent or belong to the question"
+        raise UnclearColumnsError(problem, prompt=question, text=",".join(responses))
 
     def differs_from_others(self, name: str, prose: Sequence[str]) -> bool:
         """Return whether a column of texts differs from all others, as a column of questions would.
 
-        If the names of all other columns have a word or the first three letters in common, the column differs if its
-        name has neither. Otherwise it differs if its texts have at most 0.75 or at least 1.33 times the mean length of
-        the others, or if its words overlap with theirs less than 0.9 times as much as theirs overlap with each other.
+        The names decide if all other columns have a word, or their first three letters, in common: the column differs if its
+        name has no such common part. Otherwise the texts decide. The column differs if the mean length of its texts is at
+        most 0.75 or at least 1.33 times that of the others. It also differs if the overlap of its words with those of the
+        others is less than 0.9 times the overlap of the others with each other.
 
         Parameters
         ----------
@@ -561,32 +630,44 @@ class _RoleSearch:
     def find_item_column(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column of ids or prompts that identifies items; None if there is no candidate.
 
-        This is the column by which most responses can be compared, because several agents have its values. If several
-        columns are equally good, the first of them is chosen; but if its ids begin again for each agent, a column of
-        prompts among the others is chosen. If no agents share a value, the first column with at least 90 % of the largest
-        number of distinct values is chosen. A column of categories counts as one without shared values.
+        The column with the most shared cells is chosen, see `find_column_of_shared_items`. If no column has any, or if each
+        agent has its own column, the first column with at least 90 % of the largest number of distinct values is chosen.
 
-        agents : columns that together name an agent; () if each agent has a column of its own, and no value is shared
-        candidates : columns to choose from
+        agents : columns that together name an agent; empty if each agent has its own column
+        candidates : columns to choose from, the most reliable first
         """
-        table = self.table
         candidates = [name for name in candidates if name not in agents]
         if not candidates:
             return None
+        if agents:
+            shared_column = self.find_column_of_shared_items(agents, candidates)
+            if shared_column is not None:
+                return shared_column
 
-        n_shared = {name: table.count_shared_cells(agents, name) if agents else 0 for name in candidates}
-        max_shared = max(n_shared.values())
-        if max_shared > 0:
-            best_column, *equal_columns = [name for name in candidates if n_shared[name] == max_shared]
-            for name in equal_columns:
-                is_prompt = infer_role(name) == "prompt" and table[name].is_text
-                if is_prompt and self.has_restarting_ids(best_column, name):
-                    return name
-            return best_column
-
-        n_distinct = {name: len(table[name].distinct) for name in candidates}
+        n_distinct = {name: len(self.table[name].distinct) for name in candidates}
         min_distinct = 0.9 * max(n_distinct.values())
         return next(name for name in candidates if n_distinct[name] >= min_distinct)
+
+    def find_column_of_shared_items(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
+        """Return the column with the most shared cells, by `TableColumns.count_shared_cells`; None if no column has any.
+
+        Of equal columns, the first is chosen. But if it has ids that begin again for each agent, a column of prompts among
+        the equal columns is chosen.
+
+        agents : columns that together name an agent
+        candidates : columns of ids or prompts, at least one
+        """
+        n_shared = {name: self.table.count_shared_cells(agents, name) for name in candidates}
+        max_shared = max(n_shared.values())
+        if max_shared == 0:
+            return None
+
+        first_column, *equal_columns = [name for name in candidates if n_shared[name] == max_shared]
+        for name in equal_columns:
+            is_prompt = infer_role(name) == "prompt" and self.table[name].is_text
+            if is_prompt and self.has_restarting_ids(first_column, name):
+                return name
+        return first_column
 
     def has_restarting_ids(self, item: str, prompt: str) -> bool:
         """Return whether ids may restart for each agent: some id has several prompts, and some prompt several ids."""
@@ -595,11 +676,19 @@ class _RoleSearch:
         return infer_role(item) != "prompt" and n_pairs > max(len(set(ids)), len(set(prompts)))
 
     def find_prompt_column(self, item: str, used: set[str | None]) -> str | None:
-        """Return the column of prompts that is not in `used`, or None.
+        """Return the column of prompts, or None.
 
-        Columns whose names suggest prompts come first, if they have texts and at least two distinct values: the first
-        with one prompt per item, or else the first of all. Otherwise, it is the first column of prose whose name
-        suggests no role, with one prompt per item and more than half as many distinct prompts as items.
+        The first column that meets one of these conditions is chosen, in the order of the conditions:
+
+        1. Its name suggests prompts, and each item has one prompt.
+        2. Its name suggests prompts.
+        3. Its name suggests no role, it holds prose, each item has one prompt, and there are more than half as many distinct
+           prompts as items.
+
+        In 1 and 2, the column must also hold texts with at least two distinct values.
+
+        item : column that identifies items
+        used : columns that have another role
         """
         table = self.table
         ids = table[item].keys
@@ -625,7 +714,7 @@ class _RoleSearch:
         """
         if not agents:
             return False
-        pairs = set(zip(self.table.get_keys(agents), self.table[column].keys, strict=True))
+        pairs = set(zip(self.table.join_columns(agents), self.table[column].keys, strict=True))
         complete_pairs = {pair for pair in pairs if None not in pair}
         n_agents = len({agent for agent, _ in complete_pairs})
         return len(complete_pairs) == n_agents

@@ -142,7 +142,7 @@ class TableColumns(dict[str, ColumnValues]):
         column = self[name] = ColumnValues([get_value(row, name) for row in self._rows])
         return column
 
-    def get_keys(self, names: Sequence[str]) -> list[str | None]:
+    def join_columns(self, names: Sequence[str]) -> list[str | None]:
         """Return one text per row that joins the values of several columns, such as "gpt / v2".
 
         The text is None if one of the values is missing, and empty if there are no columns.
@@ -153,45 +153,51 @@ class TableColumns(dict[str, ColumnValues]):
             return [""] * self.n_rows
 
         columns = [self[name].keys for name in names]
-        keys: list[str | None] = []
-        for values in zip(*columns, strict=True):
-            if None in values:
-                keys.append(None)
+        joined_texts: list[str | None] = []
+        for texts in zip(*columns, strict=True):
+            if None in texts:
+                joined_texts.append(None)
             else:
-                keys.append(" / ".join(map(str, values)))
-        return keys
+                joined_texts.append(" / ".join(map(str, texts)))
+        return joined_texts
 
     def count_shared_cells(self, agents: Sequence[str], item: str) -> int:
-        """Count the responses that could be compared with another agent's if a column named the items.
+        """Count the shared cells of a table whose items would be identified by a given column.
+
+        A cell is an agent and an item to which it responded. It is shared if another agent also responded to the item, so
+        that the two responses could be compared.
 
         Parameters
         ----------
         agents : sequence of str
             Columns that together name an agent.
         item : str
-            Column that may name the items.
+            Column that may identify the items.
 
         Returns
         -------
         int
-            Number of distinct (agent, item) pairs on items to which at least two agents responded; rows without an
-            agent or an item do not count. 0 if the column `item` seems to hold categories rather than items. It
-            does if the number is less than the number of rows and the column has a single value, or if it is less than
-            half the number of rows and the name of the column suggests no role, or a subject.
+            Number of shared cells, without rows that lack an agent or an item. It is 0 if the column seems to hold
+            categories instead of items, so that the same cell occurs in many rows. This is assumed in two cases:
+
+            - The column has only one value, and there are fewer shared cells than rows.
+            - The name of the column suggests no role, or groups of items or the authors of questions, and there are fewer
+              shared cells than half of the rows.
         """
         agents_by_item: dict[str, set[str]] = {}
-        for agent_key, item_key in zip(self.get_keys(agents), self[item].keys, strict=True):
-            if agent_key and item_key:
-                agents_by_item.setdefault(item_key, set()).add(agent_key)
-        n_agents_by_item = [len(agent_keys) for agent_keys in agents_by_item.values()]
-        n_cells = sum(n_agents for n_agents in n_agents_by_item if n_agents > 1)
+        for agent, item_text in zip(self.join_columns(agents), self[item].keys, strict=True):
+            if agent and item_text:
+                agents_by_item.setdefault(item_text, set()).add(agent)
+        n_agents_by_item = [len(item_agents) for item_agents in agents_by_item.values()]
+        n_shared = sum(n_agents for n_agents in n_agents_by_item if n_agents > 1)
 
-        # a category has few values, so that the same pair occurs in several rows
         has_one_value = len(agents_by_item) == 1
-        may_be_group = infer_role(item) is None or bool((SUBJECTS | ASKERS) & split_into_words(item))
-        has_few_values = has_one_value or (may_be_group and n_cells < self.n_rows / 2)
-        is_category = has_few_values and n_cells < self.n_rows
-        return 0 if is_category else n_cells
+        if has_one_value and n_shared < self.n_rows:
+            return 0
+        may_hold_categories = infer_role(item) is None or bool((SUBJECTS | ASKERS) & split_into_words(item))
+        if may_hold_categories and n_shared < self.n_rows / 2:
+            return 0
+        return n_shared
 
 
 def _make_key(value: Json) -> str | None:
@@ -200,7 +206,7 @@ def _make_key(value: Json) -> str | None:
 
 
 def _are_texts(value: Json) -> bool:
-    """Return whether a value is a list of texts, or of such lists."""
+    """Return whether a value is a list of texts, or a nested list of texts."""
     return isinstance(value, list) and all(isinstance(element, str) or _are_texts(element) for element in value)
 
 

@@ -6,7 +6,7 @@ import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from youden.data.importers.foreign_files import import_error
 from youden.data.importers.table_header import (
@@ -129,7 +129,7 @@ def _fill_merged_cells(
     location : file and sheet, for error messages
     """
     merged_columns = sorted({column for _, column in merged})
-    current_ranges: dict[int, tuple[int, Json]] = {}  # column → last row and value of its latest range
+    latest_ranges: dict[int, _MergedRange] = {}  # by column
     records: Records = []
     for row_number, values in enumerate(rows, 1):
         record = [_convert_cell(value) for value in values]
@@ -138,14 +138,23 @@ def _fill_merged_cells(
 
         for column in merged_columns:
             cell = record[column - 1] if column <= len(record) else None
-            if (row_number, column) in merged:
-                current_ranges[column] = merged[row_number, column], cell
-            last_row, value = current_ranges.get(column, (0, None))
-            if cell is None and value is not None and row_number <= last_row:
-                record += [None] * (column - len(record))
-                record[column - 1] = value
+            starts_range = (row_number, column) in merged
+            if starts_range:
+                latest_ranges[column] = _MergedRange(merged[row_number, column], cell)
+            elif cell is None and column in latest_ranges:
+                last_row, range_value = latest_ranges[column]
+                if row_number <= last_row and range_value is not None:
+                    record += [None] * (column - len(record))
+                    record[column - 1] = range_value
         records.append((f"{location}, line {row_number}", record))
     return records
+
+
+class _MergedRange(NamedTuple):
+    """Merged cells of one column: the number of the last row, and the value, which the file states in the first row."""
+
+    last_row: int
+    value: Json
 
 
 def _convert_cell(value: object) -> Json:

@@ -261,7 +261,7 @@ def read_lines(path: Path, replaced: Replacements | None = None) -> Iterator[tup
 
 
 def parse_lines(text: str, path: Path, replaced: Replacements | None = None) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Parse the objects in the JSON Lines `text` of the file `path`; results and errors are those of `read_lines`."""
+    """Parse the objects in the JSON Lines `text` of the file `path`; it yields and raises the same as `read_lines`."""
     for number, line in enumerate(text.split("\n"), 1):
         if line and not line.isspace():
             location = f"{path}, line {number}"
@@ -323,20 +323,20 @@ def get_nested(value: Json, *keys: str | int) -> Json:
 
 
 def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
-    """Shorten paths to unique names: each keeps only as many of its last parts as no other path ends with.
+    """Return a short name for each path: its last parts (folders or file), as few as distinguish it from all other paths.
 
-    Last parts that all paths have in common are removed first.
+    Last parts that all paths have in common are removed first. Equal paths get equal names.
 
     >>> find_unique_suffixes([Path("plain/m"), Path("new/hot/m"), Path("old/hot/m")])
     ['plain', 'new/hot', 'old/hot']
     >>> find_unique_suffixes([Path("runs/one"), Path("runs/two"), Path("runs/two")])
     ['one', 'two', 'two']
     """
-    parts_of_paths = [path.resolve().parts for path in paths]
-    n_shared = _count_shared_last_parts(parts_of_paths)
-    trimmed_paths = [parts[: len(parts) - n_shared] for parts in parts_of_paths]
+    split_paths = [path.resolve().parts for path in paths]
+    n_shared = _count_shared_last_parts(split_paths)
+    trimmed_paths = [parts[: len(parts) - n_shared] for parts in split_paths]
 
-    # the paths that end with each sequence of parts
+    # suffix (last parts of a path) → all paths that end with it
     paths_by_suffix: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
     for parts in trimmed_paths:
         for length in range(1, len(parts) + 1):
@@ -351,18 +351,21 @@ def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
     return suffixes
 
 
-def _count_shared_last_parts(parts_of_paths: Sequence[tuple[str, ...]]) -> int:
-    """Count the last parts that all paths have in common, of which at least the first two parts of each path remain.
+def _count_shared_last_parts(split_paths: Sequence[tuple[str, ...]]) -> int:
+    """Count the last parts that all paths have in common; the first two parts of a path are not counted.
 
     The result is 0 if all paths are equal.
 
-    parts_of_paths : folders and file name of each path
+    split_paths : each path as a tuple of its parts (folders and file)
     """
-    if len(set(parts_of_paths)) < 2:
+    if len(set(split_paths)) < 2:
         return 0
-    max_shared = min(map(len, parts_of_paths)) - 2
+    max_shared = min(map(len, split_paths)) - 2
     n_shared = 0
-    while n_shared < max_shared and len({parts[-n_shared - 1] for parts in parts_of_paths}) == 1:
+    while n_shared < max_shared:
+        next_parts = {parts[-n_shared - 1] for parts in split_paths}
+        if len(next_parts) > 1:
+            break
         n_shared += 1
     return n_shared
 

@@ -125,7 +125,7 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
 def _read_log(path: Path, replaced: Replacements) -> _Log:
     """Read the header of a log of Inspect, in a .json file or in an .eval archive; the samples are read later.
 
-    replaced : counter of the values that had to be replaced
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
 
     Raises ImportFormatError [import-format] if the file is not a log.
     """
@@ -159,7 +159,7 @@ def _read_members(path: Path, names: Sequence[str], replaced: Replacements) -> I
     """Yield the objects in members of an archive, with one member in memory at a time.
 
     names : names of the members in the archive
-    replaced : counter of the values that had to be replaced
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
     """
     limit = UnpackLimit(path)
     try:
@@ -182,13 +182,19 @@ def _archive_error(path: Path, error: Exception) -> ImportFormatError:
 
 
 def _unpack_member(file: BinaryIO, info: ZipInfo, limit: UnpackLimit) -> bytes:
-    """Return the content of a member of an archive; `limit` counts its bytes.
+    """Return the content of a member (file) of a zip archive.
 
-    Inspect compresses by Zstandard, which `zipfile` supports only from Python 3.14 on; so the member is located here.
+    Inspect compresses by Zstandard, which `zipfile` supports only from Python 3.14 on. Therefore, the member is located
+    here.
 
+    file : the open archive
     info : position, size and compression of the member
+    limit : limit on the unpacked bytes of the archive, to which those of the member are added
+
+    Raises: BadZipFile if the method of compression is unknown; InputError [unpacked-too-large] if the limit is exceeded.
     """
-    # The local header is 30 bytes long; its last two fields are the lengths of name and extra field, which follow it.
+    # The local header is 30 bytes long. Its last two fields, of two bytes each, are the lengths of the name and of the
+    # extra field, which follow the header.
     file.seek(info.header_offset + 26)
     lengths = file.read(4)
     name_length = int.from_bytes(lengths[:2], "little")
@@ -196,17 +202,17 @@ def _unpack_member(file: BinaryIO, info: ZipInfo, limit: UnpackLimit) -> bytes:
     file.seek(name_length + extra_length, 1)
     raw = file.read(info.compress_size)
 
-    match info.compress_type:
-        case method if method == ZIP_STORED:
-            limit.add(len(raw))
-            return raw
-        case method if method == ZIP_DEFLATED:
-            return inflate(raw, limit)
-        case method if method == _ZSTANDARD:
-            limit.add(info.file_size)
-            content: bytes = pa.Codec("zstd").decompress(raw, info.file_size, asbytes=True)
-            return content
-    raise BadZipFile(f"{info.filename} is compressed by method {info.compress_type}")
+    method = info.compress_type
+    if method == ZIP_STORED:
+        limit.add(len(raw))
+        return raw
+    if method == ZIP_DEFLATED:
+        return inflate(raw, limit)
+    if method == _ZSTANDARD:
+        limit.add(info.file_size)
+        content: bytes = pa.Codec("zstd").decompress(raw, info.file_size, asbytes=True)
+        return content
+    raise BadZipFile(f"{info.filename} is compressed by method {method}")
 
 
 def _require_objects(value: Json, path: Path) -> list[dict[str, Json]]:

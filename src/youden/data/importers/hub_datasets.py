@@ -96,7 +96,17 @@ def _read_from_hub(name: str, columns: Mapping[str, str], options: Mapping[str, 
 
 
 def _save_dataset(name: str, folder: Path, *, cache: Path, options: Mapping[str, str]) -> str:
-    """Save a data set of the Hub to a folder, and return its commit; raise ImportFormatError [import-hub] on failure."""
+    """Save a data set of the Hub to a folder, and return its commit.
+
+    name : OWNER/NAME of the data set
+    folder : folder for the splits, as `save_to_disk` writes them
+    cache : folder for the downloaded files
+    options : the keys `subset` (default: the only one), `split` (default: all) and `revision` (default: the newest), if
+        the user set them
+
+    Raises: ImportFormatError [import-hub] if the data set cannot be loaded; ConfigError [hub-missing] if the package
+        `datasets` is not installed.
+    """
     datasets, hub = _import_hub_libraries()
     try:
         commit: str = hub.HfApi().dataset_info(name, revision=options.get("revision")).sha

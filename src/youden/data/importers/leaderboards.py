@@ -72,7 +72,7 @@ def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) ->
         rows_by_file[file] = rows
         generators[file] = {_get_generator(row) for _, row in rows}
 
-    agents = _name_agents(generators)
+    agents = _name_agents_of_files(generators)
     for file, rows in rows_by_file.items():
         for location, row in rows:
             instruction = row.get("instruction")
@@ -100,8 +100,14 @@ def _get_generator(row: Mapping[str, Json]) -> str | None:
     return str(row["generator"]) if row.get("generator") else None
 
 
-def _name_agents(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
-    """Name the agent of each file that has only one agent.
+def _name_agents_of_files(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
+    """Name the agents of files all of whose rows belong to one agent.
+
+    If each file is in a separate folder, as in the leaderboard, a file is named after its folder. It gets a name if the
+    folder is in a folder `results`, or if the file has one generator and there are several files.
+
+    Otherwise, each file with one generator gets its name, or else the name of the folder. Files with equal names also get
+    a part of their path, in parentheses.
 
     Parameters
     ----------
@@ -111,28 +117,28 @@ def _name_agents(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
     Returns
     -------
     dict of Path to str
-        Name of the agent of each file. A file is left out if its rows name several agents.
+        Name of the agent by file. The agents of a file without a name are the generators of its rows.
     """
     files = list(generators)
     folders = [file.resolve().parent for file in files]
-    single_agent_files = [file for file in files if len(generators[file]) == 1]
-    has_several_files_per_folder = len(set(folders)) < len(folders)
-    if has_several_files_per_folder:
-        names = []
-        for file in single_agent_files:
-            (generator,) = generators[file]
-            names.append(generator or file.resolve().parent.name)
-        paths = [file.with_suffix("") for file in single_agent_files]
-        unique_names = disambiguate_names(names, paths)
-        return dict(zip(single_agent_files, unique_names, strict=True))
+    files_of_one_generator = [file for file in files if len(generators[file]) == 1]
+    has_separate_folders = len(set(folders)) == len(folders)
+    if has_separate_folders:
+        agents = {}
+        for file, folder, name in zip(files, folders, find_unique_suffixes(folders), strict=True):
+            is_in_leaderboard = folder.parent.name == RESULTS
+            is_one_of_several = len(files) > 1 and file in files_of_one_generator
+            if is_in_leaderboard or is_one_of_several:
+                agents[file] = name
+        return agents
 
-    agents = {}
-    for file, folder, name in zip(files, folders, find_unique_suffixes(folders), strict=True):
-        is_in_leaderboard = folder.parent.name == RESULTS
-        is_one_of_several = file in single_agent_files and len(files) > 1
-        if is_in_leaderboard or is_one_of_several:
-            agents[file] = name
-    return agents
+    names = []
+    for file in files_of_one_generator:
+        (generator,) = generators[file]
+        names.append(generator or file.resolve().parent.name)
+    paths = [file.with_suffix("") for file in files_of_one_generator]
+    unique_names = disambiguate_names(names, paths)
+    return dict(zip(files_of_one_generator, unique_names, strict=True))
 
 
 QUESTIONS = "question.jsonl"
@@ -257,7 +263,7 @@ def _get_content(turn: Json) -> Json:
 def _read_prompts(files: Sequence[Path], replaced: Replacements) -> dict[tuple[str, int], Json]:
     """Read the prompts in files of questions.
 
-    replaced : counter of the values that had to be replaced
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
 
     Returns a dictionary: (id of a question, number of a turn from 1) → prompt.
     """
@@ -278,7 +284,29 @@ _STATUS = "Status"
 
 @dataclass(frozen=True)
 class _Result:
-    """One output of a provider for a test; `variables` encodes the variables of the test, None if it has none."""
+    """One output of a provider for a test.
+
+    Attributes
+    ----------
+    location : str
+        File and result or line, for messages.
+    provider : str
+        Label or id of the provider; empty if it has neither.
+    label : str
+        Label or number of the prompt; empty if it has neither.
+    test : int
+        Number of the test.
+    output : JSON value
+        The output; None if there is none.
+    failed : bool
+        Whether the call failed.
+    variables : bytes or None
+        Variables of the test, encoded as JSON; None if it has none.
+    prompt : JSON value
+        The prompt, None if the file does not state it.
+    error : str
+        Message of the error, as `format_tool_error` formats it; empty if there is none.
+    """
 
     location: str
     provider: str
@@ -348,10 +376,13 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
 
 
 def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:
-    """Yield the results of a JSON or JSON Lines file of promptfoo.
+    """Yield the results of a JSON or JSON Lines file of promptfoo, one per test and provider.
 
-    tests_by_variables : number of each test whose row states none, by its encoded variables; new tests are added
-    replaced : counter of the values that had to be replaced
+    tests_by_variables : numbers that this function gives to tests, by the encoded variables of the test. A row whose test
+        has no number in the file gets one from here; if its variables are new, they are added. It is shared by all files.
+    replaced : counter of the values that a pool cannot hold, such as NaN, and that are therefore replaced
+
+    Raises: ImportFormatError if the file cannot be read or has another layout.
     """
     is_json_lines = file.suffix.lower() == ".jsonl"
     rows = read_lines(file, replaced) if is_json_lines else _read_result_list(file, replaced)
@@ -378,7 +409,7 @@ def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Re
 def _read_result_list(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
     """Yield the results in a JSON file, each with its location for error messages.
 
-    replaced : counter of the values that had to be replaced
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
     """
     content = require_object(read_json(file, replaced), file)
     rows = get_nested(content, "results", "results")
@@ -394,7 +425,7 @@ def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
 
     The column of an output is called `[provider] prompt`, and the next column holds its status.
 
-    replaced : counter of the values that had to be replaced
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
     """
     rows = read_separated(file, ",", text=read_text(file, replaced))
     _, header = next(rows, ("", []))

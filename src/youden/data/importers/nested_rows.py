@@ -49,7 +49,7 @@ def flatten(row: Mapping[str, Json], prefix: str = "", depth: int = MAX_DEPTH) -
             columns[path] = _extract_last_question(value)
             columns[f"{path}{LAST_ANSWER}"] = _extract_text(value)
         else:
-            columns[path] = resolve(value)
+            columns[path] = unwrap_text(value)
     return columns
 
 
@@ -84,28 +84,30 @@ def _extract_last_question(conversation: Json) -> str | None:
     return None
 
 
-def resolve(value: Json) -> Json:
+def unwrap_text(value: Json) -> Json:
     """Return the text of a conversation, of a message in parts, of a reply encoded as JSON, or of a list of one text.
 
     Other values are returned unchanged.
 
-    >>> resolve('{"choices": [{"message": {"role": "assistant", "content": "So."}}]}'), resolve(["a"]), resolve(3)
-    ('So.', 'a', 3)
+    >>> unwrap_text('{"choices": [{"message": {"role": "assistant", "content": "So."}}]}')
+    'So.'
+    >>> unwrap_text(["a"]), unwrap_text(3)
+    ('a', 3)
     """
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
         return value[0]
 
     text = None
     if isinstance(value, str) and value[:1] in ("[", "{"):
-        decoded = _decode(value)
-        if _is_reply(decoded) or _is_conversation(decoded):
-            text = _extract_text(decoded)
+        parsed_value = _parse_json_or_literal(value)
+        if _is_reply(parsed_value) or _is_conversation(parsed_value):
+            text = _extract_text(parsed_value)
     elif _is_conversation(value):
         text = _extract_text(value)
     return value if text is None else text
 
 
-def _decode(text: str) -> Json:
+def _parse_json_or_literal(text: str) -> Json:
     """Parse a text as JSON, or as a list of objects in the notation of Python; None if it is neither."""
     with suppress(JSONDecodeError):
         value: Json = parse_json(text).value
@@ -127,7 +129,7 @@ def _is_reply(value: Json) -> bool:
 
 
 def _is_conversation(value: Json) -> bool:
-    """Return whether a value is a list of objects, of which the last is a message or a part of one."""
+    """Return whether a value is a list of objects whose last element is a message or a part of a message."""
     last = get_nested(value, -1)
     if not isinstance(last, dict) or not is_list_of_objects(value):
         return False
@@ -214,14 +216,20 @@ def extract_rows(value: Json) -> list[dict[str, Json]]:
     return _extract_table(value) or _extract_from_object(value)
 
 
-def _extract_from_object(value: Mapping[str, Json]) -> list[dict[str, Json]]:
-    """Extract the rows from the lists of an object; if it has no lists, from the objects in it."""
-    lists = {key: element for key, element in value.items() if isinstance(element, list) and element}
+def _extract_from_object(content: Mapping[str, Json]) -> list[dict[str, Json]]:
+    """Extract the rows from the values of a JSON object.
+
+    - Without lists among its values, the rows come from its inner objects (`_extract_from_objects`).
+    - If no list contains objects, the lists are the columns of one table.
+    - Otherwise, each list of objects is a table. If some of them have responses, only these are used. Of several tables,
+      each belongs to an agent with the name of its key. A single table gets the name of an agent that is next to it.
+    """
+    lists = {key: value for key, value in content.items() if isinstance(value, list) and value}
     if not lists:
-        objects = {key: element for key, element in value.items() if isinstance(element, dict) and element}
+        objects = {key: value for key, value in content.items() if isinstance(value, dict) and value}
         return _extract_from_objects(objects)
 
-    tables = {key: extract_rows(element) for key, element in lists.items() if is_list_of_objects(element)}
+    tables = {key: extract_rows(value) for key, value in lists.items() if is_list_of_objects(value)}
     if not tables:
         return _extract_from_columns(lists)
 
@@ -230,12 +238,16 @@ def _extract_from_object(value: Mapping[str, Json]) -> list[dict[str, Json]]:
     if len(tables) > 1:
         return _join_tables(tables)
 
-    # a text in the same object as the only list may name the agent
-    other_fields = {name: field for name, field in value.items() if isinstance(field, dict | str)}
-    texts = {name: text for name, text in flatten(other_fields).items() if isinstance(text, str)}
-    agent_columns = {name: text for name, text in texts.items() if infer_role(name) == "agent"}
     (rows,) = tables.values()
+    agent_columns = _find_agent_texts(content)
     return [{**agent_columns, **row} for row in rows]
+
+
+def _find_agent_texts(content: Mapping[str, Json]) -> dict[str, str]:
+    """Return the texts in a JSON object, outside of lists, whose keys suggest the name of an agent, by their paths."""
+    without_lists = {key: value for key, value in content.items() if isinstance(value, dict | str)}
+    texts = {path: value for path, value in flatten(without_lists).items() if isinstance(value, str)}
+    return {path: text for path, text in texts.items() if infer_role(path) == "agent"}
 
 
 def _join_tables(tables: Mapping[str, list[dict[str, Json]]]) -> list[dict[str, Json]]:
@@ -254,12 +266,22 @@ def _extract_from_columns(columns: Mapping[str, list[Json]]) -> list[dict[str, J
 
 
 def _extract_from_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
-    """Extract the rows from an object of objects, which may be columns, records, texts by agent and item, or tables."""
+    """Extract the rows from a JSON object whose values are objects.
+
+    The inner objects are the first of these that fits:
+
+    - columns, as pandas writes a table (values by the label of their row), if their keys suggest responses or several roles;
+    - records, one per row, if each has a response; the key becomes the column `id`;
+    - texts by agent and item, if all their values are texts or None;
+    - tables, from which the rows are extracted. Of several tables, each belongs to an agent with the name of its key.
+
+    objects : inner objects by key
+    """
     roles = [role for role in map(infer_role, objects) if role in NAMES]
-    are_columns = "text" in roles or len(roles) > 1  # as pandas writes them
+    are_columns = "text" in roles or len(roles) > 1
     if are_columns:
-        row_keys = dict.fromkeys(chain.from_iterable(objects.values()))
-        return [{name: column.get(key) for name, column in objects.items()} for key in row_keys]
+        row_labels = dict.fromkeys(chain.from_iterable(objects.values()))  # an ordered set
+        return [{name: column.get(label) for name, column in objects.items()} for label in row_labels]
 
     are_records = all(map(_has_text, objects.values()))
     if are_records:
@@ -306,7 +328,7 @@ def _has_text(row: Mapping[str, Json]) -> bool:
 
 
 def _extract_table(value: Mapping[str, Json]) -> list[dict[str, Json]]:
-    """Extract the rows of a table of Weights & Biases; none if the value is not such a table.
+    """Extract the rows of a table of Weights & Biases; return an empty list for other values.
 
     In such a table, `columns` is a list of names, and `data` has one list per row.
     """

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from operator import itemgetter
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -142,10 +143,12 @@ class PoolBuilder:
     ) -> None:
         """Add one response, or a list of responses, which are repeats.
 
-        A text of None is no response; it is only counted. A response is dropped and counted if its text is not a
-        string, if the id of the agent or the item is empty or invalid, or if the agent already has another response to
-        the item with the same `repeat`; without a `repeat`, if it has any other. The same text again is left out and
-        counted.
+        A text of None is no response; it is left out, and counted. A response is dropped, and counted, in these cases:
+
+        - The text is not a string.
+        - The id of the agent or of the item is empty or invalid.
+        - The agent already has a response to the item with the same `repeat`, or with any `repeat` if this one has none. If
+          the two texts are equal, the response counts as left out instead of dropped.
 
         Parameters
         ----------
@@ -194,17 +197,19 @@ class PoolBuilder:
             self.count_dropped(agent_id, f"the text is no string but {type(text).__name__}", location)
             return
 
-        label = _to_label(repeat)
+        repeat_label = _to_label(repeat)
         texts_by_label = self._responses.setdefault((agent_id, item_id), {})
-        if texts_by_label and (label is None or label in texts_by_label):
-            first_text = next(iter(texts_by_label.values()))
-            if texts_by_label.get(label, first_text) == text:
+        earlier_text = texts_by_label.get(repeat_label)
+        if repeat_label is None and earlier_text is None and texts_by_label:
+            earlier_text = next(iter(texts_by_label.values()))  # no label: compare it with the first response
+        if earlier_text is not None:
+            if text == earlier_text:
                 self.count_left_out("a repetition of an earlier response", location)
             else:
                 self.count_dropped(agent_id, SECOND_RESPONSE, location)
             return
 
-        texts_by_label[label] = text
+        texts_by_label[repeat_label] = text
         if len(texts_by_label) == 1:
             self._set_group(agent_id, _text_or_none(group))
             self._set_prompt(item_id, _text_or_none(prompt), location)
@@ -258,7 +263,7 @@ class PoolBuilder:
         about_pool = (
             *_describe_spelling_variants("agent", pool.present, [*self._groups]),
             *_describe_spelling_variants("item", pool.present.T, [*self._item_prompts]),
-            *_describe_unaligned(pool),
+            *_describe_incomplete_items(pool),
         )
         assumed = self._format_notes()
         has_all_responses = pool.present.all(axis=0)
@@ -338,39 +343,48 @@ class PoolBuilder:
         Ids of agents are not merged if two of them have a response to the same item, and ids of items are not merged if
         an agent responded to two of them.
         """
-        for kind, position, ids in (("agent", 0, self._groups), ("item", 1, self._item_prompts)):
-            for spellings in group_spelling_variants(ids):
-                cells = [cell for cell in self._responses if cell[position] in spellings]
-                partners = [cell[1 - position] for cell in cells]
-                if len(partners) > len(set(partners)):
-                    continue
+        self._merge_ids("agent", self._groups)
+        self._merge_ids("item", self._item_prompts)
 
-                names = ", ".join(map(repr, spellings))
-                self.add_note(f"{names} are treated as one {kind}: they differ only by spaces or case")
-                merged_id, *variants = spellings
-                for agent, item in cells:
-                    merged_cell = (merged_id, item) if kind == "agent" else (agent, merged_id)
-                    if merged_cell != (agent, item):
-                        self._responses[merged_cell] = self._responses.pop((agent, item))
-                for variant in variants:
-                    del ids[variant]
+    def _merge_ids(self, kind: Literal["agent", "item"], ids: dict[str, str | None]) -> None:
+        """Merge the ids of agents, or of items, that differ only by spaces or case; they are removed from `ids`.
+
+        kind : whether `ids` has the ids of agents or of items as keys
+        """
+        for spellings in group_spelling_variants(ids):
+            merged_id, *variants = spellings
+            merged_cells: dict[tuple[str, str], tuple[str, str]] = {}  # cell → the same cell after merging
+            for agent, item in self._responses:
+                if kind == "agent" and agent in spellings:
+                    merged_cells[agent, item] = merged_id, item
+                elif kind == "item" and item in spellings:
+                    merged_cells[agent, item] = agent, merged_id
+            have_same_cell = len(set(merged_cells.values())) < len(merged_cells)
+            if have_same_cell:
+                continue
+
+            names = ", ".join(map(repr, spellings))
+            self.add_note(f"{names} are treated as one {kind}: they differ only by spaces or case")
+            for cell, merged_cell in merged_cells.items():
+                if cell != merged_cell:
+                    self._responses[merged_cell] = self._responses.pop(cell)
+            for variant in variants:
+                del ids[variant]
 
     def _build_pool(self) -> Pool:
         """Make the pool of all added responses.
 
-        The repeats of a cell are ordered by their numbers; if a label is not a number, they stay in the order added.
+        The repeats of a cell (agent and item) are ordered by their labels if all of these are numbers. Otherwise they have
+        the order in which they were added.
         """
         agent_positions = {name: position for position, name in enumerate(self._groups)}
         item_positions = {name: position for position, name in enumerate(self._item_prompts)}
         max_repeats = max(map(len, self._responses.values()))
         texts = np.full((max_repeats, len(agent_positions), len(item_positions)), None, dtype=np.object_)
         for (agent, item), texts_by_label in self._responses.items():
-            labels = list(texts_by_label)
-            are_numbers = all(label is not None and label.isdecimal() for label in labels)
-            if are_numbers:
-                labels.sort(key=lambda label: int(label or 0))
-            for repeat, label in enumerate(labels):
-                texts[repeat, agent_positions[agent], item_positions[item]] = texts_by_label[label]
+            cell_texts = _order_repeats(texts_by_label)
+            for repeat, text in enumerate(cell_texts):
+                texts[repeat, agent_positions[agent], item_positions[item]] = text
 
         agents = []
         for name, group in self._groups.items():
@@ -381,6 +395,20 @@ class PoolBuilder:
         if max_repeats > 1:
             repeat_texts = texts[1:].reshape(-1, len(items))
         return Pool(tuple(agents), tuple(items), texts[0], name=self.name, repeat_texts=repeat_texts)
+
+
+def _order_repeats(texts_by_label: Mapping[str | None, str]) -> list[str]:
+    """Return the texts of repeats in the order of their labels if all labels are whole numbers, else in the given order.
+
+    texts_by_label : text of each repeat by its label; the label is None for a response without one
+    """
+    numbered_texts: list[tuple[int, str]] = []
+    for label, text in texts_by_label.items():
+        if label is None or not label.isdecimal():
+            return list(texts_by_label.values())
+        numbered_texts.append((int(label), text))
+    numbered_texts.sort(key=itemgetter(0))
+    return [text for _, text in numbered_texts]
 
 
 class PromptItemIds:
@@ -397,10 +425,11 @@ class PromptItemIds:
         self._occurrences: dict[tuple[str, str, str], dict[object, int]] = {}
 
     def get_id(self, agent: str, prompt: str, text: object = None, *, repeat: object = None) -> str:
-        """Return the id of the item that a response belongs to, which is the same for all agents.
+        """Return the id of the item to which a response belongs. All agents share the ids of a prompt.
 
-        If the agent already has another text for the prompt with the same `repeat`, this is the id of a further item
-        with the same prompt. The same text has the same id again.
+        A prompt has one item, unless an agent has several different texts for it with the same `repeat`. Then the first of
+        these texts belongs to the first item of the prompt, the second to the second item, and so on. A text that the agent
+        has given before belongs to the same item as before.
 
         agent : id of the agent
         prompt : prompt of the item
@@ -417,7 +446,7 @@ class PromptItemIds:
         return self._make_id(item_number, unique_prompt)
 
 
-def _describe_unaligned(pool: Pool) -> Iterator[str]:
+def _describe_incomplete_items(pool: Pool) -> Iterator[str]:
     """Yield one sentence about the items that lack the response of an agent; yield nothing if there are none."""
     is_missing = ~pool.present
     incomplete_items = np.flatnonzero(is_missing.any(axis=0))
@@ -442,8 +471,8 @@ def _describe_spelling_variants(kind: str, present: Bools, ids: list[str]) -> It
     present : bool array (n_agents, n_items), or (n_items, n_agents) for items; whether there is a response
     ids : ids of the rows of `present`
 
-    Raises: ImportFormatError [import-alike] if no column has responses under two ids of a group, which may then be one
-    agent or item.
+    Raises: ImportFormatError [import-alike] if the ids of a group may be one agent or item. This is the case if no item has
+        responses of two of these agents, or if no agent has responses to two of these items.
     """
     partner = "item" if kind == "agent" else "agent"
     positions = {name: position for position, name in enumerate(ids)}

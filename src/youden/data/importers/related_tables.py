@@ -81,12 +81,13 @@ class SourceTable(NamedTuple):
         """Return whether the values of a column are texts."""
         return ColumnValues([row.get(column) for _, row in self.rows]).is_text
 
-    def get_layout(self, columns: Mapping[str, str]) -> str | None:
-        """Return a key that is equal for tables of the same layout; None if the table has no responses.
+    def find_layout(self, columns: Mapping[str, str]) -> str | None:
+        """Return the layout of the responses, as a text by which tables are compared; None if the table has no responses.
 
-        The key is the column of the responses, or all columns of a known layout.
+        Tables of one layout can be read together. The text is the name of the column of the responses or, in the layout of
+        a known data set, the columns of all roles, such as "agent=models[], text=generations[]".
 
-        columns : columns by role that the user named
+        columns : column by role, as named by the user
         """
         if "text" in columns:
             has_text_column = not set(columns["text"].split(",")).isdisjoint(self.columns)
@@ -133,12 +134,13 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
     flat = [(location, flatten(row) | _get_named_values(row, columns)) for location, row in rows]
     without_header = _move_header_into_rows(flat)
     is_log = len(without_header) < len(flat)
-    table = SourceTable(file, name, _drop_other_kinds(without_header, is_log=is_log, note=note), first_row)
+    response_rows = _drop_other_records(without_header, is_log=is_log, note=note)
+    table = SourceTable(file, name, response_rows, first_row)
     if file.suffix.lower() in SPREADSHEETS:
         for column in table.columns:
             if infer_role(column) in ("agent", "item", "prompt"):
                 fill_down(table.rows, column, note)
-    if table.get_layout(columns) is not None:
+    if table.find_layout(columns) is not None:
         return table
 
     for column in table.columns:
@@ -147,23 +149,24 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
             for location, row in table.rows:
                 element_rows += [(location, element) for element in split_into_rows(row, column)]
             table_of_elements = table._replace(rows=element_rows)
-            if table_of_elements.get_layout(columns) is not None:
+            if table_of_elements.find_layout(columns) is not None:
                 return table_of_elements
     return table
 
 
 def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, Json]:
-    """Return the value of each column that the user named.
-
-    A name may be that of a column, a path (`a.b`), or a combination of columns (`a+b`).
+    """Return the values in a row of the columns that the user named.
 
     row : values of a row, which may be nested
-    columns : columns by role that the user named
+    columns : column by role, as named by the user; the role `text` may have several, separated by commas. A column is a
+        name, a path such as `a.b`, or a combination such as `a+b`.
+
+    The keys of the result are the columns, as the user wrote them. Columns that do not exist in the row are left out.
     """
     flat_row = flatten(row) if columns else {}
     values: dict[str, Json] = {}
     for role, option in columns.items():
-        names = option.split(",") if role == "text" else [option]  # responses may be in several columns
+        names = option.split(",") if role == "text" else [option]
         for name in names:
             combined_columns = split_composite(name, flat_row)
             path = ColumnPath.parse(name, row)
@@ -183,14 +186,14 @@ def _move_header_into_rows(rows: Rows) -> Rows:
     return [(location, {**agents, **row}) for location, row in others]
 
 
-def _drop_other_kinds(rows: Rows, *, is_log: bool, note: Note) -> Rows:
-    """Remove the rows of another kind, such as the rows of a grader in a log.
+def _drop_other_records(rows: Rows, *, is_log: bool, note: Note) -> Rows:
+    """Remove the rows that record something other than responses, such as the ratings of a grader in a log.
 
-    Rows without a model are of another kind if their values in a column whose last word is "type" or "kind" do not occur
-    in the rows with a model. In a log with a header, the same rule applies to rows without a prompt.
+    Rows without a model are removed if no row with a model has one of their values in a column whose name ends with the
+    word "type" or "kind". In a log with a header, the same rule applies to rows without a prompt.
 
-    is_log : whether the rows are those of a log with a header
-    note : function that receives a note and its location, if rows are dropped
+    is_log : whether the rows are from a log with a header
+    note : function that is called with a note and its location if rows are removed
     """
     columns = list(dict.fromkeys(chain.from_iterable(row for _, row in rows)))
     kind_columns = [name for name in columns if _KIND.search(name)]
@@ -214,19 +217,23 @@ def _drop_other_kinds(rows: Rows, *, is_log: bool, note: Note) -> Rows:
 def split_by_responses(
     path: Path, tables: Sequence[SourceTable], columns: Mapping[str, str]
 ) -> tuple[list[SourceTable], list[SourceTable]]:
-    """Split tables into those that hold responses and all others, such as configurations, scores and prompts.
+    """Split tables into those from which responses are read and all others, such as configurations, scores and prompts.
 
-    The first list contains all tables if none seems to hold responses. Files with names such as "questions" or "config"
-    belong to it only if there are no others. If some tables with responses are in a folder such as "responses" or
-    "predictions" below `path`, it contains only these.
+    Responses are read from the first of these groups that is not empty:
+
+    1. tables with responses in a folder such as "responses" or "predictions" below `path`;
+    2. tables with responses;
+    3. all tables.
+
+    Files with names such as "questions" or "config" count as tables without responses, unless all files have such names.
 
     path : file or folder that the user named
-    columns : columns by role that the user named
+    columns : column by role, as named by the user
 
-    Returns the tables with responses, and the others.
+    Returns the tables from which responses are read, and the others, both in the given order.
     """
     candidates = [table for table in tables if not _has_name_of_other_file(table)]
-    with_text = [table for table in candidates or tables if table.get_layout(columns) is not None]
+    with_text = [table for table in candidates or tables if table.find_layout(columns) is not None]
     in_response_folders = [table for table in with_text if _is_in_response_folder(table, path)]
     with_responses = in_response_folders or with_text or list(tables)
 
@@ -262,7 +269,8 @@ def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
     if has_sheets:
         values_by_column = {FILE: [table.name for table in tables]}
     else:
-        values_by_column = _get_location_values(_move_repeat_numbers_into_rows(tables))
+        paths = _add_repeat_numbers(tables)
+        values_by_column = _compute_location_columns(paths)
 
     values_by_column = {column: values for column, values in values_by_column.items() if len(set(values)) > 1}
     for column, values in values_by_column.items():
@@ -272,11 +280,15 @@ def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
     return tuple(values_by_column)
 
 
-def _get_location_values(files: Sequence[Path]) -> dict[str, list[str]]:
-    """Return the values of the column of files and, if the files form a grid, of the column of folders.
+def _compute_location_columns(files: Sequence[Path]) -> dict[str, list[str]]:
+    """Return the columns that state the location of each file: its folder and its name, or only its path.
 
-    In a grid, each folder contains files of the same names; only times in the names may differ. The result maps the name
-    of a column to one value per file.
+    There is a column of folders if several folders contain files of the same names. Times in names are ignored, and so
+    are folders whose name is only a time.
+
+    files : paths of the tables; several tables may be from one file
+
+    Returns a dictionary of `FILE`, and of `FOLDER` if there is such a column → one value per path, as short as possible.
     """
     stems = [_TIME.sub("", file.stem) for file in files]
     folders = []
@@ -294,31 +306,35 @@ def _get_location_values(files: Sequence[Path]) -> dict[str, list[str]]:
     return {FILE: find_unique_suffixes(paths)}
 
 
-def _move_repeat_numbers_into_rows(tables: Sequence[SourceTable]) -> list[Path]:
-    """Add a column to the rows with the number of the repeat in the path of their file; return the paths without it.
+def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
+    """Add a column with the number of the repeat to the rows, if names of files or folders contain it, as in `run-2.csv`.
 
-    If the agents differ only in these numbers, no column is added and the paths are returned unchanged.
+    All names of the files, or all names of the folders, must contain a number. They do not number repeats if nothing else
+    distinguishes the agents: neither a column nor the rest of the paths.
 
     tables : tables of the files; their rows are changed in place
+
+    Returns the path of the file of each table, without the number if the column was added.
     """
     files = [table.file for table in tables]
-    has_agents = any(is_agent_name(column) for column in tables[0].columns)
+    has_agent_column = any(is_agent_name(column) for column in tables[0].columns)
 
-    # the number may be in the name of the file, or in that of its folder
+    # names that may contain the numbers, and the paths without these numbers
     file_names = [file.stem for file in files]
     folder_names = [file.parent.name for file in files]
-    attempts = (
+    candidates = (
         (file_names, [_remove_file_number(file) for file in files]),
         (folder_names, [_remove_folder_number(file) for file in files]),
     )
-    for names, files_without_numbers in attempts:
+    for names, paths_without_numbers in candidates:
         matches = [_NUMBER.search(name) for name in names]
-        has_other_differences = has_agents or len(set(files_without_numbers)) > 1
-        if len(set(names)) > 1 and all(matches) and has_other_differences:
+        have_numbers = all(matches) and len(set(names)) > 1
+        agents_remain_distinct = has_agent_column or len(set(paths_without_numbers)) > 1
+        if have_numbers and agents_remain_distinct:
             for table, match in zip(tables, matches, strict=True):
                 for row in table.flat_rows:
                     row[FILE_NUMBER] = match[1] if match else None
-            return files_without_numbers
+            return paths_without_numbers
     return files
 
 

@@ -54,6 +54,9 @@ def _parse_steps(text: str) -> list[str | int | None]:
 class ColumnPath:
     """Path from a row to a value, or to a value in each element of a list.
 
+    For example, `choices[].text` has the steps ("choices",) and the element steps ("text",). The combination `subject+id`
+    has the steps ("subject",) and the further steps (("id",),).
+
     Attributes
     ----------
     steps : tuple of str or int
@@ -91,11 +94,15 @@ class ColumnPath:
         return cls(fixed_steps[:list_position], fixed_steps[list_position:])
 
     def get_value(self, row: Mapping[str, Json]) -> Json:
-        """Return the value in a row, joined with the values of further columns; None if one of them does not exist."""
+        """Return the value to which the path leads in a row; for a path to the elements of a list, the list.
+
+        Values of combined columns are joined, such as "maths / 7". The result is None if a value does not exist.
+        """
         fields = row if isinstance(row, dict) else dict(row)  # copying a large row for each column would be slow
+        if not self.further_steps:
+            return get_nested(fields, *self.steps)
+
         values = [get_nested(fields, *steps) for steps in (self.steps, *self.further_steps)]
-        if len(values) == 1:
-            return values[0]
         if None in values:
             return None
         return " / ".join(map(str, values))
@@ -290,8 +297,9 @@ class ResponseReader:
     def add(self, row: Mapping[str, Json], location: str) -> None:
         """Add the responses of one row to the pool.
 
-        If paths of columns contain a list, each of its elements is a response. A row whose list is empty is left out,
-        and one whose lists differ in length is dropped; both are counted.
+        If each agent has a column, the row has one response per agent. If paths lead to the elements of lists, as in
+        `choices[].text`, the row has one response per element; the lists must be equally long. Otherwise it has a single
+        response. A row with empty lists is counted as left out, and a row with lists of different lengths as dropped.
 
         row : values by column, which may be nested
         location : file and line, for messages

@@ -53,11 +53,12 @@ Keys = Sequence[str | None]
 
 
 def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Roles:
-    """Return roles whose columns of items identify each item, although ids restart, for example in each subject.
+    """Return roles in which different items have different ids.
 
-    If ids restart, the item becomes a combination of columns that is unique, such as "subject + id". If there is none,
-    and prompts differ, items are identified by their prompts. If a column numbers repeats, it is added to the roles.
-    The roles are returned unchanged if no agent has two rows with the same id.
+    Ids restart if different items have the same id, for example the id 1 in each subject. The column of items is then
+    combined with other columns, as in "subject + id", or replaced by the column of prompts if no combination is unique.
+    If a column numbers the repeats, it is added to the roles. The roles are returned unchanged if no agent has two rows
+    with the same id.
 
     Parameters
     ----------
@@ -76,8 +77,9 @@ def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Ro
     Raises
     ------
     ImportFormatError
-        [import-ids] if a column may either make ids unique or number repeats, and neither its name nor a prompt
-        decides; or if prompts with the same id differ, and too many of them belong to a single agent.
+        [import-ids]: if a column may either make ids unique or number repeats, and neither its name nor a prompt
+        decides; or if items would be identified by prompts, and the prompts of more than a quarter of the rows are used by
+        only one agent.
     """
     table = TableColumns(rows)
     roles = _remove_run_columns(roles, table)
@@ -86,7 +88,11 @@ def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Ro
 
 
 def _remove_run_columns(roles: Roles, table: TableColumns) -> Roles:
-    """Remove columns of numbered runs (1, 2 or run-1, run-2) from the agents if other columns name models."""
+    """Remove columns that number runs from the columns that name agents, unless no other of these columns names models.
+
+    A column numbers runs if its name has the word "run", and its values differ only in a number at the end, such as 1 and 2
+    or run-1 and run-2.
+    """
     run_columns = set()
     for name in roles.agents:
         values_without_number = {re.sub(r"\d+$", "#", str(value)) for value in table[name].keys}
@@ -101,21 +107,29 @@ def _remove_run_columns(roles: Roles, table: TableColumns) -> Roles:
 
 
 def _with_repeat_column(roles: Roles, table: TableColumns) -> Roles:
-    """Add the first column whose name and values number the responses of an agent to an item, if there is one."""
-    item = roles.columns.get("item", roles.columns.get("prompt"))
+    """Add the role `repeat` for the first unused column that numbers the responses of an agent to an item.
+
+    The name of the column suggests a number of repeats, and it has different values in the rows of an agent and item. The
+    roles are returned unchanged if there is no such column, if no agent has several rows for an item, or if a column has
+    the role already.
+    """
+    item = roles.columns.get("item")
+    if item is None:
+        item = roles.columns.get("prompt")  # a table without ids identifies items by their prompts
     candidates = [name for name in roles.unused if NUMBERS & split_into_words(name)]
     if item is None or not candidates or "repeat" in roles.columns:
         return roles
 
-    agents = table.get_keys([*roles.agents])
-    cells = list(zip(agents, table.get_keys([item]), strict=True))
-    has_repeats = len(set(cells)) < len(cells)
+    agents = table.join_columns([*roles.agents])
+    items = table.join_columns([item])
+    n_rows = len(items)
+    has_repeats = len(set(zip(agents, items, strict=True))) < n_rows
     if not has_repeats:
         return roles
 
     for candidate in candidates:
-        repeats = table.get_keys([candidate])
-        are_distinct = len(set(zip(cells, repeats, strict=True))) == len(cells)
+        repeats = table.join_columns([candidate])
+        are_distinct = len(set(zip(agents, items, repeats, strict=True))) == n_rows
         if None not in repeats and are_distinct:
             unused = tuple(name for name in roles.unused if name != candidate)
             return replace(roles, columns={**roles.columns, "repeat": candidate}, unused=unused)
@@ -124,7 +138,17 @@ def _with_repeat_column(roles: Roles, table: TableColumns) -> Roles:
 
 @dataclass(frozen=True)
 class _Responses:
-    """Keys of all rows of a table, and the positions of the rows that have an id and a response."""
+    """Agents, ids, prompts, repeats and responses of all rows of a table.
+
+    Attributes
+    ----------
+    agents, ids, prompts, repeats : sequence of (str or None)
+        One text per row.
+    texts : sequence of tuple of str
+        Responses of each row; several if each agent has a column.
+    answered : sequence of int
+        Positions of the rows that have an id and a response. Only these rows are examined.
+    """
 
     agents: Keys
     ids: Keys
@@ -135,33 +159,34 @@ class _Responses:
 
     @classmethod
     def from_table(cls, roles: Roles, table: TableColumns) -> _Responses:
-        """Read the agents, ids, prompts, repeats and texts of all rows.
+        """Read the columns of a table that have a role.
 
-        All rows are kept. `answered` contains the positions of the rows with an id and at least one text; a row has several
-        texts if each agent has a column of its own.
+        roles : columns by role, among them a column of items
         """
         columns = roles.columns
         text_columns = [*roles.agent_columns]
         if "text" in columns:
             text_columns.append(columns["text"])
-        values_by_column = [map(str, table[name].values) for name in text_columns]
-        texts = list(zip(*values_by_column, strict=True))
+        # a missing response becomes "None", and a response "None" counts as missing
+        texts_by_column = [map(str, table[name].values) for name in text_columns]
+        texts = list(zip(*texts_by_column, strict=True))
 
-        ids = table.get_keys([columns["item"]])
+        ids = table.join_columns([columns["item"]])
         prompts: Keys = [None] * table.n_rows
         if columns.get("prompt") is not None:
-            prompts = table.get_keys([columns["prompt"]])
+            prompts = table.join_columns([columns["prompt"]])
         repeat_columns = [columns["repeat"]] if "repeat" in columns else []
 
         answered = []
         for row, id_ in enumerate(ids):
-            if id_ is not None and any(text != "None" for text in texts[row]):
+            has_response = any(text != "None" for text in texts[row])
+            if id_ is not None and has_response:
                 answered.append(row)
         return cls(
-            agents=table.get_keys([*roles.agents]),
+            agents=table.join_columns([*roles.agents]),
             ids=ids,
             prompts=prompts,
-            repeats=table.get_keys(repeat_columns),
+            repeats=table.join_columns(repeat_columns),
             texts=texts,
             answered=answered,
         )
@@ -193,15 +218,18 @@ class _Responses:
                 return False
         return True
 
-    def has_unique_ids(self, groups: Keys, repeats: Keys) -> bool:
-        """Return whether group and id together identify an item, while the id alone does not.
+    def are_items_identified_by(self, groups: Keys, repeats: Keys) -> bool:
+        """Return whether a group and an id identify an item together, and an id alone does not.
 
-        An agent must have the same id in two groups, and every row with a response needs a group. If there are prompts,
-        an agent, group and id must have a single prompt. Otherwise, an agent, group, id and repeat must have a single
-        response, and the agents must seem to share items (see `has_shared_items`).
+        All of these conditions must hold for the rows with a response:
 
-        groups : keys (n_rows,) of groups of items, such as subjects or files
-        repeats : keys (n_rows,) that distinguish repeats
+        - Each row has a group, and an agent has the same id in two groups.
+        - If there are prompts, the rows of an agent with the same group and id have the same prompt.
+        - If there are no prompts, the rows of an agent with the same group, id and repeat have the same response, and the
+          agents have items in common (`has_shared_items`).
+
+        groups : group of items of each row (n_rows,), such as its subject or file
+        repeats : number or label of the repeat of each row (n_rows,)
         """
         if any(groups[row] is None for row in self.answered):
             return False
@@ -224,12 +252,12 @@ class _Responses:
         return self.has_shared_items(groups)
 
     def has_shared_items(self, groups: Keys) -> bool:
-        """Return whether agents seem to share the items that group and id identify.
+        """Return whether agents have items in common if an item is identified by its group and its id.
 
-        Groups must have at least two items on average. If there are several agents, at least half of the rows must
-        belong to items with responses of two agents.
+        A group must have at least two items on average. If there are several agents, at least half of the rows must belong
+        to items to which two agents responded.
 
-        groups : keys (n_rows,) of groups of items
+        groups : group of items of each row (n_rows,)
         """
         agents_by_item = defaultdict(set)
         for row in self.answered:
@@ -259,7 +287,10 @@ class _Responses:
 
 
 def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) -> Roles:
-    """Identify items by their ids and the columns within which ids restart, or by their prompts.
+    """Return roles in which items are identified by their ids together with the columns within which ids restart.
+
+    If there are no such columns, items are identified by their prompts. The roles are returned unchanged if ids do not
+    restart.
 
     roles : columns by role
     location : path of the table, for errors
@@ -272,52 +303,69 @@ def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) ->
         return roles
 
     responses = _Responses.from_table(roles, table)
-    if responses.has_one_prompt_per_cell:
-        return roles
-    is_numbered_by_file = responses.has_prompts and roles.columns.get("repeat") == FILE_NUMBER
-    if responses.has_one_text_per_cell and not is_numbered_by_file:
+    if _are_items_identified(roles, responses):
         return roles
 
-    # the column of prompts may hold groups of items instead; try again without prompts
-    if prompt is not None and _has_groups(prompt, responses):
+    if prompt is not None and _holds_groups(prompt, responses):
+        # the supposed prompts are groups of items, so ignore them
         other_columns = {role: column for role, column in roles.columns.items() if role != "prompt"}
-        without_prompts = replace(roles, columns=other_columns, unused=(*roles.unused, prompt))
-        return _with_composite_item(without_prompts, table, location=location)
+        roles = replace(roles, columns=other_columns, unused=(*roles.unused, prompt))
+        responses = _Responses.from_table(roles, table)
+        if _are_items_identified(roles, responses):
+            return roles
 
     group_columns = _find_group_columns(roles, table, responses)
     if group_columns:
         return _with_item_columns(roles, (*group_columns, item))
-    return _with_unclear_groups(roles, table, responses, location=location)
+    return _with_unnamed_groups_or_prompts(roles, table, responses, location=location)
 
 
-def _find_named_groups(roles: Roles, responses: _Responses) -> tuple[list[str], list[str]]:
-    """Return the unused columns that may separate items with the same id: those named like groups of items, and others.
+def _are_items_identified(roles: Roles, responses: _Responses) -> bool:
+    """Return whether ids identify items: rows of an agent with the same id have one prompt, or else one response."""
+    if responses.has_one_prompt_per_cell:
+        return True
+    if responses.has_prompts and roles.columns.get("repeat") == FILE_NUMBER:
+        return False  # prompts differ between files, so that their numbers do not distinguish repeats of an item
+    return responses.has_one_text_per_cell
+
+
+def _list_group_candidates(roles: Roles, responses: _Responses) -> tuple[list[str], list[str]]:
+    """List the unused columns whose values may be groups of items within which ids restart.
+
+    Columns with names of repeats are left out.
 
     roles : columns by role
     responses : rows of the table, with their ids
+
+    Returns the columns named like groups of items, such as "subject", and all others.
     """
     # The names of the columns for folders and files do not depend on their values, so only prompts can confirm them.
     unreliable = () if responses.has_prompts else (FOLDER, FILE)
-    groups = []
-    others = []
+    named_like_groups = []
+    other_columns = []
     for name in roles.unused:
         words = split_into_words(name)
         if words & REPEATS:
             continue
         if words & GROUPS and name not in unreliable:
-            groups.append(name)
+            named_like_groups.append(name)
         else:
-            others.append(name)
-    return groups, others
+            other_columns.append(name)
+    return named_like_groups, other_columns
 
 
 def _find_group_columns(roles: Roles, table: TableColumns, responses: _Responses) -> tuple[str, ...]:
-    """Return the one or two columns named like groups of items that make ids unique; empty if none do.
+    """Return the column, or the pair of columns, whose groups identify items together with the ids.
+
+    The columns are named like groups of items. First, only the column with the role `repeat` distinguishes repeats. If no
+    groups identify items then, all columns named like repeats distinguish them.
 
     roles : columns by role
     responses : rows of the table, with their ids
+
+    Returns an empty tuple if there are no such columns.
     """
-    group_columns, _ = _find_named_groups(roles, responses)
+    group_columns, _ = _list_group_candidates(roles, responses)
     single_columns = [(name,) for name in group_columns]
     pairs_of_columns = list(combinations(group_columns[:4], 2))
 
@@ -325,15 +373,21 @@ def _find_group_columns(roles: Roles, table: TableColumns, responses: _Responses
     if "repeat" in roles.columns:
         repeat_columns.insert(0, roles.columns["repeat"])
 
-    for repeats in (responses.repeats, table.get_keys(repeat_columns)):
+    for repeats in (responses.repeats, table.join_columns(repeat_columns)):
         for columns in (*single_columns, *pairs_of_columns):
-            if responses.has_unique_ids(table.get_keys(columns), repeats):
+            groups = table.join_columns(columns)
+            if responses.are_items_identified_by(groups, repeats):
                 return columns
     return ()
 
 
-def _with_unclear_groups(roles: Roles, table: TableColumns, responses: _Responses, *, location: str) -> Roles:
-    """Identify items by an unused column whose name does not show that it separates items, or else by prompts.
+def _with_unnamed_groups_or_prompts(
+    roles: Roles, table: TableColumns, responses: _Responses, *, location: str
+) -> Roles:
+    """Return roles in which items are identified although no column is named like the groups within which ids restart.
+
+    If there are prompts, items are identified by another column together with the ids, or else by the prompts. If there
+    are no prompts and no such column, rows with the same id count as repeats, and the roles are returned unchanged.
 
     roles : columns by role
     responses : rows of the table, with their ids
@@ -343,27 +397,33 @@ def _with_unclear_groups(roles: Roles, table: TableColumns, responses: _Response
         a prompt that no other agent has.
     """
     item = roles.columns["item"]
-    _, other_columns = _find_named_groups(roles, responses)
-    separating_column = None
-    for name in other_columns:
-        may_separate = infer_role(name) != "about" or _KINDS & split_into_words(name)
-        if may_separate and responses.has_unique_ids(table.get_keys([name]), responses.repeats):
-            separating_column = name
-            break
-
+    group_column = _find_unnamed_group_column(roles, table, responses)
+    if group_column is not None and not responses.has_prompts:
+        raise import_error(location, _describe_ambiguity(group_column, item, responses), slug="import-ids")
+    if group_column is not None:
+        return _with_item_columns(roles, (group_column, item))
     if not responses.has_prompts:
-        if separating_column is None:
-            return roles
-        raise import_error(location, _describe_ambiguity(separating_column, item, responses), slug="import-ids")
+        return roles
 
-    if separating_column is not None:
-        return _with_item_columns(roles, (separating_column, item))
-    lone_rows = responses.find_lone_prompts()
-    if len(lone_rows) > MAX_LONE_FRACTION * len(responses.answered):
-        row = lone_rows[0]
+    rows_of_lone_prompts = responses.find_lone_prompts()
+    if len(rows_of_lone_prompts) > MAX_LONE_FRACTION * len(responses.answered):
+        row = rows_of_lone_prompts[0]
         problem = _describe_lone_prompt(item, responses.agents[row], responses.ids[row])
         raise import_error(location, problem, slug="import-ids")
     return _with_items_by_prompt(roles)
+
+
+def _find_unnamed_group_column(roles: Roles, table: TableColumns, responses: _Responses) -> str | None:
+    """Return the first column not named like a group whose values identify items together with the ids, or None.
+
+    Columns of information about responses, such as scores, are ignored.
+    """
+    _, other_columns = _list_group_candidates(roles, responses)
+    for name in other_columns:
+        may_hold_groups = infer_role(name) != "about" or _KINDS & split_into_words(name)
+        if may_hold_groups and responses.are_items_identified_by(table.join_columns([name]), responses.repeats):
+            return name
+    return None
 
 
 def _with_item_columns(roles: Roles, columns: tuple[str, ...]) -> Roles:
@@ -378,20 +438,26 @@ def _with_items_by_prompt(roles: Roles) -> Roles:
     return replace(roles, columns=columns, has_generated_ids=True, unused=(*roles.unused, roles.columns["item"]))
 
 
-def _has_groups(column: str, responses: _Responses) -> bool:
-    """Return whether a supposed column of prompts holds groups of items, within which ids restart."""
-    agents, ids, groups = responses.agents, responses.ids, responses.prompts
+def _holds_groups(prompt_column: str, responses: _Responses) -> bool:
+    """Return whether the supposed prompts are groups of items within which ids restart, such as subjects.
+
+    This is the case if each has at least two ids on average, and if an agent has several ids under one of them. Texts with
+    spaces are prompts, unless the name of the column suggests groups.
+    """
+    groups = responses.prompts
     distinct_groups = set(groups) - {None}
-    has_spaces = any(" " in str(group) for group in distinct_groups)
-    if has_spaces and not SUBJECTS & split_into_words(column):
+    have_spaces = any(" " in str(group) for group in distinct_groups)
+    if have_spaces and not SUBJECTS & split_into_words(prompt_column):
         return False
 
-    items = {(group, id_) for group, id_ in zip(groups, ids, strict=True) if None not in (group, id_)}
-    has_several_items_per_group = len(items) >= 2 * len(distinct_groups)
-    n_cells = len(set(zip(agents, groups, ids, strict=True)))
-    n_agent_groups = len(set(zip(agents, groups, strict=True)))
-    has_several_ids_in_a_group = n_cells > n_agent_groups
-    return has_several_items_per_group and has_several_ids_in_a_group
+    pairs = set(zip(groups, responses.ids, strict=True))
+    items = [(group, id_) for group, id_ in pairs if group is not None and id_ is not None]
+    if len(items) < 2 * len(distinct_groups):
+        return False
+
+    n_agent_groups = len(set(zip(responses.agents, groups, strict=True)))
+    n_agent_items = len(set(zip(responses.agents, groups, responses.ids, strict=True)))
+    return n_agent_items > n_agent_groups
 
 
 def _describe_lone_prompt(item: str, agent: str | None, id_: str | None) -> str:

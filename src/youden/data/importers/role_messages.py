@@ -11,8 +11,10 @@ from youden.data.importers.foreign_files import import_error
 from youden.errors import ImportFormatError
 from youden.text.printable import format_command
 
-_MAX_LISTED = 250
-"""Maximum number of characters of column names that an error lists."""
+_MAX_LISTED_CHARACTERS = 250
+"""Maximum length of the list of column names in an error."""
+_LOCATIONS = {FILE: "a table each", FOLDER: "a folder each", FILE_NUMBER: "names of files"}
+"""Column of the location of a row → description of it for display."""
 
 
 def unclear_columns_error(
@@ -36,10 +38,11 @@ def unclear_columns_error(
     ImportFormatError
         [import-columns]
     """
-    column_names = ", ".join(name for name in columns if name not in (FOLDER, FILE))
-    if column_names:
-        ellipsis = " …" if len(column_names) > _MAX_LISTED else ""
-        problem += f": got the columns {column_names[:_MAX_LISTED]}{ellipsis}"
+    column_list = ", ".join(name for name in columns if name not in (FOLDER, FILE))
+    if len(column_list) > _MAX_LISTED_CHARACTERS:
+        column_list = f"{column_list[:_MAX_LISTED_CHARACTERS]} …"
+    if column_list:
+        problem += f": got the columns {column_list}"
 
     remedy = (
         "Name the columns: `youden import table` takes --column text=NAME --column item=NAME --column agent=NAME; its --help "
@@ -54,12 +57,12 @@ def unclear_columns_error(
 
 
 def describe_roles(roles: Roles, name: str) -> str:
-    """Describe which column is used for what, for display.
+    """Describe for each role which column has it, for display.
 
     Parameters
     ----------
     roles : Roles
-        Columns by role.
+        Columns by role. A column may also be the location of a row: its folder, its file, or a number in their names.
     name : str
         Name of the agent if neither columns nor files name agents.
 
@@ -68,30 +71,36 @@ def describe_roles(roles: Roles, name: str) -> str:
     str
         Such as "agents by 'model', items by 'id', prompts in 'question', texts in 'output'".
     """
-    locations = {FILE: "a table each", FOLDER: "a folder each", FILE_NUMBER: "names of files"}
-    if roles.agents:
-        agents = " and ".join(locations.get(column, repr(column)) for column in roles.agents)
-    elif roles.agent_columns:
-        agents = "each of " + ", ".join(map(repr, roles.agent_columns))
-    else:
-        agents = repr(name)
-
-    prompt = roles.columns.get("prompt")
-    if not roles.has_generated_ids:
-        item_columns = str(roles.columns.get("item")).split(" + ")
-        items = " and ".join(map(repr, item_columns))
-        if prompt:
-            items += f", prompts in {prompt!r}"
-    elif prompt is None:
-        items = "row"
-    else:
-        items = f"{prompt!r} (ids made from it)"
-
-    parts = [f"agents by {agents}", f"items by {items}"]
+    parts = [f"agents by {_describe_agents(roles, name)}", f"items by {_describe_items(roles)}"]
     if "text" in roles.columns:
         parts.append(f"texts in {roles.columns['text']!r}")
     for role in ("group", "empty", "repeat"):
         column = roles.columns.get(role)
         if column:
-            parts.append(f"{role} in {locations.get(column, repr(column))}")
+            parts.append(f"{role} in {_describe_column(column)}")
     return ", ".join(parts)
+
+
+def _describe_agents(roles: Roles, name: str) -> str:
+    """Describe where the names of the agents come from; `name` is the agent if no column names agents."""
+    if roles.agents:
+        return " and ".join(map(_describe_column, roles.agents))
+    if roles.agent_columns:
+        return "each of " + ", ".join(map(repr, roles.agent_columns))
+    return repr(name)
+
+
+def _describe_items(roles: Roles) -> str:
+    """Describe how items are identified, and which column holds their prompts."""
+    prompt = roles.columns.get("prompt")
+    if roles.has_generated_ids:
+        return "row" if prompt is None else f"{prompt!r} (ids made from it)"
+
+    item_columns = str(roles.columns.get("item")).split(" + ")
+    items = " and ".join(map(repr, item_columns))
+    return f"{items}, prompts in {prompt!r}" if prompt else items
+
+
+def _describe_column(column: str) -> str:
+    """Return the name of a column in quotation marks, or the description of a column of locations."""
+    return _LOCATIONS.get(column, repr(column))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
@@ -12,13 +13,13 @@ from youden.data.importers.harness_logs import name_lm_eval_agents, parse_helm_s
 from youden.data.importers.table_header import Row, Rows
 from youden.types.pool import Json
 
-_IDS = ("resolved_ids", "resolved")
-"""Keys of the resolved instances in results of SWE-bench."""
-_INSTANCES = re.compile(
+_RESOLVED_KEYS = ("resolved_ids", "resolved")
+"""Keys of the resolved instances in a report of SWE-bench. An instance is a task, and it is resolved if all its tests pass."""
+_OUTCOMES = re.compile(
     "resolved|unresolved|submitted|completed|incomplete|empty_patch|error|no_generation|no_logs"
     "|applied|generated|with_logs|install_fail|reset_failed|test_errored|test_timeout"
 )
-"""Keys of lists of instances in results of SWE-bench, without "_ids"."""
+"""Outcomes whose lists of instances a report of SWE-bench contains, each under the outcome as key, with or without "_ids"."""
 
 LocatedRows = Iterator[tuple[str, Row]]
 """Rows of a table, each with its location in the files (for messages) and its values by column."""
@@ -53,45 +54,71 @@ def read_result_rows(paths: Sequence[Path], notes: list[str]) -> Rows:
             "results of MTEB: the score of a task is the mean main_score of its subsets and splits",
         ),
         "results_*.json": (_read_lm_eval_results, "results of lm-eval: a task is an item"),
-        "*.json": (_read_resolved, "results of SWE-bench: 0 if not resolved, without instances that no file lists"),
+        "*.json": (_read_swe_bench, "results of SWE-bench: 0 if not resolved, without instances that no file lists"),
     }
     for pattern, (read, note) in readers.items():
-        if all(any(path.rglob(pattern)) if path.is_dir() else path.match(pattern) for path in paths):
-            rows = list(read(find_files(paths, (pattern,), what=f"a file {pattern}")))
-            if rows:
-                notes.append(note)
-                return rows
+        if not all(_has_matching_file(path, pattern) for path in paths):
+            continue
+        files = find_files(paths, (pattern,), what=f"a file {pattern}")
+        rows = list(read(files))
+        if rows:
+            notes.append(note)
+            return rows
     return []
 
 
+def _has_matching_file(path: Path, pattern: str) -> bool:
+    """Return whether a path is a file whose name matches a pattern, or a folder that contains such a file."""
+    if path.is_dir():
+        return any(path.rglob(pattern))
+    return path.match(pattern)
+
+
 def _read_lm_eval_samples(files: list[Path]) -> LocatedRows:
-    """Yield the metrics of each document, named METRIC, or METRIC/FILTER for an answer that a filter extracted."""
+    """Yield one row per document of a task, with one column per metric.
+
+    The column is called METRIC or, if a filter such as a regular expression extracted the answer from the response,
+    METRIC/FILTER. In files without a list of the metrics, all numbers except `doc_id` are metrics.
+
+    files : samples_*.jsonl, one per model and task
+    """
     for file, model in zip(files, name_lm_eval_agents(files), strict=True):
         task = parse_lm_eval_task(file)
         for location, sample in read_lines(file):
-            names = sample.get("metrics") or [key for key in sample if key != "doc_id"]
             row: Row = {"model": model, "item": f"{task}/{sample.get('doc_id')}"}
-            for name in names if isinstance(names, list) else []:
-                value = sample.get(str(name))
-                if isinstance(value, int | float):
-                    row[_name_metric(f"{name},{sample.get('filter', 'none')}")] = value
+            filter_name = sample.get("filter", "none")
+            metrics = sample.get("metrics") or [key for key in sample if key != "doc_id"]
+            for metric in metrics if isinstance(metrics, list) else []:
+                score = sample.get(str(metric))
+                if isinstance(score, int | float):
+                    row[_name_score_column(f"{metric},{filter_name}")] = score
             yield location, row
 
 
 def _read_lm_eval_results(files: list[Path]) -> LocatedRows:
-    """Yield the metrics of each task, without standard errors and without groups of tasks."""
+    """Yield one row per task, with one column per metric, called as those of `_read_lm_eval_samples`.
+
+    Groups of tasks and standard errors are left out.
+
+    files : results_*.json, one per model
+    """
     for file in files:
-        value = read_json(file)
-        model = get_nested(value, "model_name") or get_nested(value, "config", "model") or file.parent.name
-        for task, metrics in _get_entries(get_nested(value, "results")):
-            if get_nested(value, "groups", task) is None:
-                scores = {name: score for name, score in _get_entries(metrics) if "," in name and "_stderr" not in name}
-                row: Row = {"model": model, "item": task}
-                yield f"{file}, {task}", row | {_name_metric(name): score for name, score in scores.items()}
+        content = read_json(file)
+        model = get_nested(content, "model_name") or get_nested(content, "config", "model") or file.parent.name
+        for task, entries in _get_entries(get_nested(content, "results")):
+            is_group = get_nested(content, "groups", task) is not None
+            if is_group:
+                continue
+            row: Row = {"model": model, "item": task}
+            for name, score in _get_entries(entries):
+                is_metric = "," in name  # others are facts about the task, such as its alias
+                if is_metric and "_stderr" not in name:
+                    row[_name_score_column(name)] = score
+            yield f"{file}, {task}", row
 
 
-def _name_metric(name: str) -> str:
-    """Convert the name of a metric in results, "acc,none", to METRIC or METRIC/FILTER."""
+def _name_score_column(name: str) -> str:
+    """Convert the name of a metric and a filter, such as "acc,none" or "acc,strict", to METRIC or METRIC/FILTER."""
     return name.removesuffix(",none").replace(",", "/")
 
 
@@ -135,27 +162,41 @@ def _read_mteb(files: list[Path]) -> LocatedRows:
                 yield str(task_file), {"model": model, "item": task, "score": fmean(numbers)}
 
 
-def _read_resolved(files: list[Path]) -> LocatedRows:
-    """Yield 1 for each resolved instance of a model and 0 for all others; nothing for files of another kind."""
-    resolved: dict[str, list[str]] = {}
-    instances: dict[str, None] = {}
+def _read_swe_bench(files: list[Path]) -> LocatedRows:
+    """Yield one row per model and instance (task) of SWE-bench: its score is 1 if it is resolved, and 0 otherwise.
+
+    A file is the report of one model, with a list of instances per outcome, or an object MODEL → resolved instances. Other
+    files are ignored. The instances are those that any of the files lists.
+    """
+    resolved_by_model: dict[str, list[str]] = {}
+    instances: dict[str, None] = {}  # an ordered set
     for file in files:
-        value = read_json(file)
-        lists = {key: names for key, names in _get_entries(value) if isinstance(names, list)}
-        ids = {key: [name for name in names if isinstance(name, str)] for key, names in lists.items()}
-        key = next((name for name in _IDS if name in ids), None)
-        if key is not None:
-            ids = {name: names for name, names in ids.items() if _INSTANCES.fullmatch(name.removesuffix("_ids"))}
-            resolved[_find_model_name(file)] = ids[key]
-        elif ids == value:
-            resolved |= ids  # resolved instances by model
+        content = read_json(file)
+        id_lists = _get_id_lists(content)
+        resolved_keys = [key for key in _RESOLVED_KEYS if key in id_lists]
+        if resolved_keys:
+            resolved_by_model[_find_model_name(file)] = id_lists[resolved_keys[0]]
+            listed = [ids for key, ids in id_lists.items() if _OUTCOMES.fullmatch(key.removesuffix("_ids"))]
+        elif id_lists == content:
+            resolved_by_model |= id_lists
+            listed = list(id_lists.values())
         else:
             continue
-        instances |= dict.fromkeys(name for names in ids.values() for name in names)
-    for model, names in resolved.items():
-        successes = set(names)
-        for item in instances:
-            yield model, {"model": model, "item": item, "score": float(item in successes)}
+        instances |= dict.fromkeys(chain.from_iterable(listed))
+
+    for model, ids in resolved_by_model.items():
+        resolved = set(ids)
+        for instance in instances:
+            yield model, {"model": model, "item": instance, "score": float(instance in resolved)}
+
+
+def _get_id_lists(content: Json) -> dict[str, list[str]]:
+    """Return the lists in a JSON object by key, with the texts in each; empty if the content is not an object."""
+    id_lists = {}
+    for key, elements in _get_entries(content):
+        if isinstance(elements, list):
+            id_lists[key] = [element for element in elements if isinstance(element, str)]
+    return id_lists
 
 
 def _find_model_name(file: Path) -> str:

@@ -63,9 +63,10 @@ _FALLBACK_ENCODING = "cp1252"
 
 
 def find_tables(paths: Sequence[Path]) -> list[Path]:
-    """List the files of tables in files and folders.
+    """List the tables in files and folders.
 
-    If a folder was written by `save_to_disk` of `datasets`, the list contains only the folders of such splits.
+    A folder that `save_to_disk` of the package `datasets` wrote contains one folder per split (a part of a data set, such
+    as "test"), and each is a table. If there are such folders among the paths, all other tables are ignored.
 
     Parameters
     ----------
@@ -75,12 +76,12 @@ def find_tables(paths: Sequence[Path]) -> list[Path]:
     Returns
     -------
     list of Path
-        Empty if the folders contain neither tables nor splits.
+        Files of tables, or only folders of splits; empty if there are neither.
 
     Raises
     ------
     ImportFormatError
-        [import-not-found] if a path does not exist; [import-empty] if one of several folders contains no table.
+        [import-not-found]: if a path does not exist; [import-empty]: if one of several folders contains no table.
     """
     splits = [split for path in paths for split in find_saved_splits(path)]
     if splits:
@@ -107,39 +108,58 @@ def find_saved_splits(path: Path) -> list[Path]:
 
 
 def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
-    """Read the cells of a plain CSV or TSV file as texts, by pandas, which is faster than `read_rows`.
+    """Read a plain CSV or TSV file by pandas, which is faster than `read_rows`.
+
+    A file is plain if its first line is a header of at least two unique names, neither that of a pool nor with the column
+    `guarded` of youden's exports, and if no row has more fields than the header.
 
     Parameters
     ----------
     file : Path
         File of a table.
     note : callable
-        Function that receives each assumption about the file, and its location.
+        Function that is called with each assumption about the file, and its location.
 
     Returns
     -------
     DataFrame or None
-        The rows of `read_rows`; None if the file has another format, if its first line is not a header with unique
-        names, or if it is not valid: `read_rows` then reads it, or states what is wrong.
+        The rows that `read_rows` yields, with texts as cells, and NaN for an empty cell. None if the file has another
+        format, is not plain or not valid: then call `read_rows`, which reads it or raises an error that states the fault.
     """
     import pandas as pd  # takes long to load
 
     if file.suffix.lower() not in (".csv", ".tsv", ".tab") or not file.is_file():
         return None
-    notes: list[str] = []
+    messages: list[str] = []
     with suppress(ImportFormatError, ValueError, csv.Error):
-        text = _decode_separated(file, lambda message, _: notes.append(message), None, exact=False)
-        separator = _detect_separator(text, "," if file.suffix.lower() == ".csv" else "\t")
-        header = next(csv.reader([text.partition("\n")[0]], delimiter=separator), [])
+        text = _decode_separated(file, lambda message, _location: messages.append(message), None, strict=False)
+        separator = _detect_separator(text, default=_get_usual_separator(file))
+        first_line, _, _ = text.partition("\n")
+        header = next(csv.reader([first_line], delimiter=separator), [])
         names = [" ".join(name.split()) for name in header]
-        is_plain = len(names) > 1 and all(names) and len({*names}) == len(names) and GUARDED not in names
-        if is_plain and not is_pool_header(header):
-            frame = pd.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False, na_values=[""])
-            if frame.columns.tolist() == header and isinstance(frame.index, pd.RangeIndex) and len(frame):
-                for message in notes:
-                    note(message, file.name)
-                return frame.set_axis(names, axis=1).dropna(how="all").reset_index(drop=True)
+        if not _are_plain_names(names) or is_pool_header(header):
+            return None
+
+        frame = pd.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False, na_values=[""])
+        has_header = frame.columns.tolist() == header
+        has_longer_rows = not isinstance(frame.index, pd.RangeIndex)  # pandas makes an index of additional fields
+        if frame.empty or not has_header or has_longer_rows:
+            return None
+        for message in messages:
+            note(message, file.name)
+        return frame.set_axis(names, axis=1).dropna(how="all").reset_index(drop=True)
     return None
+
+
+def _are_plain_names(names: Sequence[str]) -> bool:
+    """Return whether names of columns are unique, not empty, at least two, and without the column `guarded`."""
+    are_unique = len(set(names)) == len(names)
+    return len(names) > 1 and all(names) and are_unique and GUARDED not in names
+
+
+def _get_usual_separator(file: Path) -> str:
+    """Return the separator that the suffix of a file suggests: a comma for .csv, and a tab for others."""
+    return "," if file.suffix.lower() == ".csv" else "\t"
 
 
 def read_tables(file: Path, note: Note, replaced: Replacements) -> Iterator[tuple[str, Rows]]:
@@ -166,7 +186,7 @@ def read_tables(file: Path, note: Note, replaced: Replacements) -> Iterator[tupl
 
 
 def read_rows(
-    file: Path, replaced: Replacements | None = None, note: Note = lambda *_: None, *, exact: bool = False
+    file: Path, replaced: Replacements | None = None, note: Note = lambda *_: None, *, strict: bool = False
 ) -> Iterator[tuple[str, Row]]:
     """Read the rows of a file that holds one table.
 
@@ -177,11 +197,12 @@ def read_rows(
     replaced : Replacements, optional
         Counter of the values that are replaced because a pool cannot hold them, such as NaN.
     note : callable, optional
-        Function that is called with each assumption about the file, and its location. Default: assumptions are ignored.
-    exact : bool, default False
-        Whether a CSV or TSV file must be UTF-8, with one header line, unique column names and rows of equal length.
-        Otherwise Windows-1252 is read, too, the separator is detected, lines above the header are left out, and blank
-        cells are None, unless the header is that of a pool.
+        Function that is called with each assumption about the file (a sentence), and its location. Default: assumptions
+        are not reported.
+    strict : bool, default False
+        Whether a CSV or TSV file must be UTF-8 and have a header in its first line, unique column names and rows of equal
+        length; its cells are then kept as they are. If False, a file may also be Windows-1252 and have lines above the
+        header, and blank cells become None. But if the first line is the header of a pool, the file is read as if True.
 
     Yields
     ------
@@ -198,7 +219,7 @@ def read_rows(
     """
     match file.suffix.lower():
         case ".csv" | ".tsv" | ".tab":
-            return _read_separated_rows(file, note, replaced, exact=exact)
+            return _read_separated_rows(file, note, replaced, strict=strict)
         case ".jsonl" | ".ndjson":
             return read_lines(file, replaced)
         case ".json":
@@ -214,7 +235,7 @@ def read_rows(
 def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple[str, Row]]:
     """Yield the location and the values of each row of a file with one JSON value, or with one JSON object per line.
 
-    replaced : counter of the numbers and texts that are replaced because a pool cannot hold them
+    replaced : counter of replaced values. A pool can hold neither NaN and infinite numbers nor invalid characters.
     """
     text = read_text(file, replaced)
     try:
@@ -307,51 +328,55 @@ def read_separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[s
 
 
 def _read_separated_rows(
-    file: Path, note: Note, replaced: Replacements | None, *, exact: bool
+    file: Path, note: Note, replaced: Replacements | None, *, strict: bool
 ) -> Iterator[tuple[str, Row]]:
     """Yield the location and the values of each row of a CSV or TSV file.
 
-    With `exact`, or if the header is that of a pool, the values are those in the file. Otherwise blank cells become
-    None, and lines above the header are left out.
-
     note : function that is called with each assumption about the file, and its location
-    replaced : counter of the values that had to be replaced; None to count none
+    replaced : counter of the characters that are replaced because they are not valid; None to count none
+    strict : whether the first line must be the header, and cells are kept as they are, see `read_rows`
+
+    Raises: ImportFormatError, as `read_rows`.
     """
-    text = _decode_separated(file, note, replaced, exact=exact)
+    text = _decode_separated(file, note, replaced, strict=strict)
     first_line, _, other_lines = text.partition("\n")
-    if first_line.lower().startswith("sep=") and len(first_line.strip()) == 5:  # declares the separator for Excel
+    declares_separator = first_line.lower().startswith("sep=") and len(first_line.strip()) == 5  # for Excel
+    if declares_separator:
         separator = first_line.strip()[-1]
         text = other_lines
     else:
-        default = "," if file.suffix.lower() == ".csv" else "\t"
-        separator = _detect_separator(text, default)
+        separator = _detect_separator(text, default=_get_usual_separator(file))
 
     records = read_separated(file, separator, text=text)
     location, header = next(records, ("", []))
-    if exact or is_pool_header(header):
+    if strict or is_pool_header(header):
         return _read_exact_rows(file, header, records)
     lines: Records = [(location, _replace_blanks(header))]
     lines += [(location, _replace_blanks(record)) for location, record in records]
     return iter(find_rows_below_header(lines, file, note))
 
 
-def _decode_separated(file: Path, note: Note, replaced: Replacements | None, *, exact: bool) -> str:
-    """Return the text of a file, read as UTF-8 or, if that fails, as Windows-1252.
+def _decode_separated(file: Path, note: Note, replaced: Replacements | None, *, strict: bool) -> str:
+    """Return the text of a CSV or TSV file, decoded as UTF-8 or, if that fails, as Windows-1252.
+
+    Windows-1252 is not tried if `strict` is True, if the header is that of a pool, which youden writes in UTF-8, or if the
+    file contains a null byte, which no text does.
 
     note : function that is called with each assumption about the file, and its location
-    replaced : counter of the values that had to be replaced; None to count none
+    replaced : counter of the characters that are replaced because they are not valid; None to count none
 
-    Raises: ImportFormatError [import-encoding] if the file is not UTF-8, and either `exact` is True, the header is that
-        of a pool, or the file contains a null byte.
+    Raises: ImportFormatError [import-encoding] if the file is not UTF-8 and Windows-1252 is not tried.
     """
     try:
         return read_text(file, replaced)
     except ImportFormatError as error:
-        if exact or error.slug != "import-encoding":
+        if strict or error.slug != "import-encoding":
             raise
         raw = file.read_bytes()
         first_line = raw.split(b"\n", 1)[0].decode("ascii", "ignore")
-        if b"\0" in raw or is_pool_header(re.findall(r"\w+", first_line)):
+        has_pool_header = is_pool_header(re.findall(r"\w+", first_line))
+        has_null_byte = b"\0" in raw
+        if has_pool_header or has_null_byte:
             raise
         note("not UTF-8, read as Windows-1252", file.name)
         return raw.decode(_FALLBACK_ENCODING, errors="replace")
@@ -392,13 +417,15 @@ def _detect_separator(text: str, default: str) -> str:
     If several separators split as many lines, the one with the most fields is returned, and `default` before others.
     """
     beginning = text[:200_000]
-    return max(",;\t|", key=lambda separator: (*_count_equal_lines(beginning, separator), separator == default))
+    return max(",;\t|", key=lambda separator: (*_count_equal_splits(beginning, separator), separator == default))
 
 
-def _count_equal_lines(text: str, separator: str) -> tuple[int, int]:
-    """Count the lines that a separator splits into the same number of fields, at least two, among the first 50.
+def _count_equal_splits(text: str, separator: str) -> tuple[int, int]:
+    """Split the first 50 lines by a separator, and count those that have the most frequent number of fields.
 
-    Returns the number of these lines, and their most frequent number of fields.
+    Only lines of at least two fields count.
+
+    Returns the number of lines, and their number of fields.
     """
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     n_lines_by_n_fields: Counter[int] = Counter()

@@ -88,20 +88,27 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
 
 
 def _make_row(record: Sequence[Json], positions: Mapping[str, int]) -> Row:
-    """Return the cells of a record by column, None for a missing cell, without guards against formulas.
+    """Return the cells of a line by column; a cell that the line lacks is None.
 
-    positions : position of each column in the record
+    If the table has the column `guarded`, the apostrophes are removed with which youden's exports prevent a spreadsheet
+    from running texts as formulas, see `remove_guards`.
+
+    record : cells of the line
+    positions : position of each column in the line
     """
     row: Row = {}
     for name, position in positions.items():
         row[name] = record[position] if position < len(record) else None
-    return remove_guards(row) if GUARDED in row else row
+
+    has_guards = GUARDED in row
+    return remove_guards(row) if has_guards else row
 
 
 def _name_columns(header: Sequence[Json], positions: Sequence[int]) -> dict[str, int]:
     """Return the position of each column by a unique name.
 
-    A column without a name is called "column 3", and the second column `name` is called "name (3)", with its number.
+    If the third column has no name, it is called "column 3". If it has the name of an earlier column, its number is
+    appended, as in "name (3)".
 
     header : cells of the header, which may have fewer cells than the table has columns
     positions : positions of the columns, counted from 0, in ascending order

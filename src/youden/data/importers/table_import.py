@@ -100,66 +100,75 @@ def read_table(
 
 
 def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> bool:
-    """Return whether options, or the first file's header or layout, name the columns of texts and items.
+    """Return whether the columns of texts and items are known, so that their roles need not be inferred from values.
 
-    files : files of the tables
-    columns : column by role, as the user named them
+    They are known if a column of the user is a path to the elements of a list, such as `choices[].text`. In files of the
+    formats in `PLAIN`, they are also known if the user named them, if they have the names of a pool's columns, or if the
+    rows have the layout of a known data set. Combined columns, and the folder or file as a column, need inferred roles.
+
+    files : files of the tables, of which the first row is examined
+    columns : column by role, as named by the user
     """
-    has_lists = any("[]" in path for path in columns.values())
-    has_other_files = any(file.is_file() and file.suffix.lower() not in PLAIN for file in files)
-    if has_other_files:
-        return has_lists
+    has_list_paths = any("[]" in path for path in columns.values())
+    are_plain_files = all(file.suffix.lower() in PLAIN or not file.is_file() for file in files)
+    if not are_plain_files:
+        return has_list_paths
 
     _, first_row = next(read_rows(files[0]), ("", {}))
     flat_row = flatten(first_row)
     for name in columns.values():
         uses_location = FILE in name or FOLDER in name
-        if uses_location or split_composite(name, flat_row):
+        is_combined = split_composite(name, flat_row) is not None
+        if uses_location or is_combined:
             return False
 
-    roles = first_row.keys() | columns.keys()
-    if "text" not in roles:
-        roles |= detect_known_layout(first_row).keys()
-    return has_lists or is_pool_header(roles)
+    named_roles = first_row.keys() | columns.keys()
+    if "text" not in named_roles:
+        named_roles |= detect_known_layout(first_row).keys()
+    return has_list_paths or is_pool_header(named_roles)
 
 
 def _read_named(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str]) -> ImportedPool:
-    """Read tables whose columns are named, row by row. Without a column for the agent, each file is an agent.
+    """Read tables whose columns are known, row by row.
+
+    If no column names the agents, the agent of a row is its file. But the column of agents of a single table is inferred.
 
     paths : paths that the user passed; the first one names the pool
     files : files of the tables
-    columns : column by role, as the user named them
+    columns : column by role, as named by the user
     """
     builder = PoolBuilder(paths[0].stem)
-    agent_column = ""
+    inferred_agent_column = None
     names = find_unique_suffixes([file.with_suffix("") for file in files])
     for file, name in zip(files, names, strict=True):
         reader: ResponseReader | None = None
         for location, row in read_rows(file, builder.replaced, builder.add_note):
             if reader is None:  # the first row shows the columns of the file
-                file_columns = _get_named_columns(row, columns)
-                has_one_text_column = "," not in file_columns.get("text", "")
-                if len(files) == 1 and "agent" not in file_columns and has_one_text_column:
-                    agent_column = _find_agent_column(file, file_columns)
-                    if agent_column:
-                        file_columns["agent"] = agent_column
-                reader = _make_reader(file, row, file_columns, agent=name, builder=builder)
+                known_columns = _get_known_columns(row, columns)
+                each_agent_has_column = "," in known_columns.get("text", "")
+                if len(files) == 1 and "agent" not in known_columns and not each_agent_has_column:
+                    inferred_agent_column = _infer_agent_column(file, known_columns)
+                    if inferred_agent_column is not None:
+                        known_columns["agent"] = inferred_agent_column
+                reader = _make_reader(file, row, known_columns, agent=name, builder=builder)
             reader.add(row, location)
 
-    choices = f"agents by {agent_column!r}" if agent_column else ""
-    return replace(builder.build(), used_columns=choices)
+    used_columns = "" if inferred_agent_column is None else f"agents by {inferred_agent_column!r}"
+    return replace(builder.build(), used_columns=used_columns)
 
 
-def _get_named_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, str]:
-    """Return the column by role: those that the user named, those called like a role, and those of a known layout.
+def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, str]:
+    """Return a dictionary: role → its column, which the user named, or whose name is that of the role.
+
+    If there is no such column of texts, the columns of a known layout are added.
 
     row : first row of the table
-    columns : columns by role that the user named, which precede others
+    columns : column by role, as named by the user; these precede all others
     """
-    named_columns = {role: role for role in ROLES if role in row} | dict(columns)
-    if "text" not in named_columns:
-        return detect_known_layout(row) | named_columns
-    return named_columns
+    known_columns = {role: role for role in ROLES if role in row} | dict(columns)
+    if "text" in known_columns:
+        return known_columns
+    return detect_known_layout(row) | known_columns
 
 
 def _make_reader(
@@ -189,20 +198,20 @@ def _make_reader(
     return ResponseReader(paths, agent_paths, agent, builder, has_ordered_rows=has_ordered_rows)
 
 
-def _find_agent_column(file: Path, columns: Mapping[str, str]) -> str:
-    """Return the column of a single table that names the agents; empty if none does, or if several do together.
+def _infer_agent_column(file: Path, columns: Mapping[str, str]) -> str | None:
+    """Infer which column of a table names the agents; None if there is none, or if several columns do so together.
 
-    columns : column by role, as far as they are known
+    columns : column by role, for the roles whose columns are known
     """
     rows = [flatten(row) for _, row in read_rows(file)]
-    has_further_columns = bool(rows[0].keys() - {*ROLES})
-    if not has_further_columns:
-        return ""
+    has_only_columns_of_roles = rows[0].keys() <= {*ROLES}
+    if has_only_columns_of_roles:
+        return None
     try:
         agents = find_roles(rows, given=columns).agents
     except UnclearColumnsError:
-        return ""
-    return agents[0] if len(agents) == 1 else ""
+        return None
+    return agents[0] if len(agents) == 1 else None
 
 
 def _read_flat_rows(files: Sequence[Path]) -> list[Row]:
@@ -218,7 +227,7 @@ def _get_named_roles(column_names: Collection[str], columns: Mapping[str, str]) 
     """Return the roles of columns that are named like a role, or that the user named.
 
     column_names : all columns of the tables
-    columns : column by role, as the user named them
+    columns : column by role, as named by the user
     """
     all_columns = {role: role for role in ROLES if role in column_names} | dict(columns)
     used_columns = {FILE, *all_columns.values()}
@@ -238,7 +247,7 @@ def _read_unnamed(
 
     paths : paths that the user passed
     files : files of the tables; empty for folders of texts
-    columns : column by role, as the user named them
+    columns : column by role, as named by the user
     previous_pool : earlier import of the same path, whose prompts keep their item ids
     """
     path = paths[0]
@@ -257,7 +266,7 @@ def _read_unnamed(
     items = PromptItemIds(_make_item_ids(previous_pool, has_one_table=len(tables) == 1))
     tables_by_layout: dict[str | None, list[SourceTable]] = {}
     for table in tables:
-        tables_by_layout.setdefault(table.get_layout(columns), []).append(table)
+        tables_by_layout.setdefault(table.find_layout(columns), []).append(table)
 
     descriptions: dict[str, None] = {}
     unused: dict[str, None] = {}
@@ -352,11 +361,14 @@ def _add_unknown_layout(
 def _prepare_tables(
     path: Path, files: Sequence[Path], columns: Mapping[str, str], builder: PoolBuilder
 ) -> list[SourceTable]:
-    """Read the tables in files, or the texts in a folder without tables.
+    """Read the tables in files or, if there are none, the texts in a folder.
 
+    path : file or folder that the user named
+    files : files of the tables
+    columns : column by role, as named by the user
     builder : builder of the pool, which gets the notes
 
-    Raises: ImportFormatError [import-columns] if no file holds rows.
+    Raises: ImportFormatError [import-columns] if the files hold no rows, and the folder no texts.
     """
     tables = []
     for file in files:
@@ -368,33 +380,43 @@ def _prepare_tables(
 
     has_texts = path.is_dir() and any(path.rglob("*/*.txt"))
     if files and not has_texts:
-        names: dict[str, None] = {}  # distinct keys of the JSON objects, for the message
-        for file in files:
-            if file.suffix.lower() == ".json":
-                value = parse_json(read_text(file), file)
-                if isinstance(value, dict):
-                    names |= dict.fromkeys(value)
-        raise unclear_columns_error(path, "no list of rows holds responses as text", list(names))
-
+        raise unclear_columns_error(path, "no list of rows holds responses as text", _list_json_keys(files))
     rows = read_text_folder(path, builder.replaced)
     return [prepare_table(path, path.name, rows, columns, builder.add_note)]
+
+
+def _list_json_keys(files: Sequence[Path]) -> list[str]:
+    """List the keys of the objects in JSON files, each key once; other files and other values have none."""
+    keys: dict[str, None] = {}  # an ordered set
+    for file in files:
+        if file.suffix.lower() == ".json":
+            content = parse_json(read_text(file), file)
+            if isinstance(content, dict):
+                keys |= dict.fromkeys(content)
+    return list(keys)
 
 
 def _add_known_layout(
     table: SourceTable, builder: PoolBuilder, *, location_columns: Sequence[str], columns: Mapping[str, str]
 ) -> str:
-    """Add the responses of a table with a known layout to a builder, and return a description of the columns.
+    """Add the responses of a table to a pool, if its rows have the layout of a known data set (`detect_known_layout`).
 
+    builder : builder of the pool
     location_columns : columns of the folder and the file, which name the agent if no other column does
-    columns : columns by role that the user named
+    columns : column by role, as named by the user; these precede the columns of the layout
+
+    Returns the description of the columns for display, such as "'chosen,rejected' for texts, 'id' for items".
     """
-    all_columns = {**detect_known_layout(table.first_row), **columns}
-    location_names = [str(table.flat_rows[0][column]) for column in location_columns]
-    agent = " / ".join(location_names) or table.name
-    reader = _make_reader(table.file, table.first_row, dict(all_columns), agent=agent, builder=builder)
+    column_by_role = {**detect_known_layout(table.first_row), **columns}
+    first_row = table.flat_rows[0]
+    locations = [str(first_row[column]) for column in location_columns]
+    agent = " / ".join(locations) or table.name
+    reader = _make_reader(table.file, table.first_row, dict(column_by_role), agent=agent, builder=builder)
     for location, row in table.rows:
         reader.add(row, location)
-    return ", ".join(f"{column!r} for {role}s" for role, column in all_columns.items())
+
+    descriptions = [f"{column!r} for {role}s" for role, column in column_by_role.items()]
+    return ", ".join(descriptions)
 
 
 def _find_roles(
@@ -406,14 +428,14 @@ def _find_roles(
     others: Sequence[SourceTable],
     has_ordered_rows: bool,
 ) -> Roles:
-    """Find the roles of the columns of tables with one layout, and add combined columns to the rows.
+    """Find the roles of the columns of tables with one layout, and add combined columns and prompts to their rows.
 
     path : file or folder that the user named, for messages
     rows : rows of all these tables, changed in place
-    columns : columns by role that the user named
+    columns : column by role, as named by the user
     location_columns : columns of the folder and the file of each row
     others : tables without responses, which may hold the prompts
-    has_ordered_rows : whether further rows of an agent and item are repeats
+    has_ordered_rows : whether several rows of an agent and item are repeats in the order of the rows, as the user chose
 
     Raises: ImportFormatError [import-columns] if roles are unclear; [import-ids] if it is unclear what identifies items.
     """
@@ -423,10 +445,13 @@ def _find_roles(
         all_columns = list(dict.fromkeys(chain.from_iterable(rows)))
         raise unclear_columns_error(path, error.problem, all_columns, error.options) from error
 
+    # the parts of a combined column such as "subject+id" are used
     item_columns = split_composite(columns.get("item", ""), roles.unused) or ()
     unused = tuple(column for column in roles.unused if column not in item_columns)
     roles = replace(roles, unused=unused)
-    if columns.keys().isdisjoint({"item", "repeat"}) and not has_ordered_rows:
+
+    user_distinguishes_rows = "item" in columns or "repeat" in columns or has_ordered_rows
+    if not user_distinguishes_rows:
         roles = with_unique_items(roles, rows, location=str(path))
     roles = with_prompts(roles, rows, others)
 
@@ -438,9 +463,10 @@ def _find_roles(
 
 
 def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
-    """Return the path of the column of each agent, if each agent has its own column of texts.
+    """Return a dictionary: agent → path of the column with its responses. It is empty unless each agent has a column.
 
-    The agents have the names of the columns, without a first key that all columns share, for example `outputs.`.
+    An agent is named after its column. If the columns are values of one nested object, such as `outputs.gpt` and
+    `outputs.llama`, the key of the object is removed from the names.
     """
     columns = roles.agent_columns
     shared_prefix = ""
@@ -451,30 +477,32 @@ def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
 
 
 def _make_item_ids(previous_pool: Pool | None, *, has_one_table: bool) -> Callable[[int, str], str]:
-    """Return a function that generates the id of an item from its prompt.
+    """Return a function that returns the id of an item for its number, which is ignored, and its prompt.
 
-    Ids are q001, q002, … for one table, and hashes of the prompts for several tables, which must agree. Prompts of
-    `previous_pool` keep their ids.
+    Ids are q001, q002, … for one table, and hashes of the prompts for several tables, because equal prompts must get equal
+    ids when only some of the tables are imported. Prompts of `previous_pool` keep their ids.
 
     has_one_table : whether all prompts are in one table
     """
     previous_ids = set()
-    id_by_prompt = {}
+    id_by_prompt = {}  # by the prompt with single spaces, in which form the function gets it
     if previous_pool is not None:
         for item in previous_pool.items:
             previous_ids.add(item.id)
             if item.prompt:
-                normalized_prompt = " ".join(item.prompt.split())
-                id_by_prompt[normalized_prompt] = item.id
+                prompt_with_single_spaces = " ".join(item.prompt.split())
+                id_by_prompt[prompt_with_single_spaces] = item.id
     numbered_ids = (f"q{number:03d}" for number in count(1))
     unused_ids = (id_ for id_ in numbered_ids if id_ not in previous_ids)
 
     def get_id(_number: int, prompt: str) -> str:
-        """Return the id of a prompt, which is generated the first time."""
-        if prompt not in id_by_prompt:
-            digest = hashlib.sha256(prompt.encode()).hexdigest()
-            id_by_prompt[prompt] = next(unused_ids) if has_one_table else f"q-{digest[:8]}"
-        return id_by_prompt[prompt]
+        """Return the id of a prompt, which is generated when the prompt first occurs."""
+        if prompt in id_by_prompt:
+            return id_by_prompt[prompt]
+        digest = hashlib.sha256(prompt.encode()).hexdigest()
+        item_id = next(unused_ids) if has_one_table else f"q-{digest[:8]}"
+        id_by_prompt[prompt] = item_id
+        return item_id
 
     return get_id
 
@@ -493,20 +521,27 @@ def _add_composites(tables: Sequence[SourceTable], columns: Mapping[str, str]) -
 
 
 def _check_columns(path: Path, columns: Mapping[str, str], tables: Sequence[SourceTable]) -> None:
-    """Raise ImportFormatError [import-columns] if the user named a column that no table has."""
-    present = set(chain.from_iterable(table.columns for table in tables))
-    for role, column_text in columns.items():
-        named_columns = column_text.split(",") if role == "text" else [column_text]
-        for column in named_columns:
-            is_row_order = role == "repeat" and column == ROW_ORDER
-            if column not in present and not is_row_order:
-                existing = dict.fromkeys(chain.from_iterable(table.first_row for table in tables))
-                raise import_error(
-                    path,
-                    f"there is no column '{column}': the columns are {format_excerpt(', '.join(existing))}. Set --column to one "
-                    "of them.",
-                    slug="import-columns",
-                )
+    """Raise ImportFormatError [import-columns] if the user named a column that no table has.
+
+    The role `text` may have several columns, separated by commas. The value `ROW_ORDER` of the role `repeat` is no column.
+    """
+    named_columns: list[str] = []
+    for role, option in columns.items():
+        if role == "text":
+            named_columns += option.split(",")
+        elif (role, option) != ("repeat", ROW_ORDER):
+            named_columns.append(option)
+
+    existing = set(chain.from_iterable(table.columns for table in tables))
+    missing = [column for column in named_columns if column not in existing]
+    if missing:
+        original_columns = dict.fromkeys(chain.from_iterable(table.first_row for table in tables))
+        raise import_error(
+            path,
+            f"there is no column '{missing[0]}': the columns are {format_excerpt(', '.join(original_columns))}. Set --column to "
+            "one of them.",
+            slug="import-columns",
+        )
 
 
 def _check_files_share_items(

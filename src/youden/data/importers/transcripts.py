@@ -34,7 +34,8 @@ from youden.types.pool import Json
 Text = Literal["answer", "transcript"]
 """Kind of response: the last answer of an agent, or all steps of the agent."""
 
-_MESSAGES = "gen_ai.{}.messages"
+_MESSAGE_ATTRIBUTES = {"input": "gen_ai.input.messages", "output": "gen_ai.output.messages"}
+"""Attributes of a span that hold the messages sent to a model, and those that it returned."""
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 
 
@@ -54,18 +55,21 @@ def format_tool_call(name: Json, arguments: Json) -> str:
     >>> format_tool_call("book", '{"room": "A 1", "hours": 2}')
     'call book(room="A 1", hours=2)'
     """
-    decoded = _decode(arguments)
-    if isinstance(decoded, dict):
+    parsed_arguments = _parse_if_json(arguments)
+    if isinstance(parsed_arguments, dict):
         formatted = []
-        for key, value in decoded.items():
+        for key, value in parsed_arguments.items():
             quoted_value = to_text([value])[1:-1]  # as an element of a list, in which texts are quoted
             formatted.append(f"{key}={quoted_value}")
-        decoded = ", ".join(formatted)
-    return f"call {to_text(name)}({to_text(decoded or '')})"
+        parsed_arguments = ", ".join(formatted)
+    return f"call {to_text(name)}({to_text(parsed_arguments or '')})"
 
 
-def _decode(value: Json, location: Path | str = "", replaced: Replacements | None = None) -> Json:
-    """Parse a text as JSON; a text that is not JSON, and any other value, is returned unchanged."""
+def _parse_if_json(value: Json, location: Path | str = "", replaced: Replacements | None = None) -> Json:
+    """Parse a text as JSON; a text that is not JSON, and any other value, is returned unchanged.
+
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    """
     if not isinstance(value, str):
         return value
     with suppress(ImportFormatError):
@@ -75,15 +79,25 @@ def _decode(value: Json, location: Path | str = "", replaced: Replacements | Non
 
 @dataclass(frozen=True)
 class _Span:
-    """A span of a trace: start in nanoseconds, attributes by name, and error or None."""
+    """A span: a timed operation of a trace, such as one call of a model.
+
+    Attributes
+    ----------
+    start : int
+        Time of its start, in nanoseconds since 1970; 0 if it is not stated.
+    attributes : mapping of str to JSON value
+        Attributes by name, such as "gen_ai.agent.name".
+    error : JSON value
+        Message or type of the error; None without an error.
+    """
 
     start: int
     attributes: Mapping[str, Json]
     error: Json
 
-    def get_messages(self, side: str) -> list[tuple[Json, list[Json]]]:
-        """Return the role and the parts of each message; `side` is "input" or "output"."""
-        messages = self.attributes.get(_MESSAGES.format(side))
+    def get_messages(self, side: Literal["input", "output"]) -> list[tuple[Json, list[Json]]]:
+        """Return the role and the parts of each message that was sent to a model, or that it returned."""
+        messages = self.attributes.get(_MESSAGE_ATTRIBUTES[side])
         if not isinstance(messages, list):
             return []
         pairs = [(get_nested(message, "role"), get_nested(message, "parts")) for message in messages]
@@ -159,15 +173,15 @@ def _select_model_calls(spans: Sequence[_Span]) -> list[_Span]:
 
 
 def _make_span(span: Mapping[str, Json], location: str, replaced: Replacements) -> _Span:
-    """Create a span from an OTLP object; messages that are encoded as JSON are decoded.
+    """Create a span from an OTLP object; messages that are encoded as JSON are parsed.
 
     location : file and line, for errors
-    replaced : counter of the values that had to be replaced
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
     """
     attributes = _convert_attributes(span.get("attributes"))
-    for name in map(_MESSAGES.format, ("input", "output")):
+    for name in _MESSAGE_ATTRIBUTES.values():
         if name in attributes:
-            attributes[name] = _decode(attributes[name], location, replaced)
+            attributes[name] = _parse_if_json(attributes[name], location, replaced)
     start_text = to_text(span.get("startTimeUnixNano"))
     start = int(start_text) if _INTEGER.fullmatch(start_text) else 0
     error = get_nested(dict(span), "status", "message") or attributes.get("error.type")
@@ -201,7 +215,7 @@ def _find_agent(spans: Sequence[_Span]) -> Json:
 def _read_spans(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
     """Yield the spans of a file, the timed operations of a trace, with their locations.
 
-    replaced : counter of the values that had to be replaced; changed
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
     """
     for location, export in _read_exports(file, replaced):
         resources = get_nested(export, "resourceSpans")
@@ -222,16 +236,16 @@ def _read_exports(file: Path, replaced: Replacements) -> Iterator[tuple[str, Jso
 
     The file may hold one export, a list of exports, or one export per line.
 
-    replaced : counter of the values that had to be replaced; changed
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
     """
     text = read_text(file, replaced)
-    value = _decode(text, file, replaced)
-    has_one_export_per_line = isinstance(value, str)  # the text as it is, because it is not one JSON value
-    if has_one_export_per_line:
+    content = _parse_if_json(text, file, replaced)
+    is_one_json_value = not isinstance(content, str)
+    if not is_one_json_value:
         yield from parse_lines(text, file, replaced)
         return
 
-    exports = value if isinstance(value, list) else [value]
+    exports = content if isinstance(content, list) else [content]
     for export in exports:
         yield str(file), export
 
@@ -284,32 +298,33 @@ def _format_steps(spans: Sequence[_Span], calls: Sequence[_Span]) -> Iterator[st
             yield from _format_new_inputs(span, yielded_steps)
             for _, parts in span.get_messages("output"):
                 for part in parts:
-                    yield _format_step(part, "assistant")
+                    yield _format_message_part(part, "assistant")
         elif "gen_ai.tool.call.result" in span.attributes:
             yielded_steps.add(to_text(span.attributes.get("gen_ai.tool.call.id")))
             yield f"result: {to_text(span.attributes['gen_ai.tool.call.result'])}"
 
 
 def _format_new_inputs(span: _Span, yielded: set[str]) -> Iterator[str]:
-    """Yield a line for each message of a user and each tool result in the input of a call that was not yielded before.
+    """Yield one line per new message of a user, and one per new tool result, in the input of a call of a model.
 
-    yielded : keys of the messages and results that were yielded; new ones are added
+    A message or result is new if its key is not in `yielded`; its key is then added. The key is its id or, without an id,
+    its kind and its number, such as "user 1".
     """
-    n_parts: Counter[str] = Counter()
+    n_by_kind: Counter[str] = Counter()
     for role, parts in span.get_messages("input"):
         for part in parts:
             kind = "user" if role == "user" else get_nested(part, "type")
             if kind not in ("user", "tool_call_response"):
                 continue
-            key = to_text(get_nested(part, "id") or f"{kind} {n_parts[str(kind)]}")
-            n_parts[str(kind)] += 1
+            key = to_text(get_nested(part, "id") or f"{kind} {n_by_kind[str(kind)]}")
+            n_by_kind[str(kind)] += 1
             if key not in yielded:
                 yielded.add(key)
-                yield _format_step(part, role)
+                yield _format_message_part(part, role)
 
 
-def _format_step(part: Json, role: Json) -> str:
-    """Format a part of a message; empty for parts of other types.
+def _format_message_part(part: Json, role: Json) -> str:
+    """Format a text, tool call or tool result in a message; return "" for a part of another type.
 
     role : role of the author of the message, such as "user"
     """

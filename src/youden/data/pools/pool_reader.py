@@ -154,28 +154,16 @@ def _read_folder(folder: Path) -> Pool:
     responses = Source(folder / RESPONSES)
     cells = PoolCells()
     for first_line, lines in _read_line_chunks(responses):
-        if _add_lines(cells, lines, rows_by_agent, columns_by_item, number=first_line):
-            continue
-        for line, record in _parse_records(responses, lines, first_line, required={*_RESPONSE}, optional={"repeat"}):
-            agent = responses.parse_id(record["agent"], "agent", line)
-            item = responses.parse_id(record["item"], "item", line)
-            for id_, known_ids, file_name in ((agent, rows_by_agent, AGENTS), (item, columns_by_item, ITEMS)):
-                if id_ not in known_ids:
-                    raise responses.make_error(
-                        line,
-                        f"{format_excerpt(id_)} is not in {file_name}. Add it there, or set another id here.",
-                        slug="pool-unknown-id",
-                    )
-            text = responses.parse_text(record["text"], line)
-            repeat = responses.parse_repeat(record.get("repeat"), line)
-            cells.add(rows_by_agent[agent], columns_by_item[item], text, number=line, repeat=repeat)
+        were_added = _add_lines_at_once(cells, lines, rows_by_agent, columns_by_item, number=first_line)
+        if not were_added:
+            _add_lines_one_by_one(cells, responses, lines, rows_by_agent, columns_by_item, first_line=first_line)
 
     texts, repeat_texts = cells.to_texts(responses, agents=list(rows_by_agent), items=list(columns_by_item))
     responses.log_replaced()
     return Pool(tuple(agents), tuple(items), texts, name=folder.resolve().name, repeat_texts=repeat_texts)
 
 
-def _add_lines(
+def _add_lines_at_once(
     cells: PoolCells,
     lines: Sequence[bytes],
     rows_by_agent: Mapping[str, int],
@@ -183,9 +171,9 @@ def _add_lines(
     *,
     number: int,
 ) -> bool:
-    """Add many responses at once, if all lines are valid and none has a repeat; return whether they were added.
+    """Add many responses at once, which is fast, if all lines are valid and none has a repeat; return whether they were added.
 
-    If they were not, the caller must parse each line by itself, to name the invalid line in the error.
+    If they were not, the caller adds them by `_add_lines_one_by_one`, which names an invalid line in its error.
 
     cells : responses so far, changed in place
     lines : lines of responses.jsonl
@@ -213,6 +201,40 @@ def _add_lines(
     return True
 
 
+def _add_lines_one_by_one(
+    cells: PoolCells,
+    source: Source,
+    lines: Sequence[bytes],
+    rows_by_agent: Mapping[str, int],
+    columns_by_item: Mapping[str, int],
+    *,
+    first_line: int,
+) -> None:
+    """Add the response in each line that is not blank.
+
+    cells : responses so far, changed in place
+    source : file of the lines, for errors
+    lines : lines of responses.jsonl
+    rows_by_agent, columns_by_item : positions of agents and items by id
+    first_line : number of the first line
+
+    Raises: PoolError if a line is not valid; [pool-unknown-id] if its agent or item is not in the pool.
+    """
+    for number, record in _parse_records(source, lines, first_line, required={*_RESPONSE}, optional={"repeat"}):
+        agent = source.require_id(record["agent"], "agent", number)
+        item = source.require_id(record["item"], "item", number)
+        for id_, known_ids, file_name in ((agent, rows_by_agent, AGENTS), (item, columns_by_item, ITEMS)):
+            if id_ not in known_ids:
+                raise source.make_error(
+                    number,
+                    f"{format_excerpt(id_)} is not in {file_name}. Add it there, or set another id here.",
+                    slug="pool-unknown-id",
+                )
+        text = source.require_text(record["text"], number)
+        repeat = source.parse_repeat(record.get("repeat"), number)
+        cells.add(rows_by_agent[agent], columns_by_item[item], text, number=number, repeat=repeat)
+
+
 def _to_int64(values: Iterable[int]) -> Positions:
     """Convert whole numbers to an int64 array."""
     return np.fromiter(values, dtype=np.int64)
@@ -233,7 +255,7 @@ def _read_members(source: Source, noun: str, key: str) -> Iterator[tuple[str, st
         for first_line, lines in _read_line_chunks(source)
     )
     for line, record in chain.from_iterable(records_by_chunk):
-        name = source.parse_id(record["id"], noun, line)
+        name = source.require_id(record["id"], noun, line)
         value = record.get(key)
         meta = record.get("meta", {})
         first_line_of_id = line_by_id.setdefault(name, line)
@@ -288,14 +310,16 @@ def _parse_records(
     Raises: PoolError [pool-json], [pool-key] or [pool-encoding] if a line is not valid.
     """
     allowed = required | optional
-    for line, raw in enumerate(lines, first_line):
-        text = raw.removeprefix(codecs.BOM_UTF8) if line == 1 else raw
-        if not text or text.isspace():
+    for number, raw_line in enumerate(lines, first_line):
+        line = raw_line.removeprefix(codecs.BOM_UTF8) if number == 1 else raw_line
+        if not line or line.isspace():
             continue
-        record = _parse_line(source, text, line)
+        record = _parse_line(source, line, number)
         if not isinstance(record, dict):
             raise source.make_error(
-                line, f"it is not an object: got {format_excerpt(record)}. Write one object per line.", slug="pool-json"
+                number,
+                f"it is not an object: got {format_excerpt(record)}. Write one object per line.",
+                slug="pool-json",
             )
         if not required <= record.keys() <= allowed:
             missing = sorted(required - record.keys())
@@ -304,31 +328,34 @@ def _parse_records(
                 f"there is no key {missing[0]!r}" if missing else f"the key {format_excerpt(unknown[0])} is unknown"
             )
             raise source.make_error(
-                line, f"{problem}. Set only the keys {', '.join(sorted(allowed))}.", slug="pool-key"
+                number, f"{problem}. Set only the keys {', '.join(sorted(allowed))}.", slug="pool-key"
             )
-        yield line, record
+        yield number, record
 
 
-def _parse_line(source: Source, raw: bytes, line: int) -> Json:
-    """Parse the JSON value in a line. Raises: PoolError [pool-json], [pool-encoding].
+def _parse_line(source: Source, line: bytes, number: int) -> Json:
+    """Parse a line that holds one JSON value. Unpaired surrogates are replaced by U+FFFD and counted in `source.replaced`.
 
     source : file of the line, for errors
+    number : number of the line, for errors
+
+    Raises: PoolError [pool-encoding] if the line is not UTF-8; [pool-json] if it is not JSON, has NaN or an infinite
+        number, or is nested too deeply.
     """
-    text = source.decode(raw, line)
+    text = source.decode(line, number)
     remedy = "Write one object per line"
     try:
         parsed = parse_json(text)
     except JSONDecodeError as error:
         problem = f"it is not JSON ({error.msg}, column {error.colno}). {remedy}."
-        raise source.make_error(line, problem, slug="pool-json") from error
+        raise source.make_error(number, problem, slug="pool-json") from error
     if parsed.n_nonfinite:
-        raise source.make_error(
-            line, f"it is not JSON: it contains a number that is NaN or infinite. {remedy}.", slug="pool-json"
-        )
+        problem = f"it is not JSON: it contains a number that is NaN or infinite. {remedy}."
+        raise source.make_error(number, problem, slug="pool-json")
     if is_nested_deeper(parsed.value, MAX_DEPTH):
         problem = f"its lists and objects are nested more than {MAX_DEPTH} levels deep. {remedy}."
-        raise source.make_error(line, problem, slug="pool-json")
-    source.replaced.add(n_texts=parsed.n_replaced_texts, location=f"{source.path}, line {line}")
+        raise source.make_error(number, problem, slug="pool-json")
+    source.replaced.add(n_texts=parsed.n_replaced_texts, location=f"{source.path}, line {number}")
     value: Json = parsed.value
     return value
 
@@ -379,9 +406,11 @@ def iter_responses(pool: Pool) -> Iterator[tuple[Agent, Item, int | None, str]]:
     text : str
         The response.
     """
-    for row, (agent, first_texts) in enumerate(zip(pool.agents, pool.texts, strict=True)):
-        repeat_texts = () if pool.repeat_texts is None else pool.repeat_texts[row :: pool.n_agents]
-        for item, first_text, *further_texts in zip(pool.items, first_texts, *repeat_texts, strict=True):
+    for position, agent in enumerate(pool.agents):
+        # rows of repeat_texts: second responses of all agents, then third responses of all agents, and so on
+        repeat_rows = () if pool.repeat_texts is None else pool.repeat_texts[position :: pool.n_agents]
+        agent_rows = [pool.texts[position], *repeat_rows]
+        for item, first_text, *further_texts in zip(pool.items, *agent_rows, strict=True):
             if first_text is None:
                 continue
             responses = [first_text, *(text for text in further_texts if text is not None)]

@@ -42,10 +42,10 @@ class Spool:
     """
 
     def __init__(self) -> None:
-        self._data = bytearray()
+        self._data = bytearray()  # texts in UTF-8, each followed by SEPARATOR, until they are moved to the file
         self._file: BinaryIO | None = None
-        self._n_bytes = array("q")
-        self._lengths = array("q")
+        self._n_bytes = array("q")  # bytes of each text, without SEPARATOR
+        self._lengths = array("q")  # characters of each text
 
     def __len__(self) -> int:
         return len(self._n_bytes)
@@ -78,10 +78,11 @@ class Spool:
         """
         n_bytes = np.frombuffer(self._n_bytes, dtype=np.int64)
         n_bytes_with_separator = n_bytes + len(SEPARATOR)
-        starts = np.cumsum(n_bytes_with_separator) - n_bytes_with_separator
+        starts = np.cumsum(n_bytes_with_separator) - n_bytes_with_separator  # Σ over the texts before
         if self._file is None:
             texts = np.full(shape, None, dtype=np.object_)
-            bounds = zip(starts.tolist(), (starts + n_bytes).tolist(), strict=True)
+            ends = starts + n_bytes
+            bounds = zip(starts.tolist(), ends.tolist(), strict=True)
             texts.ravel()[cells] = [self._data[start:end].decode() for start, end in bounds]
             return texts
 
@@ -90,9 +91,9 @@ class Spool:
         lengths = np.frombuffer(self._lengths, dtype=np.int64)
         texts_in_file = TextsInFile(
             self._file,
-            start=_scatter(starts, cells, shape, default=-1),
-            n_bytes=_scatter(n_bytes, cells, shape, default=0),
-            lengths=_scatter(lengths, cells, shape, default=0),
+            start=_place_in_cells(starts, cells, shape, default=-1),
+            n_bytes=_place_in_cells(n_bytes, cells, shape, default=0),
+            lengths=_place_in_cells(lengths, cells, shape, default=0),
         )
         return cast(Objects, texts_in_file)  # which is indexed like an array of objects
 
@@ -138,8 +139,11 @@ def _explain_full_disk() -> Iterator[None]:
         ) from error
 
 
-def _scatter(values: Positions, cells: Positions, shape: tuple[int, int], *, default: int) -> Positions:
-    """Put `values` (n,) into the `cells` (n,) of a flattened array of the given shape, and `default` elsewhere."""
+def _place_in_cells(values: Positions, cells: Positions, shape: tuple[int, int], *, default: int) -> Positions:
+    """Return an array of the given shape with `values` in `cells`, and `default` in all other cells.
+
+    values, cells : int arrays (n,), values and their positions in the flattened array
+    """
     result = np.full(shape, default, dtype=np.int64)
     result.ravel()[cells] = values
     return result
@@ -215,7 +219,7 @@ class Source:
                 slug="pool-encoding",
             ) from error
 
-    def parse_id(self, value: object, noun: str, number: int) -> str:
+    def require_id(self, value: object, noun: str, number: int) -> str:
         """Return an id of an agent or item unchanged if it is valid.
 
         noun : "agent" or "item", for messages
@@ -242,7 +246,7 @@ class Source:
         if problem := find_name_fault(value):
             raise self.make_error(number, f"the {noun} {format_excerpt(value)} {problem}", slug="pool-id")
 
-    def parse_text(self, value: object, number: int) -> str:
+    def require_text(self, value: object, number: int) -> str:
         """Return a response unchanged, and log a warning if it has more than `LONG_TEXT` characters.
 
         An empty string is a valid response.
@@ -272,14 +276,7 @@ class Source:
         if value is None or value == "":
             return None
 
-        repeat = None
-        if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value):
-            digits, _, _ = value.partition(".")
-            repeat = int(digits)
-        elif (isinstance(value, float) and value.is_integer()) or (
-            isinstance(value, SupportsIndex) and not isinstance(value, bool)
-        ):
-            repeat = int(value)
+        repeat = _to_whole_number(value)
         if repeat is not None and 0 <= repeat < 2**31:
             return repeat
         raise self.make_error(
@@ -313,6 +310,20 @@ class Source:
                 "correct.",
                 *(printable(str(self.path)), self.unit, number, noun, f"{len(value):,}"),
             )
+
+
+def _to_whole_number(value: object) -> int | None:
+    """Convert an integer, a float such as 2.0, or a text such as "2" or "2.0" to an int; None for any other value."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int):
+        return value
+    if isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value):
+        digits, _, _ = value.partition(".")
+        return int(digits)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return int(value) if isinstance(value, SupportsIndex) else None  # integers of numpy
 
 
 class PoolCells:

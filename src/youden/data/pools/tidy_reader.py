@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -237,6 +237,10 @@ def _read_batches(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBa
         ) from error
 
 
+_Recorded: TypeAlias = dict[str, tuple[str, int]]
+"""Id → its group or prompt, and the number of the first row that states it."""
+
+
 class _TidyRows:
     """Responses, prompts and groups of the rows that have been read."""
 
@@ -245,8 +249,8 @@ class _TidyRows:
         self._cells = PoolCells()
         self._agents: dict[str, int] = {}
         self._items: dict[str, int] = {}
-        self._groups: dict[str, tuple[str, int]] = {}
-        self._prompts: dict[str, tuple[str, int]] = {}
+        self._groups: _Recorded = {}
+        self._prompts: _Recorded = {}
 
     def add(self, record: Sequence[Any], *, number: int) -> None:
         """Check one row of the table, and add its response to the pool.
@@ -258,12 +262,12 @@ class _TidyRows:
             item or the group of the agent differs from that in an earlier row.
         """
         agent, item, text, prompt, group, repeat = record
-        agent = self._source.parse_id(agent, "agent", number)
-        item = self._source.parse_id(item, "item", number)
+        agent = self._source.require_id(agent, "agent", number)
+        item = self._source.require_id(item, "item", number)
         self._cells.add(
             self._agents.setdefault(agent, len(self._agents)),
             self._items.setdefault(item, len(self._items)),
-            self._source.parse_text(text, number),
+            self._source.require_text(text, number),
             number=number,
             repeat=self._source.parse_repeat(repeat, number),
         )
@@ -291,34 +295,39 @@ class _TidyRows:
         items = _look_up_ids(item, self._items)
         if agents is None or items is None:
             return False
+
         import pyarrow.compute as pc  # takes as long to import as a small table to read
 
         lengths = _to_int64(pc.utf8_length(text))
         group_names = [name for name in group.unique().drop_null().to_pylist() if name]
-        if lengths.max(initial=0) > LONG_TEXT or any(find_name_fault(name) for name in group_names):
+        has_invalid_group = any(find_name_fault(name) for name in group_names)
+        if has_invalid_group or lengths.max(initial=0) > LONG_TEXT:
             return False
-        if not _record_batch(group, agents, list(self._agents), self._groups, number=number):
+
+        # ids, groups and prompts that are recorded before a check fails do no harm: `add` records the same ones
+        are_groups_valid = _record_column(group, agents, list(self._agents), self._groups, number=number)
+        if not are_groups_valid:
             return False
-        if not _record_batch(prompt, items, list(self._items), self._prompts, number=number):
+        are_prompts_valid = _record_column(prompt, items, list(self._items), self._prompts, number=number)
+        if not are_prompts_valid:
             return False
+
         spool = self._cells.extend(agents, items, np.arange(number, number + len(text)))
         spool.extend(_join_texts(text), n_bytes=_to_int64(pc.binary_length(text)), lengths=lengths)
         return True
 
-    def _record(
-        self, recorded: dict[str, tuple[str, int]], key: str, value: str, description: str, number: int
-    ) -> None:
+    def _record(self, recorded: _Recorded, id_: str, value: str, description: str, number: int) -> None:
         """Record the prompt of an item or the group of an agent.
 
-        recorded : value and number of its row, by id; changed in place
-        key : id of the item or agent
+        recorded : prompts or groups of earlier rows; changed in place
+        id_ : id of the item or agent
         value : the prompt or group
         description : description of the value, for errors
         number : number of the row
 
         Raises: PoolError [pool-contradiction] if an earlier row has another value.
         """
-        earlier, earlier_number = recorded.setdefault(key, (value, number))
+        earlier, earlier_number = recorded.setdefault(id_, (value, number))
         if earlier != value:
             raise self._source.make_error(
                 number,
@@ -389,22 +398,18 @@ def _to_int64(values: pa.Array) -> Positions:
     return numbers[values.offset : values.offset + len(values)].astype(np.int64, copy=False)
 
 
-def _record_batch(
-    column: pa.LargeStringArray,
-    positions: Positions,
-    ids: Sequence[str],
-    recorded: dict[str, tuple[str, int]],
-    *,
-    number: int,
+def _record_column(
+    column: pa.LargeStringArray, positions: Positions, ids: Sequence[str], recorded: _Recorded, *, number: int
 ) -> bool:
     """Record the prompts of items, or the groups of agents, and return whether all of them are valid.
 
-    They are not valid if a value is too long, or if an item or agent has two values.
+    A value is not valid if it has more than `LONG_TEXT` characters, or if its item or agent has another value. The values
+    after it are not recorded.
 
-    column : prompts or groups (n,), null if missing
-    positions : int array (n,), position in `ids` of the item or agent of each row
+    column : prompts or groups (n_rows,), null if missing
+    positions : int array (n_rows,), position in `ids` of the item or agent of each row
     ids : ids of the items or agents
-    recorded : value and number of its row, by id; changed in place
+    recorded : prompts or groups of earlier rows; changed in place
     number : number of the first row
     """
     if column.null_count == len(column):
@@ -413,7 +418,7 @@ def _record_batch(
     values: list[str | None] = [*encoded.dictionary.to_pylist(), None]
     codes = _to_int64(encoded.indices.fill_null(len(values) - 1))
 
-    # encode each pair of an id and a value as a number, and find the first row of each distinct number
+    # encode each pair of an id and a value as position · n_values + code, and find the first row of each distinct pair
     pair_codes = positions * len(values) + codes
     distinct_codes, first_rows = np.unique(pair_codes, return_index=True)
     for pair_code, row in zip(distinct_codes.tolist(), first_rows.tolist(), strict=True):
@@ -430,9 +435,12 @@ def _record_batch(
 
 
 def _read_csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of the first line and the fields of each record of a CSV file that is not blank.
+    """Yield the records of a CSV file: the number of the first line of each record, and its fields. Blank lines are skipped.
 
-    Raises: PoolError [pool-csv], [pool-encoding].
+    source : the file, for errors
+    file : the file, opened for reading
+
+    Raises: PoolError [pool-csv] if a record is not valid CSV; [pool-encoding] if a line is not UTF-8.
     """
 
     def decode_lines() -> Iterator[str]:

@@ -112,9 +112,9 @@ def estimate_costs(
     for name in DESIGNS if designs is None else designs:
         can_draw = n_dense <= MAX_DENSE_CALLS_TO_DRAW and name != FixedWidth.name
         try:
-            size = _draw_size(pool, name) if can_draw else None
+            size = _count_drawn_calls(pool, name) if can_draw else None
             if size is None:
-                size = _estimate_size(pool, name, length)
+                size = _estimate_calls(pool, name, length)
         except YoudenError as error:
             notes.append(f"Cost of design '{name}': {error}")
             continue
@@ -129,7 +129,7 @@ def estimate_costs(
     return tuple(costs), tuple(notes)
 
 
-def _draw_size(pool: Pool, design: str) -> tuple[int, int] | None:
+def _count_drawn_calls(pool: Pool, design: str) -> tuple[int, int] | None:
     """Draw a plan, and return its number of calls and the total number of characters of their texts.
 
     Returns None for a design that adds trials as answers arrive, because its plan contains only the first of them.
@@ -140,41 +140,60 @@ def _draw_size(pool: Pool, design: str) -> tuple[int, int] | None:
     return len(plan), plan.characters
 
 
-def _estimate_size(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int, int]:
+def _estimate_calls(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int, int]:
     """Estimate the number of calls of a plan, and the total number of characters of their texts, without drawing it.
 
+    design : name of a registered design
     length : int array (n_agents, n_items), number of characters of each response, −1 for a missing response
 
     Raises PlanError [cost-unknown] if the design has no default budget, or if it cannot attain its half-width on
     these items.
     """
-    design_class = DESIGNS.load(design)
     is_present = length >= 0
     n_agents_of_item = is_present.sum(axis=0).astype(np.int64)
     n_ordered_pairs = int((n_agents_of_item * (n_agents_of_item - 1)).sum())
-    n_calls = 2 * n_ordered_pairs  # paired and independent calls of the dense design
     if design == FixedWidth.name:
-        max_blocks = n_ordered_pairs // pool.n_agents
-        n_blocks = find_min_blocks(
-            mean_prior_components(), FixedWidth.half_width, fraction=1.0, n_items=pool.n_items, max_blocks=max_blocks
-        )
-        if n_blocks is None:
-            raise PlanError(
-                f"A half-width of {FixedWidth.half_width:g} is not attainable on {pool.n_items:,} items, if answers vary as "
-                "in four reference data sets.",
-                slug="cost-unknown",
-            )
-        n_calls = PlanSize(pool.n_agents, pool.n_items).calls(2 * n_blocks)
-    elif design_class.default_trials_per_agent is not None:
-        size = PlanSize(pool.n_agents, pool.n_items)
-        n_calls = min(n_calls, size.default_calls(design_class.default_trials_per_agent))
-    elif not design_class.plans_holdout:
-        raise PlanError(
-            f"The pool is too large to draw '{design}' here. Set a budget and run `youden plan`.", slug="cost-unknown"
-        )
+        n_calls = _estimate_fixed_width_calls(pool, max_blocks=n_ordered_pairs // pool.n_agents)
+    else:
+        n_calls = _estimate_default_calls(pool, design, n_dense_calls=2 * n_ordered_pairs)
+
     mean_length = float(length[is_present].mean())
     n_texts = 2 * n_calls
     return n_calls, round(n_texts * mean_length)
+
+
+def _estimate_fixed_width_calls(pool: Pool, *, max_blocks: int) -> int:
+    """Estimate the calls of the design fixed-width at its default half-width; PlanError if it is not attainable.
+
+    max_blocks : number of blocks of the pool; a block compares each agent with one other agent on an item
+    """
+    n_blocks = find_min_blocks(
+        mean_prior_components(), FixedWidth.half_width, fraction=1.0, n_items=pool.n_items, max_blocks=max_blocks
+    )
+    if n_blocks is None:
+        raise PlanError(
+            f"A half-width of {FixedWidth.half_width:g} is not attainable on {pool.n_items:,} items, if answers vary as "
+            "in four reference data sets.",
+            slug="cost-unknown",
+        )
+    n_agent_trials = 2 * n_blocks  # an agent takes part in two trials of a block
+    return PlanSize(pool.n_agents, pool.n_items).calls(n_agent_trials)
+
+
+def _estimate_default_calls(pool: Pool, design: str, *, n_dense_calls: int) -> int:
+    """Estimate the calls of a design by its default budget; PlanError if it has none.
+
+    Designs that plan trials on held-out cells (`plans_holdout`) and have no default budget plan all calls.
+    """
+    design_class = DESIGNS.load(design)
+    if design_class.default_trials_per_agent is not None:
+        size = PlanSize(pool.n_agents, pool.n_items)
+        return min(n_dense_calls, size.default_calls(design_class.default_trials_per_agent))
+    if design_class.plans_holdout:
+        return n_dense_calls
+    raise PlanError(
+        f"The pool is too large to draw '{design}' here. Set a budget and run `youden plan`.", slug="cost-unknown"
+    )
 
 
 def _to_cost(design: str, judge: JudgeConfig, n_calls: int, n_characters: int) -> DesignCost:

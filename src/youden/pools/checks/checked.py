@@ -191,8 +191,8 @@ class SampledTexts:
         seed : int, default 0
             Seed of the sample.
         max_texts : int, default 60,000
-            Approximate maximum number of responses. It determines the number of items, which is at least 20; a pool
-            with no more items is used as a whole.
+            Approximate maximum number of responses, from which the number of sampled items follows. At least 20 items are
+            sampled. If the pool has fewer items than that, all are used.
 
         Returns
         -------
@@ -204,11 +204,14 @@ class SampledTexts:
         if n_sampled < pool.n_items:
             rng = standalone_stream(seed)
             items = np.sort(rng.choice(pool.n_items, size=n_sampled, replace=False))
-        item_of, agent_of = np.nonzero(pool.present[:, items].T)
-        responses = pool.texts[agent_of, items[item_of]]
+
+        # item (position in `items`) and agent of each response, in the order of items
+        is_present = pool.present[:, items]
+        item_of_text, agent_of_text = np.nonzero(is_present.T)
+        responses = pool.texts[agent_of_text, items[item_of_text]]
         prompts = [pool.items[item].prompt or "" for item in items]
         texts = segment_texts([*responses, *prompts])
-        return cls(pool, items, item_of, agent_of, texts)
+        return cls(pool, items, item_of_text, agent_of_text, texts)
 
     def __len__(self) -> int:
         return len(self.item_of)

@@ -301,22 +301,27 @@ class _NgramTable:
     @classmethod
     def from_sample(cls, sample: SampledTexts) -> _NgramTable:
         """Make the table of the n-grams (sequences of words) that a response contains and its prompt does not contain."""
-        hashes, text_of = sample.hash_ngrams(_NGRAM_SIZE)
+        # arrays over all occurrences of n-grams; texts from n_texts on are the prompts of the items
+        hashes, text = sample.hash_ngrams(_NGRAM_SIZE)
         n_texts = len(sample)
-
-        # number n-grams per item: the item is mixed into the hash by a multiplicative hash
         item_of_text = np.concatenate([sample.item_of, np.arange(len(sample.items))])
-        item_of_ngram = item_of_text[text_of]
-        item_hashes = item_of_ngram.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        _, ngram = np.unique(hashes ^ item_hashes, return_inverse=True)
+        item = item_of_text[text]
 
-        is_in_prompt = np.zeros(int(ngram.max(initial=-1)) + 1, dtype=np.bool_)
-        is_in_prompt[ngram[text_of >= n_texts]] = True
-        is_used = (text_of < n_texts) & ~is_in_prompt[ngram]
+        # Number the distinct pairs of item and n-gram. Each pair has one hash: the hash of the item (Fibonacci hashing, which
+        # multiplies by 2^64 / golden ratio) XOR the hash of the n-gram.
+        item_hashes = item.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        _, ngram = np.unique(hashes ^ item_hashes, return_inverse=True)
+        n_distinct_ngrams = int(ngram.max(initial=-1)) + 1
+
+        is_response = text < n_texts
+        is_in_prompt = np.zeros(n_distinct_ngrams, dtype=np.bool_)
+        is_in_prompt[ngram[~is_response]] = True
+        is_used = is_response & ~is_in_prompt[ngram]
+
         ones = np.ones(int(is_used.sum()), dtype=np.int8)
-        has_ngram = csr_array((ones, (text_of[is_used], ngram[is_used])), shape=(n_texts, len(is_in_prompt)))
+        has_ngram = csr_array((ones, (text[is_used], ngram[is_used])), shape=(n_texts, n_distinct_ngrams))
         has_ngram.sum_duplicates()
-        has_ngram.data[:] = 1
+        has_ngram.data[:] = 1  # an n-gram that occurs repeatedly in a text counts once
         return cls(sample, has_ngram, np.diff(has_ngram.indptr).astype(np.float64))
 
     def reused_shares(self, included: Bools) -> Floats:
@@ -353,16 +358,24 @@ class _NgramTable:
         return max_similarity
 
     def mean_contained(self) -> Floats:
-        """Return the mean number of complete responses of others that each agent's responses contain, float array (n_agents,)."""
+        """Count the responses of other agents that a response of each agent contains completely, on average over its responses.
+
+        A response is contained in another one if at least `MIN_CONTAINED_SHARE` of its n-grams occur there. Returns a float
+        array (n_agents,), 0 for an agent without responses.
+        """
         sample = self.sample
         n_contained = np.zeros(len(sample))
         for start, end in sample.ranges:
             has_ngram = self.has_ngram[start:end].astype(np.float32)
-            n_shared = (has_ngram @ has_ngram.T).toarray()
+            n_shared = (has_ngram @ has_ngram.T).toarray()  # [a, b]: n-grams that the texts a and b share
             n_ngrams = self.n_ngrams[start:end]
-            is_shorter = (n_ngrams >= MIN_NGRAMS) & (n_ngrams <= MAX_RELATIVE_LENGTH * n_ngrams[:, None])
-            is_contained = is_shorter & (n_shared >= MIN_CONTAINED_SHARE * n_ngrams)
+
+            # [a, b]: whether text a contains text b, which must be clearly shorter, but not too short
+            is_shorter = n_ngrams <= MAX_RELATIVE_LENGTH * n_ngrams[:, None]
+            is_long_enough = n_ngrams >= MIN_NGRAMS
+            is_contained = is_shorter & is_long_enough & (n_shared >= MIN_CONTAINED_SHARE * n_ngrams)
             n_contained[start:end] = is_contained.sum(axis=1)
+
         n_agents = sample.pool.n_agents
         total = np.bincount(sample.agent_of, weights=n_contained, minlength=n_agents)
         n_texts = np.bincount(sample.agent_of, minlength=n_agents)
@@ -445,38 +458,41 @@ def _report_reuse(agents: tuple[str, ...], min_share: float) -> Finding:
 
 
 def _find_reusing_agents(table: _NgramTable, included: Bools, is_clone: Bools) -> dict[int, float]:
-    """Find agents that reuse responses of others, and return the share of reuse by position of the agent.
+    """Find agents that reuse responses of others, and return the extent of reuse in [0, 1] by position of the agent.
 
-    The agent with the largest share is found first. Its texts are then ignored, so that the agents from which it copies are
-    not reported with it.
+    Reuse is measured for each agent in its median response, by the share of n-grams that occur in responses of other agents, or
+    by the similarity to the most similar response of another agent. The agent with the largest value is found first. Its texts
+    are then ignored, so that the agents from which it copies are not reported with it.
 
     included : bool array (n_agents,), agents that are compared; others are not reported
     is_clone : bool array (n_agents,), agents that are compared, but not reported
     """
     sample = table.sample
     is_compared = included.copy()
-    is_settled = is_clone | ~is_compared
+    may_be_reported = included & ~is_clone
     reused_share = sample.agent_medians(table.reused_shares(is_compared))
     similarity = sample.agent_medians(table.max_similarity(is_compared))
-    share_by_agent: dict[int, float] = {}
+    reuse_by_agent: dict[int, float] = {}
     while True:
         large_reused_share = np.where(reused_share >= MIN_REUSED_SHARE, reused_share, 0.0)
         large_similarity = np.where(similarity >= MIN_RESPONSE_SIMILARITY, similarity, 0.0)
-        share = np.fmax(large_reused_share, large_similarity)
-        share[is_settled] = 0.0
-        agent = int(np.argmax(share))
-        if share[agent] == 0:
-            return share_by_agent
+        reuse = np.fmax(large_reused_share, large_similarity)
+        reuse[~may_be_reported] = 0.0
+        agent = int(np.argmax(reuse))
+        if reuse[agent] == 0:
+            return reuse_by_agent
 
-        is_compared[agent] = False
-        is_settled[agent] = True
+        # measure the other agents again, without the texts of this one
         is_reusing_ngrams = reused_share[agent] >= MIN_REUSED_SHARE
+        is_compared[agent] = False
+        may_be_reported[agent] = False
         reused_share = sample.agent_medians(table.reused_shares(is_compared))
         similarity = sample.agent_medians(table.max_similarity(is_compared))
 
-        # if the other agents reach a similar share, responses to these items coincide naturally
+        # if the others reach a similar value, responses to these items coincide naturally
         measure = reused_share if is_reusing_ngrams else similarity
         measure_of_others = measure[is_compared & ~is_clone]
-        if not np.isnan(measure_of_others).all() and np.nanmedian(measure_of_others) >= NATURAL_REUSE:
-            return share_by_agent
-        share_by_agent[agent] = float(share[agent])
+        is_known = not np.isnan(measure_of_others).all()
+        if is_known and np.nanmedian(measure_of_others) >= NATURAL_REUSE:
+            return reuse_by_agent
+        reuse_by_agent[agent] = float(reuse[agent])

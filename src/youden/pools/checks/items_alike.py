@@ -66,9 +66,13 @@ def _find_similar_prompts(pool: Pool) -> csr_array[np.float64]:
 
 
 def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[np.float64]:
-    """Compare items by the words of their responses, and return a sparse matrix (n_items, n_items) with 1 for similar items.
+    """Find pairs of different items whose responses use similar words.
 
-    In a large pool, only some items and agents are compared, which `rng` draws.
+    The agents are divided into two halves, so that the similarity of two items (responses of one half to the first item,
+    responses of the other half to the second item) can be compared with the similarity within an item (both halves on this
+    item). In a large pool, only some items and agents are compared, which `rng` draws.
+
+    Returns a sparse matrix (n_items, n_items): 1 for a pair of similar items, and 0 otherwise.
     """
     items = np.arange(pool.n_items)
     if pool.n_items > MAX_ITEMS:
@@ -79,7 +83,7 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
     texts = pool.texts[np.ix_(agents, items)].ravel()
     has_word = build_word_matrix(segment_texts(text or "" for text in texts))
 
-    # word counts of each item in one half of the agents (rows 0 to n_items - 1), then in the other half
+    # word counts by item in the responses of one half (rows 0 to n_items − 1), then of the other half (n_items to 2·n_items − 1)
     item_of_text = np.tile(np.arange(n_items), len(agents))
     half_of_text = np.repeat(np.arange(len(agents)) % 2, n_items)
     row_of_text = item_of_text + half_of_text * n_items
@@ -89,10 +93,12 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
     first_half = profiles[:n_items]
     second_half = profiles[n_items:]
 
-    within_items = np.asarray(first_half.multiply(second_half).sum(axis=1), dtype=np.float64)
-    is_positive = within_items > 0
-    median = float(np.median(within_items[is_positive])) if is_positive.any() else np.inf
-    threshold = MIN_RESPONSE_SIMILARITY * np.maximum(within_items, median)
+    # Similarity of both halves on the same item. Items whose similarity is below the median are compared with the median,
+    # so that items with very different responses do not have a low threshold.
+    similarity_within = np.asarray(first_half.multiply(second_half).sum(axis=1), dtype=np.float64)
+    is_positive = similarity_within > 0
+    median = float(np.median(similarity_within[is_positive])) if is_positive.any() else np.inf
+    threshold = MIN_RESPONSE_SIMILARITY * np.maximum(similarity_within, median)
     pairs = _find_similar_pairs(first_half, second_half, threshold).tocoo()
     return csr_array((pairs.data, (items[pairs.row], items[pairs.col])), shape=(pool.n_items, pool.n_items))
 
@@ -100,7 +106,12 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
 def _normalize(counts: csr_array[np.float64], *, n_groups: int = 1) -> csr_array[np.float64]:
     """Weight word counts by idf (inverse document frequency), and scale each row to norm 1; a row of zeros stays 0.
 
-    counts : sparse matrix (n_groups · n_items, n_distinct_words), all items of the first group, then of the second, …
+    The idf of a word is computed from the number of items on which any group uses it.
+
+    counts : sparse matrix (n_groups · n_items, n_distinct_words), all items of the first group of agents, then of the next one
+    n_groups : number of groups of agents
+
+    Returns a sparse matrix with the shape of `counts`.
     """
     n_items = counts.shape[0] // n_groups
     item_of_row = np.tile(np.arange(n_items), n_groups)
@@ -118,26 +129,28 @@ def _find_similar_pairs(
 ) -> csr_array[np.float64]:
     """Return a sparse matrix (n_items, n_items) with 1 for each pair of different items with similar word profiles.
 
-    Two profiles are similar if their scalar product reaches the thresholds of both items. Only pairs that share one of
-    their rarest words are compared; no other pair can be similar.
+    Two profiles are similar if their scalar product reaches the thresholds of both items. The products are computed only for
+    candidates: pairs that share a word of their prefixes, the rarest words of each profile (see `_select_prefixes`). No other
+    pair can be similar. Pairs are processed in chunks to limit memory.
 
     profiles_a, profiles_b : sparse matrices (n_items, n_distinct_words), with rows of norm 1 or 0
     threshold : float array (n_items,)
     """
     n_items = profiles_a.shape[0]
     frequency = np.bincount(np.concatenate([profiles_a.indices, profiles_b.indices]), minlength=profiles_a.shape[1])
-    order = np.argsort(frequency, kind="stable")
-    rarity = np.empty_like(order)
-    rarity[order] = np.arange(len(order))
+    rarest_first = np.argsort(frequency, kind="stable")
+    rank_by_frequency = np.empty_like(rarest_first)
+    rank_by_frequency[rarest_first] = np.arange(len(rarest_first))
 
-    prefixes_a = _select_prefixes(profiles_a, threshold, rarity)
-    prefixes_b = csr_array(_select_prefixes(profiles_b, threshold, rarity).T)
+    prefixes_a = _select_prefixes(profiles_a, threshold, rank_by_frequency)
+    prefixes_b = csr_array(_select_prefixes(profiles_b, threshold, rank_by_frequency).T)
     rows, columns = [], []
     for first_row in range(0, n_items, _CHUNK_ROWS):
         candidates = (prefixes_a[first_row : first_row + _CHUNK_ROWS] @ prefixes_b).tocoo()
         for start in range(0, candidates.nnz, _CHUNK_PAIRS):
-            row = candidates.row[start : start + _CHUNK_PAIRS] + first_row
-            column = candidates.col[start : start + _CHUNK_PAIRS]
+            stop = start + _CHUNK_PAIRS
+            row = candidates.row[start:stop] + first_row
+            column = candidates.col[start:stop]
             products = profiles_a[row].multiply(profiles_b[column])
             similarity = np.asarray(products.sum(axis=1), dtype=np.float64)
             threshold_of_pair = np.maximum(threshold[row], threshold[column])
@@ -150,25 +163,30 @@ def _find_similar_pairs(
     return csr_array((np.ones(len(all_rows)), (all_rows, all_columns)), shape=(n_items, n_items))
 
 
-def _select_prefixes(profiles: csr_array[np.float64], threshold: Floats, rarity: Positions) -> csr_array[np.float64]:
-    """Keep the rarest words of each row, until the norm of the dropped words is below the row's threshold.
+def _select_prefixes(
+    profiles: csr_array[np.float64], threshold: Floats, rank_by_frequency: Positions
+) -> csr_array[np.float64]:
+    """Keep the rarest words of each row (its prefix), so that the norm of the dropped words is below the row's threshold.
 
-    Two rows of norm 1 whose product reaches the threshold of both share a word that both keep. Otherwise one row would
-    have dropped the rarest word that they share, and with it all others that they share. Then the product would be
-    below the threshold of that row.
+    If the scalar product of two rows of norm 1 reaches both thresholds, their prefixes share a word. Proof: otherwise, one of
+    the two rows has dropped all words that they share. Its dropped words have a norm below its threshold, so the product would
+    be below that threshold.
 
-    profiles : (n_items, n_distinct_words)
-    threshold : (n_items,)
-    rarity : (n_distinct_words,), 0 for the rarest word
+    profiles : sparse matrix (n_items, n_distinct_words), rows of norm 1 or 0
+    threshold : float array (n_items,), minimum scalar product
+    rank_by_frequency : int array (n_distinct_words,), 0 for the rarest word
+
+    Returns a sparse matrix with the shape of `profiles`.
 
     References: Bayardo, Ma & Srikant (2007), Scaling up all pairs similarity search.
     """
     row = np.repeat(np.arange(profiles.shape[0]), np.diff(profiles.indptr))
-    commonest_first = np.lexsort((-rarity[profiles.indices], row))
+    commonest_first = np.lexsort((-rank_by_frequency[profiles.indices], row))
 
-    # squared norm of a word and all more common words of its row
+    # squared norm of each word and all more common words of its row: cumulative sum over all rows, minus the sum before the row
     cumulative = np.cumsum(profiles.data[commonest_first] ** 2)
-    before_row = np.concatenate([[0.0], cumulative])[profiles.indptr[:-1]]
-    is_kept = cumulative - before_row[row] >= threshold[row] ** 2 - _ROUNDING_ERROR
+    sum_before_row = np.concatenate([[0.0], cumulative])[profiles.indptr[:-1]]
+    squared_norm = cumulative - sum_before_row[row]
+    is_kept = squared_norm >= threshold[row] ** 2 - _ROUNDING_ERROR
     selected = commonest_first[is_kept]
     return csr_array((profiles.data[selected], (row[selected], profiles.indices[selected])), shape=profiles.shape)

@@ -75,7 +75,7 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
     n_agents_by_language = Counter(language for language in agent_languages if language is not None)
     languages = dict(n_agents_by_language.most_common())
 
-    deviating_agents = _find_others(codes)
+    deviating_agents = _find_deviating_agents(codes)
     if not deviating_agents:
         return Languages(languages, ())
     ids = tuple(sample.pool.agents[position].id for position in deviating_agents)
@@ -93,25 +93,25 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
     return Languages(languages, (finding,))
 
 
-def _find_others(codes: Mapping[int, Mapping[int, str]]) -> list[int]:
-    """Return the positions of the agents that respond to most of their items in another language than most agents.
+def _find_deviating_agents(codes: Mapping[int, Mapping[int, str]]) -> list[int]:
+    """Find the agents that respond to most of their items in another language than most agents.
 
-    codes : language code of each classified response, by position of the agent and of the item
+    codes : position of the agent → position of the item → language code of the response; unclassified responses are left out
+
+    Returns the positions of the agents.
     """
-    n_by_item_and_code: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    counts_by_item: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for code_by_item in codes.values():
         for item, code in code_by_item.items():
-            n_by_item_and_code[item][code] += 1
-    main_code_by_item = {}
-    for item, n_by_code in n_by_item_and_code.items():
-        main_code_by_item[item], _ = n_by_code.most_common(1)[0]
+            counts_by_item[item][code] += 1
+    main_code_by_item = {item: counts.most_common(1)[0][0] for item, counts in counts_by_item.items()}
 
-    others = []
+    deviating_agents = []
     for agent, code_by_item in codes.items():
-        n_other = sum(main_code_by_item[item] != code for item, code in code_by_item.items())
-        if n_other > len(code_by_item) / 2:
-            others.append(agent)
-    return others
+        n_deviating = sum(main_code_by_item[item] != code for item, code in code_by_item.items())
+        if n_deviating > len(code_by_item) / 2:
+            deviating_agents.append(agent)
+    return deviating_agents
 
 
 def _find_majority(codes: Iterable[str]) -> str | None:

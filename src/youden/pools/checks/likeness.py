@@ -207,16 +207,17 @@ def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) ->
 def _count_ring_items(sample: SampledTexts) -> Counter[tuple[int, ...]]:
     """Count the items on which a group of agents shares a private word, by ascending positions of the agents.
 
-    A word is private to a group if all its agents use it in a response to one item, and neither another response nor
-    the prompt of this item contains it, nor a text on another item.
+    A word is private to a group if exactly the agents of the group use it in their responses to one item. It occurs neither in
+    the prompt of this item nor in responses to other items.
     """
     n_items_by_group: Counter[tuple[int, ...]] = Counter()
+    # idf = log(n_items / number of items with the word), so it is log(n_items) for a word on one item
     is_on_one_item = sample.idf >= np.log(len(sample.items)) - 1e-9
     max_ring_size = max(2 * MIN_RING_SIZE, sample.pool.n_agents) / 2
     for item, (start, end) in enumerate(sample.ranges):
         has_word = sample.has_word[start:end].tocsc()
-        n_users = np.diff(has_word.indptr)
-        n_others = end - start - n_users  # agents with a response that do not use the word
+        n_users = np.diff(has_word.indptr)  # agents that use each word
+        n_others = end - start - n_users  # agents that responded without the word
         has_ring_size = (n_users >= MIN_RING_SIZE) & (n_users <= max_ring_size)
         is_private = is_on_one_item & has_ring_size & (n_others > 0)
         is_private[sample.prompt_has_word[[item]].indices] = False
@@ -224,16 +225,19 @@ def _count_ring_items(sample: SampledTexts) -> Counter[tuple[int, ...]]:
         agents = sample.agent_of[start:end]
         groups = set()
         for word in np.flatnonzero(is_private):
-            users = has_word.indices[has_word.indptr[word] : has_word.indptr[word + 1]]
-            groups.add(tuple(sorted(agents[users].tolist())))
-        n_items_by_group.update(groups)
+            rows = has_word.indices[has_word.indptr[word] : has_word.indptr[word + 1]]
+            groups.add(tuple(sorted(agents[rows].tolist())))
+        n_items_by_group.update(groups)  # each group counts once per item
     return n_items_by_group
 
 
 def find_families(sample: SampledTexts) -> Iterator[Finding]:
     """Report families of agents (`meta.family`) that are a large part of the pool or have similar responses.
 
-    Yields one finding per family. Responses are similar if two members share more words than a member and another agent.
+    Responses are similar if two members share at least `MIN_FAMILY_RATIO` times as many words as a member and another agent. A
+    family of three or more agents is large if it has at least the fraction `LARGE_FAMILY_SHARE` of all agents.
+
+    Yields one finding per family.
     """
     agents = sample.pool.agents
     family_by_agent = [agent.meta.get("family") for agent in agents]
@@ -255,7 +259,9 @@ def find_families(sample: SampledTexts) -> Iterator[Finding]:
         if not (np.isnan(within_family).all() or np.isnan(across_families).all()):
             ratio = float(np.nanmean(within_family) / max(1e-9, np.nanmean(across_families)))
         share = n_members / len(agents)
-        if ratio < MIN_FAMILY_RATIO and (n_members < 3 or share < LARGE_FAMILY_SHARE):
+        has_similar_responses = ratio >= MIN_FAMILY_RATIO
+        is_large = n_members >= 3 and share >= LARGE_FAMILY_SHARE
+        if not (has_similar_responses or is_large):
             continue
 
         ids = tuple(agents[position].id for position in np.flatnonzero(is_member))
@@ -329,12 +335,13 @@ def find_templates(sample: SampledTexts) -> Iterator[Finding]:
 
 
 def _compute_relative_specificity(sample: SampledTexts) -> Floats:
-    """Return how specific the responses of each agent are to their items, relative to the median agent.
+    """Compute how specific the responses of each agent are to their items, relative to the median agent.
 
-    If all items have a prompt, specificity is the overlap with the prompts, or 1 for agents whose overlap with other
-    responses is normal. Otherwise it is the overlap with other responses.
+    Overlap is the weighted share of the words of a response that another text on the item contains, too. If an item has no
+    prompt, specificity is the overlap with other responses. If all items have prompts, it is the overlap with the prompts.
+    In that case it is 1 for an agent whose overlap with other responses is at least `NORMAL_RELATIVE_OVERLAP` of the median.
 
-    Returns a float array (n_agents,), NaN where specificity is unknown.
+    Returns a float array (n_agents,), NaN for agents whose specificity is unknown.
     """
     overlap_with_responses = _divide_by_median(sample, compute_response_overlap(sample))
     have_all_prompts = all(sample.pool.items[item].prompt for item in sample.items)
@@ -362,29 +369,32 @@ def _divide_by_median(sample: SampledTexts, values: Floats) -> Floats:
 
 
 def compute_recurring_shares(sample: SampledTexts) -> Floats:
-    """Compute which share of each text's sequences of three words its agent repeats, float array (n_texts,).
+    """Compute the share of each text's n-grams (sequences of three words) that its agent repeats, float array (n_texts,).
 
-    An agent repeats a sequence if at least two of its texts, and at least a tenth of them, contain it. The share is NaN
+    An agent repeats an n-gram if at least two of its texts, and at least a tenth of them, contain it. The share is NaN
     for a text of fewer than three words.
     """
     n_texts = len(sample)
-    ngram_hash, text_of = sample.hash_ngrams(_NGRAM_SIZE)
-    is_response = text_of < n_texts
-    ngram_hash, text_of = ngram_hash[is_response], text_of[is_response]
-    agent_of = sample.agent_of[text_of]
+    all_hashes, text_of_all = sample.hash_ngrams(_NGRAM_SIZE)  # of responses, then of prompts
+    is_response = text_of_all < n_texts
+
+    # hash, text and agent of each occurrence of an n-gram in a response
+    ngram_hash, text = all_hashes[is_response], text_of_all[is_response]
+    agent = sample.agent_of[text]
+
+    # phrase: number of the distinct pair (agent, n-gram) of each occurrence
+    _, phrase = np.unique(np.stack([agent.astype(np.uint64), ngram_hash]), axis=1, return_inverse=True)
+    n_phrases = int(phrase.max(initial=-1)) + 1
+
+    # number of the agent's texts that contain each phrase; a phrase counts once per text
+    distinct_phrase, _ = np.unique(np.stack([phrase.astype(np.int64), text]), axis=1)
+    n_texts_with_phrase = np.bincount(distinct_phrase, minlength=n_phrases)
+
     n_texts_of_agent = np.bincount(sample.agent_of, minlength=sample.pool.n_agents)
-
-    # number each distinct pair of an agent and an n-gram, and count the agent's texts that contain it
-    pairs = np.stack([agent_of.astype(np.uint64), ngram_hash])
-    _, pair_of = np.unique(pairs, axis=1, return_inverse=True)
-    n_pairs = int(pair_of.max(initial=-1)) + 1
-    pairs_in_texts = np.unique(np.stack([pair_of.astype(np.int64), text_of]), axis=1)
-    n_containing = np.bincount(pairs_in_texts[0], minlength=n_pairs)
-
-    min_containing = np.maximum(2, RECURRENCE_SHARE * n_texts_of_agent[agent_of])
-    is_recurring = n_containing[pair_of] >= min_containing
-    n_ngrams = np.bincount(text_of, minlength=n_texts).astype(np.float64)
-    n_recurring = np.bincount(text_of, weights=is_recurring.astype(np.float64), minlength=n_texts)
+    min_texts = np.maximum(2, RECURRENCE_SHARE * n_texts_of_agent[agent])
+    is_recurring = n_texts_with_phrase[phrase] >= min_texts
+    n_ngrams = np.bincount(text, minlength=n_texts).astype(np.float64)
+    n_recurring = np.bincount(text, weights=is_recurring.astype(np.float64), minlength=n_texts)
     return _divide(n_recurring.astype(np.float64), n_ngrams)
 
 
@@ -401,20 +411,22 @@ def compute_prompt_overlap(sample: SampledTexts) -> Floats:
 
 
 def compute_response_overlap(sample: SampledTexts) -> Floats:
-    """Compute which share of each text's words the average other response to its item contains, float array (n_texts,).
+    """Compute the share of each text's words that another response to its item contains, float array (n_texts,).
 
-    Words are weighted by their idf (inverse document frequency), so that rare words count more. The share is NaN if all
-    words of the text have weight 0.
+    The share is averaged over the other responses. Words are weighted by their idf (inverse document frequency), so that rare
+    words count more. The share is NaN if all words of the text have weight 0.
     """
     weights = csr_array(sample.has_word.multiply(sample.idf))
-    shared_weight = np.zeros(len(sample))
+    shared_weight = np.zeros(len(sample))  # mean weight of the words shared with another response
     for start, end in sample.ranges:
         n_containing = np.asarray(sample.has_word[start:end].sum(axis=0), dtype=np.float64)
         item_weights = weights[start:end]
         total_weight = np.asarray(item_weights.sum(axis=1))
         n_others = max(1, end - start - 1)
-        # each word counts once per other response that contains it: not for the text itself
-        shared_weight[start:end] = (item_weights @ n_containing - total_weight) / n_others
+
+        # `n_containing` also counts the text itself, which contains all its words, so their weight is subtracted once
+        weight_in_all_responses = item_weights @ n_containing
+        shared_weight[start:end] = (weight_in_all_responses - total_weight) / n_others
     return _divide(shared_weight, np.asarray(weights.sum(axis=1), dtype=np.float64))
 
 

@@ -178,8 +178,8 @@ def _find_placeholders(pool: Pool) -> Iterator[Finding]:
         "stand-ins",
         f"{format_count(n_responses, 'response', 'looks', 'look')} like a placeholder for a missing value: "
         f"{examples}, by {format_names(tuple(agents))}.",
-        "They are judged like any other response: the answer to their paired trials is no, or yes if two agents have the same "
-        "one.",
+        "They are judged like any other response. The judge answers no to their paired trials, or yes if both responses are the "
+        "same placeholder.",
         "Remove these rows, so that the cells are missing, or import the responses again.",
         agents=tuple(agents),
         facts={"n": n_responses},

@@ -57,9 +57,11 @@ def find_word_lists(sample: SampledTexts) -> Iterator[Finding]:
     pool = sample.pool
     if len(sample.items) < MIN_ITEMS or pool.n_agents < MIN_AGENTS:
         return
+
+    # keywords: few function words, compared with the median agent
     function_shares = sample.agent_medians(function_word_shares(sample))
-    valid = function_shares[~np.isnan(function_shares)]
-    median = float(np.median(valid)) if valid.size else 0.0
+    known_shares = function_shares[~np.isnan(function_shares)]
+    median = float(np.median(known_shares)) if known_shares.size else 0.0
     keyword_agents = np.flatnonzero(function_shares < MAX_RELATIVE_FUNCTION_SHARE * median)
     if median >= MIN_FUNCTION_SHARE and len(keyword_agents):
         ids = tuple(pool.agents[agent].id for agent in keyword_agents)
@@ -69,10 +71,12 @@ def find_word_lists(sample: SampledTexts) -> Iterator[Finding]:
             f"{format_subject(ids, 'lists', 'list', limit=20)} keywords: {share:.0%} of the words in the median response are "
             f"function words, such as 'the' or 'of'; the median agent has {median:.0%}.",
             "A list of an item's typical words agrees with every response that uses them, but contains no statement.",
-            "Read a few of the responses, and remove the agent if it was to respond in sentences.",
+            "Read a few of the responses, and remove the agent if its task was to respond in sentences.",
             agents=ids,
             facts={"share": share},
         )
+
+    # a large part of the prompt's rare words in one sequence
     listed_shares = sample.agent_medians(prompt_word_shares(sample))
     listing_agents = np.flatnonzero(listed_shares >= MIN_LISTED_SHARE)
     if len(listing_agents):
@@ -90,7 +94,7 @@ def find_word_lists(sample: SampledTexts) -> Iterator[Finding]:
 
 
 def function_word_shares(sample: SampledTexts) -> Floats:
-    """Return the share of each text's words that are function words of its agent, float array (n_texts,).
+    """Compute the share of function words among the words of each text, float array (n_texts,).
 
     A function word occurs in at least a fifth of the agent's texts, such as 'the' or 'of'. The share is NaN for a text
     with few words, and for all texts of an agent that has few texts or mostly short ones.
@@ -111,15 +115,17 @@ def function_word_shares(sample: SampledTexts) -> Floats:
 
 
 def prompt_word_shares(sample: SampledTexts) -> Floats:
-    """Measure how much of a prompt's rare words each text lists in one sequence, float array (n_texts,).
+    """Compute the share of a prompt's rare words that each text lists in one sequence, float array (n_texts,).
 
-    The value is the length of the longest sequence of rare words of the prompt, divided by the number of these rare
-    words (at most 25). It is NaN if there is no prompt, or if it has fewer than four rare words.
+    The share is the length of the longest sequence that consists only of rare words of the prompt, divided by the number of
+    rare words of the prompt (at most 25). It is NaN if there is no prompt, or if it has fewer than four rare words.
     """
-    n_items = len(sample.items)
+    # a word is rare if it occurs in few prompts, and in responses to few items
     n_prompts: Floats = np.asarray(sample.prompt_has_word.sum(axis=0), dtype=np.float64)
-    response_share = np.exp(-sample.idf)
-    is_rare = (n_prompts < MAX_RARE_SHARE * n_items) & (response_share < MAX_RARE_SHARE)
+    is_rare_in_prompts = n_prompts < MAX_RARE_SHARE * len(sample.items)
+    share_of_items = np.exp(-sample.idf)  # idf = −log(share of the items with the word)
+    is_rare = is_rare_in_prompts & (share_of_items < MAX_RARE_SHARE)
+
     shares = np.full(len(sample), np.nan)
     for item, (first, end) in enumerate(sample.ranges):
         prompt_words = sample.prompt_has_word[[item]].indices
@@ -127,12 +133,14 @@ def prompt_word_shares(sample: SampledTexts) -> Floats:
         if len(rare_words) < MIN_RARE_WORDS:
             continue
         n_listable = min(MAX_RARE_WORDS, len(rare_words))
+
+        # whether each word of the responses to the item is a rare word of its prompt
         starts = sample.texts.start[first : end + 1]
-        is_rare_word = np.isin(sample.texts.ids[starts[0] : starts[-1]], rare_words)  # for all texts on the item
+        is_rare_word = np.isin(sample.texts.ids[starts[0] : starts[-1]], rare_words)
         text_bounds = (starts - starts[0]).tolist()
         for row, (text_start, text_end) in enumerate(pairwise(text_bounds), first):
             is_listed = is_rare_word[text_start:text_end]
-            # positions of other words, and the ends of the text: the longest sequence lies between two of them
+            # the longest sequence lies between two breaks: other words, or the ends of the text
             breaks = np.flatnonzero(np.concatenate([[True], ~is_listed, [True]]))
             longest = np.diff(breaks).max() - 1
             shares[row] = longest / n_listable

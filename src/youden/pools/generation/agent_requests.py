@@ -175,19 +175,19 @@ class Models:
             self._callers[name] = Caller(backend, config, self.budget)
 
     async def ask(self, requests: Mapping[str, AgentRequest]) -> dict[str, Completion]:
-        """Query the models, and return the completion of each answered request, by key.
+        """Query the models, and return the completions (generated texts with their usage) of the answered requests by key.
 
-        requests : requests by key
-
-        Raises BudgetError or JudgeError after the calls in flight have ended; their answers are in the store. Raises
+        Raises BudgetError or JudgeError after the calls in flight have ended and their answers are stored. Raises
         ReplayMissError if the store lacks an answer in a replay.
+
+        requests : requests by key, which is the request hash
         """
         texts_by_model = {name: GeneratedTexts(self) for name in self._callers}
         for agent_request in requests.values():
             texts_by_model[agent_request.model].requests.append(agent_request)
 
         if self._replay:
-            self._look_up(requests, texts_by_model)
+            self._record_stored_outcomes(requests, texts_by_model)
         else:
             loops = [self._make_loop(name, texts) for name, texts in texts_by_model.items() if texts.requests]
             try:
@@ -218,23 +218,25 @@ class Models:
         """Close the connections and the log."""
         await self._open.aclose()
 
-    def _look_up(self, requests: Mapping[str, AgentRequest], texts_by_model: Mapping[str, GeneratedTexts]) -> None:
+    def _record_stored_outcomes(
+        self, requests: Mapping[str, AgentRequest], texts_by_model: Mapping[str, GeneratedTexts]
+    ) -> None:
         """Record the stored outcome of each request; raise ReplayMissError if one is missing.
 
         requests : requests by key
-        texts_by_model : where the outcomes are recorded, by model
+        texts_by_model : work of each model, in which the outcomes are recorded
         """
         outcomes = self._store.get_outcomes(list(requests))
         for key, agent_request in requests.items():
             if key not in outcomes:
-                # without any answer of this model, the answers are probably of another one
+                # if the store has no answer of this model at all, another model was probably used
                 same_model = [request for request in requests.values() if request.model == agent_request.model]
                 keys_of_model = {request.key for request in same_model}
                 has_other_model = keys_of_model.isdisjoint(outcomes)
                 raise self._missing_answer_error(agent_request, has_other_model=has_other_model)
             texts = texts_by_model[agent_request.model]
-            result = texts.record_outcome([0], key, outcomes[key], usd=0.0, stored=True)
-            self._log.advance(1, outcome=result, stored=True)
+            status = texts.record_outcome([0], key, outcomes[key], usd=0.0, stored=True)  # rows are ignored
+            self._log.advance(1, outcome=status, stored=True)
 
     def _missing_answer_error(self, agent_request: AgentRequest, *, has_other_model: bool) -> ReplayMissError:
         """Return the error for an answer that is missing in a replay.
@@ -289,12 +291,14 @@ class GeneratedTexts:
     def record_outcome(
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
     ) -> str:
-        """Record the outcome of a request. A completion is added to `answers` under its key, an unfinished one too.
+        """Record the outcome of a request, and count it in `Models`.
 
+        A completion is added to `answers` under its key, even if the model's reasoning did not end.
+
+        rows, usd : passed by the scheduler and ignored
         key : key of the request
         outcome : None if the request was not sent
         stored : whether the outcome was in the store before
-        rows, usd : passed by the scheduler and ignored
 
         Returns "answered", "unfinished_reasoning" if the model's reasoning did not end, or "failed".
         """
@@ -305,13 +309,15 @@ class GeneratedTexts:
             models.n_asked += not stored
             if self.is_answer(outcome):
                 return "answered"
-            models.n_failed += 1
-            models.reasons["the reasoning did not end within max_tokens"] = None
-            return "unfinished_reasoning"
+            status = "unfinished_reasoning"
+            reason = "the reasoning did not end within max_tokens"
+        else:
+            status = "failed"
+            reason = "not asked" if outcome is None else outcome.reason
+
         models.n_failed += 1
-        reason = "not asked" if outcome is None else outcome.reason
-        models.reasons[reason] = None
-        return "failed"
+        models.reasons[reason] = None  # an ordered set
+        return status
 
     def make_budget_error(self, budget: Budget) -> BudgetError:
         """Return the error for a budget that does not allow the next call."""

@@ -240,21 +240,24 @@ class AgentsFile(BaseModel):
     models: dict[str, JudgeConfig]
 
     @property
-    def ordered(self) -> tuple[AgentSpec, ...]:
-        """Agents, each one after the agent on which it is based; raises ConfigError [agents-circle] if they form a circle."""
-        sorted_agents: dict[str, AgentSpec] = {}
+    def sorted_agents(self) -> tuple[AgentSpec, ...]:
+        """Agents, sorted so that each one follows the agent on which it is based.
+
+        Raises ConfigError [agents-circle] if agents are based on each other in a cycle.
+        """
+        agents_by_id: dict[str, AgentSpec] = {}  # in the order of the result
         waiting = list(self.agents)
         while waiting:
-            ready = [agent for agent in waiting if agent.based_on == SOURCE or agent.based_on in sorted_agents]
+            ready = [agent for agent in waiting if agent.based_on == SOURCE or agent.based_on in agents_by_id]
             if not ready:
                 raise ConfigError(
                     f"{self.path}: {', '.join(agent.id for agent in waiting)} are based on each other in a circle. "
                     "Set `based_on: source` for one of them.",
                     slug="agents-circle",
                 )
-            sorted_agents |= {agent.id: agent for agent in ready}
-            waiting = [agent for agent in waiting if agent.id not in sorted_agents]
-        return tuple(sorted_agents.values())
+            agents_by_id |= {agent.id: agent for agent in ready}
+            waiting = [agent for agent in waiting if agent.id not in agents_by_id]
+        return tuple(agents_by_id.values())
 
 
 def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> AgentsFile:
@@ -293,7 +296,7 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
         )
     models = {name: _load_model(name, content, path, model_map or {}) for name in names}
     file = AgentsFile(path=path, seed=content.seed, items=content.items, agents=tuple(content.agents), models=models)
-    _ = file.ordered  # raises [agents-circle]
+    _ = file.sorted_agents  # raises [agents-circle]
     return file
 
 

@@ -157,9 +157,9 @@ def collect_requests(
 
 
 def _with_max_tokens(file: AgentsFile) -> dict[str, JudgeConfig]:
-    """Return the config of each model with the largest `max_tokens` of its agents.
+    """Return the config of each model by name, with the largest `max_tokens` of the agents that use the model.
 
-    The maximum cost of a call depends on it.
+    The maximum cost of a call, which is reserved before the call is sent, is computed from `max_tokens`.
     """
     configs = {}
     for name, config in file.models.items():
@@ -180,14 +180,16 @@ QueryFunction = Callable[[Mapping[str, AgentRequest]], Awaitable[Mapping[str, Co
 
 
 async def _respond(generation: Generation, query: QueryFunction) -> Responses:
-    """Return the responses of each agent, with None for a missing one.
+    """Return the responses of each agent by its id, in the order of `generation.responses`; None for a missing response.
 
-    Each round processes the agents whose input exists: first their notes, then their responses, then their transforms.
+    The key SOURCE has the prompts of the items. Each round processes the agents whose input exists: first their notes, then
+    their responses, then their transforms.
 
+    generation : agents, items and instructions
     query : function that sends requests and returns the completions by key
     """
     texts: Responses = {SOURCE: [item.prompt for item, _ in generation.responses]}
-    waiting = list(generation.file.ordered)
+    waiting = list(generation.file.sorted_agents)
     while waiting:
         ready = [agent for agent in waiting if agent.based_on in texts]
         agents_with_notes = [agent for agent in ready if agent.notes_instruction]

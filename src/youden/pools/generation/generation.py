@@ -95,7 +95,7 @@ class Generation:
 
 
 def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int = 1) -> Generation:
-    """Load the instructions of agents, and check their transforms.
+    """Plan the generation of responses: load the instructions of the agents, and check their transforms.
 
     Parameters
     ----------
@@ -120,7 +120,8 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
     folder = file.path.parent
     transforms = chain.from_iterable(agent.transforms for agent in file.agents)
     if any(step.name == "synonyms" for step in transforms):
-        find_synonyms("good")  # raises an error if the synonyms are not installed
+        find_synonyms("good")  # any word raises [synonyms-missing] if the thesaurus is not installed
+
     instructions: dict[str, Instructions] = {}
     for agent in file.agents:
         response: Instruction | None = None

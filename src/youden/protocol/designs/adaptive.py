@@ -170,7 +170,10 @@ class Adaptive(TrialDesign):
         return DEFAULT_ROUNDS if self.max_regret is None else _MAX_ROUNDS_TO_REGRET
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw the pilot, the cyclic blocks before the first round; `n_paired` is the budget of all rounds.
+        """Draw the trials of the pilot, the cyclic blocks of all agents before the first round.
+
+        The trials of later rounds depend on the answers and are drawn when these are known. The attribute `n_paired` is
+        the budget of the pilot and all rounds together.
 
         Parameters
         ----------
@@ -182,7 +185,7 @@ class Adaptive(TrialDesign):
         Returns
         -------
         DesignResult
-            Paired trials of the pilot, a note, and the rounds, of which only the pilot is drawn.
+            Paired trials of the pilot, a note, and the state of the rounds before the first one.
 
         Raises
         ------

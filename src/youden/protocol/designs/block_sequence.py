@@ -85,28 +85,31 @@ class BlockSequence(NamedTuple):
         partners = rng.permutation(n_agents)
         return cls(items, partners, rng.random(n_items * n_agents) < 0.5)
 
-    def compare(self, number: Positions, contenders: Positions) -> Comparisons:
+    def compare(self, block_numbers: Positions, contenders: Positions) -> Comparisons:
         """Compare each contender with the partner of each block, block after block.
 
-        A contender that is the partner is compared with itself; `are_eligible` excludes this comparison.
+        A contender that is itself the partner is compared with itself. `Comparisons.are_eligible` is False for this
+        comparison.
 
-        number : int array (n_blocks,), positions of the blocks in the sequence
+        block_numbers : int array (n_blocks,), numbers of the blocks in the sequence, from 0
         contenders : int array (n_contenders,), positions of the agents
 
-        Returns n_blocks · n_contenders comparisons; `block` is the index of each one's block in `number`.
+        Returns n_blocks · n_contenders comparisons, with `block` as index in `block_numbers`.
         """
         n_items, n_agents = len(self.items), len(self.partners)
-        item = self.items[number % n_items]
+        item = self.items[block_numbers % n_items]
 
         # the partner is shifted by one whenever the cycles of items and partners end together, so that each item meets
         # each partner
-        n_finished_cycles = number // lcm(n_items, n_agents)
-        partner = self.partners[(number + n_finished_cycles) % n_agents]
+        n_finished_cycles = block_numbers // lcm(n_items, n_agents)
+        partner = self.partners[(block_numbers + n_finished_cycles) % n_agents]
 
-        n_in_pass = n_items * n_agents
-        is_second_pass = number >= n_in_pass
-        is_first = self.contender_is_first[number % n_in_pass] ^ is_second_pass
+        # the second pass through all items and partners has the other order of the texts
+        n_blocks_of_pass = n_items * n_agents
+        is_second_pass = block_numbers >= n_blocks_of_pass
+        contender_is_first = self.contender_is_first[block_numbers % n_blocks_of_pass] ^ is_second_pass
 
-        block = np.repeat(np.arange(len(number)), len(contenders))
-        contender = np.tile(contenders, len(number))
-        return Comparisons(item[block], contender, partner[block], is_first[block], block)
+        # one comparison per block and contender
+        block = np.repeat(np.arange(len(block_numbers)), len(contenders))
+        contender = np.tile(contenders, len(block_numbers))
+        return Comparisons(item[block], contender, partner[block], contender_is_first[block], block)

@@ -76,15 +76,18 @@ class CellDesign(TrialDesign, ABC):
         check_flag("repair", self.repair)
 
     @abstractmethod
-    def compute_thresholds(self, eligible: Bools, key: Floats) -> Floats:
-        """Compute the threshold of each cell: the design chooses the cell if the sampling fraction is above it.
+    def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
+        """Compute the threshold of each cell for the sampling fraction.
+
+        The design chooses the cells whose threshold is below the sampling fraction, so that a larger fraction adds cells
+        and removes none.
 
         Parameters
         ----------
         eligible : bool array (n_agents, n_items)
             Cells that may be chosen.
-        key : float array (n_agents, n_items)
-            Random numbers in [0, 1).
+        random_key : float array (n_agents, n_items)
+            A random number in [0, 1) for each cell.
 
         Returns
         -------
@@ -109,6 +112,9 @@ class CellDesign(TrialDesign, ABC):
     def choose(self, eligible: Bools, rng: np.random.Generator) -> Bools:
         """Choose cells by the sampling fraction that the design's options set, or by the default one.
 
+        With the option `repair`, cells are added until each agent and each item has at least `d_core` cells (the cells
+        then contain their own d-core) and all cells are connected.
+
         Parameters
         ----------
         eligible : bool array (n_agents, n_items)
@@ -124,21 +130,22 @@ class CellDesign(TrialDesign, ABC):
         Raises
         ------
         PlanError
-            [nothing-shared]: if no item has two eligible agents; [d-core]: if an agent or item has too few eligible
-            cells or, without `repair`, too few chosen ones; [not-connected]: if even all eligible cells or, without
+            [nothing-shared]: if no item has two eligible agents; [d-core]: if an agent or item has fewer than `d_core`
+            eligible cells or, without `repair`, chosen ones; [not-connected]: if even all eligible cells or, without
             `repair`, the chosen ones form several components.
         """
-        key, threshold = self._draw_thresholds(eligible, rng)
+        random_key, threshold = self._draw_thresholds(eligible, rng)
         fraction = self.get_fraction(eligible)
         if fraction is None:
             fraction = _DEFAULT_FRACTION
-        return self._repair_or_check(eligible, key, threshold < fraction)
+        return self._repair_or_check(eligible, random_key, threshold < fraction)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Choose cells, and compare each with other agents on its item (its partners), in at most `n_paired` trials in all.
+        """Choose cells (agent, item), and draw comparisons of each cell with other agents on its item.
 
-        If there is no budget, or if the options set a sampling fraction, `choose` chooses the cells. Otherwise, as many
-        cells are chosen as fit the budget.
+        If there is no budget, or if the options set a sampling fraction, the cells are those of `choose`. Otherwise, as
+        many cells are chosen as fit the budget of `n_paired` trials. The agents with which a cell is compared are its
+        partners. The option `partners` limits their number; by default, all eligible agents on the item are partners.
 
         Parameters
         ----------
@@ -207,11 +214,11 @@ class CellDesign(TrialDesign, ABC):
         )
 
     def _draw_thresholds(self, eligible: Bools, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Draw a random key for each cell, and compute the thresholds of the cells from the keys.
+        """Draw a random number for each cell, and compute the thresholds of the cells from them.
 
         Returns
         -------
-        key : float array (n_agents, n_items)
+        random_key : float array (n_agents, n_items)
             Random numbers in [0, 1).
         threshold : float array (n_agents, n_items)
             Sampling fractions above which the cells are chosen.
@@ -225,17 +232,23 @@ class CellDesign(TrialDesign, ABC):
         check_shared_items(eligible)
         remedy = "There are no more training cells. Set a smaller d_core or holdout, or remove the agent or item."
         check_degrees(eligible, d=self.d_core, design=self.name, remedies=(remedy, remedy))
-        key = rng.random(eligible.shape)
-        return key, self.compute_thresholds(eligible, key)
+        random_key = rng.random(eligible.shape)
+        return random_key, self.compute_thresholds(eligible, random_key)
 
-    def _repair_or_check(self, eligible: Bools, key: Floats, chosen: Bools) -> Bools:
-        """Add cells until each agent and item has `d_core` cells and all cells are connected, unless `repair` is off.
+    def _repair_or_check(self, eligible: Bools, random_key: Floats, chosen: Bools) -> Bools:
+        """Return the chosen cells with two properties, which the option `repair` adds and otherwise are checked.
 
-        If `repair` is off, return the chosen cells unchanged, or raise PlanError if they do not meet both conditions.
-        The arguments and the result are arrays (n_agents, n_items).
+        Each agent and each item has at least `d_core` cells, and all cells are connected.
+
+        eligible : bool array (n_agents, n_items), cells that may be added
+        random_key : float array (n_agents, n_items), order in which cells are added
+        chosen : bool array (n_agents, n_items), cells that were chosen
+
+        Raises PlanError [d-core] or [not-connected] if the eligible cells or, without `repair`, the chosen ones lack a
+        property.
         """
         if self.repair:
-            return repair(chosen, eligible, key=key, d=self.d_core)
+            return repair(chosen, eligible, key=random_key, d=self.d_core)
         check_degrees(chosen, d=self.d_core, design=self.name, remedies=self.get_remedies(eligible))
         check_connected(chosen)
         return chosen
@@ -243,21 +256,28 @@ class CellDesign(TrialDesign, ABC):
     def _choose_within_budget(self, eligible: Bools, rng: np.random.Generator, budget: int) -> tuple[Bools, int | None]:
         """Choose as many cells as a budget of paired calls allows.
 
+        Parameters
+        ----------
+        eligible : bool array (n_agents, n_items)
+            Cells (agent, item) that may be chosen.
+        rng : numpy.random.Generator
+            Source of all random numbers.
+        budget : int
+            Maximum number of paired calls.
+
         Returns
         -------
         chosen : bool array (n_agents, n_items)
             The chosen cells; the smallest possible choice if even this exceeds the budget.
         n_partners : int or None
             Maximum number of partners of each cell; None for all.
-        eligible : bool array (n_agents, n_items), cells (agent, item) that may be chosen
-        budget : maximum number of paired calls
         """
-        key, threshold = self._draw_thresholds(eligible, rng)
+        random_key, threshold = self._draw_thresholds(eligible, rng)
         min_fraction = 0.0 if self.repair else _DEFAULT_FRACTION
 
         # if even the smallest choice of cells exceeds the budget with all partners, limit the partners
         n_partners = self.partners
-        fewest = self._repair_or_check(eligible, key, threshold < min_fraction)
+        fewest = self._repair_or_check(eligible, random_key, threshold < min_fraction)
         if n_partners is None and self._count_comparisons(fewest, eligible, None) > budget:
             n_affordable = budget // int(fewest.sum())
             n_partners = max(1, min(n_affordable, len(eligible) - 1))
@@ -268,12 +288,12 @@ class CellDesign(TrialDesign, ABC):
         low, high = min_fraction, 1.0
         for _ in range(_BISECTIONS):
             fraction = (low + high) / 2
-            chosen = self._repair_or_check(eligible, key, threshold < fraction)
+            chosen = self._repair_or_check(eligible, random_key, threshold < fraction)
             if self._count_comparisons(chosen, eligible, n_partners) <= budget:
                 low = fraction
             else:
                 high = fraction
-        return self._repair_or_check(eligible, key, threshold < low), n_partners
+        return self._repair_or_check(eligible, random_key, threshold < low), n_partners
 
     def _count_comparisons(self, chosen: Bools, eligible: Bools, n_partners: int | None) -> int:
         """Count the comparisons of the chosen cells with up to `n_partners` partners each; None for all."""
@@ -285,24 +305,25 @@ class _LineDesign(CellDesign):
 
     axis: ClassVar[int]
 
-    def compute_thresholds(self, eligible: Bools, key: Floats) -> Floats:
-        """Compute the threshold of each cell: its rank by `key` among the eligible cells of its line, as a fraction.
+    def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
+        """Compute thresholds with which each agent, or each item, gets the sampling fraction of its own cells.
 
-        A line has the cells of one agent (axis 1) or of one item (axis 0). Ranks begin at 0. If the options set no
-        sampling fraction, a random offset below 1 is added to all ranks of a line.
+        A line is the cells of one agent (axis 1) or of one item (axis 0). The threshold of a cell is its rank by
+        `random_key` among the eligible cells of its line, from 0, divided by their number. If the options set no sampling
+        fraction, a random offset below 1 is added to all ranks of a line.
 
         eligible : bool array (n_agents, n_items), cells that may be compared
-        key : float array (n_agents, n_items), random numbers
+        random_key : float array (n_agents, n_items), random numbers in [0, 1)
 
         Returns a float array (n_agents, n_items), inf for cells that are not eligible.
         """
-        eligible_key = np.where(eligible, key, np.inf)
+        eligible_key = np.where(eligible, random_key, np.inf)
         order = eligible_key.argsort(axis=self.axis)
         rank = order.argsort(axis=self.axis)
         n_on_line = np.maximum(eligible.sum(axis=self.axis, keepdims=True), 1)
         if self.get_fraction(eligible) is None:
             # under a budget, a random offset per line makes the total number of cells change by small steps
-            offset = key.sum(axis=self.axis, keepdims=True) % 1
+            offset = random_key.sum(axis=self.axis, keepdims=True) % 1
             threshold = (rank + offset) / n_on_line
         else:
             threshold = rank / n_on_line
@@ -424,12 +445,15 @@ class Hybrid(CellDesign):
                 slug="design-option",
             )
 
-    def compute_thresholds(self, eligible: Bools, key: Floats) -> Floats:
-        """Return the random key of each eligible cell as its threshold, so that cells are chosen independently.
+    def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
+        """Return the random number of each eligible cell as its threshold, so that cells are chosen independently.
 
-        `eligible`, bool, `key`, float, and the result, float, are arrays (n_agents, n_items). Other cells get inf.
+        eligible : bool array (n_agents, n_items), cells that may be compared
+        random_key : float array (n_agents, n_items), random numbers in [0, 1)
+
+        Returns a float array (n_agents, n_items), inf for cells that are not eligible.
         """
-        return np.where(eligible, key, np.inf)
+        return np.where(eligible, random_key, np.inf)
 
     def get_fraction(self, eligible: Bools) -> float | None:
         """Return the probability alpha · beta; None if the options set none."""
@@ -468,16 +492,18 @@ class NLogN(CellDesign):
         if self.c is None and self.n_paired is None:
             object.__setattr__(self, "c", 1.6)
 
-    def compute_thresholds(self, eligible: Bools, key: Floats) -> Floats:
-        """Compute the threshold of each cell: its rank by `key` among all eligible cells, as a fraction of their number.
+    def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
+        """Compute thresholds with which the sampling fraction of all eligible cells is chosen.
+
+        The threshold of a cell is its rank by `random_key` among the eligible cells, from 0, divided by their number.
 
         eligible : bool array (n_agents, n_items), cells that may be compared
-        key : float array (n_agents, n_items), random numbers
+        random_key : float array (n_agents, n_items), random numbers in [0, 1)
 
         Returns a float array (n_agents, n_items), inf for cells that are not eligible.
         """
         cells = np.flatnonzero(eligible)
-        key_of_cell = key.ravel()[cells]
+        key_of_cell = random_key.ravel()[cells]
         in_random_order = cells[np.argsort(key_of_cell)]
         threshold = np.full(eligible.size, np.inf)
         threshold[in_random_order] = np.arange(len(cells)) / len(cells)
@@ -495,7 +521,7 @@ class NLogN(CellDesign):
         return remedy, remedy
 
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
-        """Return the notes of the base class, and another one if `c` requests more cells than there are.
+        """Return the notes of the base class, and another one if the option `c` requests more cells than there are.
 
         eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
         trials : the drawn trials, at least one

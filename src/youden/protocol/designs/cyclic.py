@@ -193,9 +193,13 @@ class _Block(NamedTuple):
 
 
 def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) -> Iterator[_Block]:
-    """Yield the blocks of the cyclic design by the rule in the notes of `Cyclic`.
+    """Yield the blocks of the cyclic design, in the order in which a budget uses them.
 
-    eligible : bool array (n_agents, n_items)
+    A block compares each eligible agent of one item with the agent that follows it, by the shift of the block, in the
+    cyclic random order of the agents. Items and shifts are used in turn.
+
+    eligible : bool array (n_agents, n_items), cells that may be compared
+    pairs : "unordered" to compare each pair in one order only
     """
     check_shared_items(eligible)
     n_agents, n_items = eligible.shape
@@ -213,20 +217,23 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
             if len(agents) % 2 == 0:
                 used_on_item.add(len(agents) // 2)
 
+    # After `period` steps, the same items would meet the same shifts again, so the shifts are then moved on by one.
     period = lcm(n_items, n_agents - 1)
     step = 0
     while n_remaining:
         item = int(items[step % n_items])
-        start = (step + step // period) % (n_agents - 1)
+        n_periods = step // period
+        first_choice = (step + n_periods) % (n_agents - 1)  # index in `shifts`
         step += 1
 
         # the next shift in the random order that the item allows and has not used
         agents, used_on_item = agents_by_item[item], used_shifts[item]
-        ordered_shifts = np.concatenate([shifts[start:], shifts[:start]]).tolist()
-        unused_shifts = (shift for shift in ordered_shifts if shift < len(agents) and shift not in used_on_item)
+        candidates = np.concatenate([shifts[first_choice:], shifts[:first_choice]]).tolist()
+        unused_shifts = (shift for shift in candidates if shift < len(agents) and shift not in used_on_item)
         shift = next(unused_shifts, None)
         if shift is None:
             continue
+
         used_on_item.add(shift)
         if pairs == "unordered":
             used_on_item.add(len(agents) - shift)

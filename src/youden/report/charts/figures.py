@@ -140,7 +140,7 @@ def draw_pairs(data: ReportData) -> Iterator[Figure]:
     yield draw_tiles("pairs", title, f"{note}{note_on_tiles}", source, grid.agreement, colour=colour)
 
     if not np.isnan(grid.residual).all():
-        title = "What two abilities do not explain of it"
+        title = "Agreement that the abilities of two agents do not explain"
         note = (
             "Agreement minus the sum of the robust effects of both agents, with the same rows and columns. Orange: more than "
             "explained."

@@ -65,7 +65,8 @@ class Frame:
         *names : str
             Attributes, each of which becomes a column of the same name.
         **columns : str or array_like (n_marks,)
-            Name of a column → attribute with its values, or the values themselves.
+            Further columns by name. A text is the name of the attribute that becomes the column; an array contains the values
+            of the column.
 
         Returns
         -------

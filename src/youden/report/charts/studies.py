@@ -86,11 +86,16 @@ def draw_slope(data: Comparison) -> Figure:
 
 @without_validation
 def draw_instruments(study: InstrumentsStudy) -> Figure:
-    """Draw the ability of each agent by information against that by preference, as a dot with both intervals."""
-    rows = list(study.agents.values())
-    columns: dict[str, Column] = {"agent": list(study.agents), "flag": [row.flag or "no flag" for row in rows]}
+    """Draw the abilities of each agent from two runs, as a dot with both intervals.
+
+    The horizontal axis is the ability by information (are two responses to the same item?), and the vertical axis the ability
+    by preference (which response is better?).
+    """
+    comparisons = list(study.agents.values())
+    flags = [comparison.flag or "no flag" for comparison in comparisons]
+    columns: dict[str, Column] = {"agent": list(study.agents), "flag": flags}
     for question in ("information", "preference"):
-        ranked_agents = [getattr(row, question) for row in rows]
+        ranked_agents = [getattr(comparison, question) for comparison in comparisons]
         for name in ("ability", "low", "high"):
             columns[f"{question}_{name}"] = [getattr(ranked_agent, name) for ranked_agent in ranked_agents]
     frame = Frame.from_columns(**columns)
@@ -177,28 +182,27 @@ def draw_stress_figure(stress: Stress) -> Figure:
 def draw_budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
     """Draw the accuracy of each design by number of calls, as two figures.
 
-    The first one shows Spearman's ρ to the ranking by all comparisons, with a ring around the smallest budget that meets
-    the goal. The second one shows the recall of the best agents.
+    The first one shows the mean ± SD of Spearman's ρ to the ranking by all comparisons, with a ring around the smallest budget
+    that meets the goal. The second one shows the recall of the best agents.
     """
-    recommended_row = recommend(study, goal).row
+    recommended_budget = recommend(study, goal).row
     designs = []
-    rows = []
-    for design, rows_of_design in study.designs.items():
-        for row in rows_of_design:
-            if row.rho_mean is not None:
+    budgets = []
+    for design, budgets_of_design in study.designs.items():
+        for budget in budgets_of_design:
+            if budget.rho_mean is not None:
                 designs.append(design)
-                rows.append(row)
-    rho_mean = np.array([row.rho_mean for row in rows], dtype=np.float64)
-    rho_sd = np.array([row.rho_sd or 0.0 for row in rows])
-    frame = Frame.from_rows(
-        rows,
+                budgets.append(budget)
+    rho_mean = np.array([budget.rho_mean for budget in budgets], dtype=np.float64)
+    rho_sd = np.array([budget.rho_sd or 0.0 for budget in budgets])
+    frame = Frame.from_columns(
         design=designs,
-        calls="calls",
-        percent="percent",
-        rho="rho_mean",
+        calls=[budget.calls for budget in budgets],
+        percent=[budget.percent for budget in budgets],
+        rho=rho_mean,
         low=rho_mean - rho_sd,
         high=rho_mean + rho_sd,
-        recommended=[row is recommended_row for row in rows],
+        recommended=[budget is recommended_budget for budget in budgets],
     )
 
     base = make_chart().encode(
@@ -206,11 +210,11 @@ def draw_budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
         color=color_by("design", "design"),
         tooltip=make_tooltips("design:N", "calls:Q ,.0f", "percent:Q", "rho:Q .3f"),
     )
-    mean = alt.Y("rho:Q", title=f"Spearman ρ to the dense {study.target} ranking", scale=alt.Scale(zero=False))
-    chart = _draw_means_with_errors(base, mean, width=2)
-    chart += base.transform_filter("datum.recommended").mark_point(size=260, strokeWidth=3).encode(y=mean)
+    rho_axis = alt.Y("rho:Q", title=f"Spearman ρ to the dense {study.target} ranking", scale=alt.Scale(zero=False))
+    chart = _draw_means_with_errors(base, rho_axis, width=2)
+    chart += base.transform_filter("datum.recommended").mark_point(size=260, strokeWidth=3).encode(y=rho_axis)
 
-    note_on_ring = "The ring marks the smallest budget that meets it." if recommended_row else "No budget meets it."
+    note_on_ring = "The ring marks the smallest budget that meets it." if recommended_budget else "No budget meets it."
     note = (
         f"Mean and SD over {study.n_seeds} seeds. Two halves of the items agree at ρ {study.halves.rho:.3f}. "
         f"Goal: {goal}. {note_on_ring}"
@@ -253,30 +257,36 @@ def _draw_recall(study: BudgetStudy) -> Figure:
 
 @without_validation
 def draw_sparsity_figures(study: SparsityStudy) -> tuple[Figure, ...]:
-    """Draw the prediction error on held-out cells of each regime, a design with a number of observed cells or calls.
+    """Draw the prediction error on held-out cells of each regime, as two figures.
 
-    The first figure shows the error by the fraction of observed cells, the second by the number of calls.
+    A regime is a design with a number of observed cells. The first figure shows the error by the fraction of observed cells,
+    the second by the number of calls.
     """
-    rows = [row for row in (*study.rows, study.dense) if row.rmse and row.calls and row.of_all]
-    rmse = [_mean(row.rmse) for row in rows]
-    sd = [0.0 if row.rmse is None else row.rmse.sd or 0.0 for row in rows]
+    regimes = []
+    rmse = []
+    rmse_sd = []
+    for regime in (*study.rows, study.dense):
+        if regime.rmse and regime.calls and regime.of_all:
+            regimes.append(regime)
+            rmse.append(_mean(regime.rmse))
+            rmse_sd.append(regime.rmse.sd or 0.0)
     frame = Frame.from_columns(
-        regime=[row.label for row in rows],
-        design=[row.label.split()[0] for row in rows],
-        cells=[_mean(row.of_all) for row in rows],
-        calls=[_mean(row.calls) for row in rows],
+        regime=[regime.label for regime in regimes],
+        design=[regime.label.split()[0] for regime in regimes],
+        cells=[_mean(regime.of_all) for regime in regimes],
+        calls=[_mean(regime.calls) for regime in regimes],
         rmse=rmse,
-        low=np.subtract(rmse, sd),
-        high=np.add(rmse, sd),
-        rho=[_mean(row.rho) for row in rows],
+        low=np.subtract(rmse, rmse_sd),
+        high=np.add(rmse, rmse_sd),
+        rho=[_mean(regime.rho) for regime in regimes],
     )
 
     note = (
-        f"Mean and SD over holdouts of {study.holdout:.0%} of the cells, rule {study.rule}, which all regimes share. A cell is "
-        "not a call: it is compared with every other agent."
+        f"Mean and SD over holdouts of {study.holdout:.0%} of the cells, with rule {study.rule}. All regimes have the same "
+        "holdouts. A cell is not a call: it is compared with every other agent."
     )
     source = f"youden study sparsity, {study.n_agents} agents × {study.n_items} items, {study.kind} scores"
-    mean = alt.Y("rmse:Q", title="RMSE on held-out cells (score units)", scale=alt.Scale(zero=False))
+    rmse_axis = alt.Y("rmse:Q", title="RMSE on held-out cells (score units)", scale=alt.Scale(zero=False))
     figures = []
     for column, axis_title, number_format in (
         ("cells", "share of all cells", "%"),
@@ -287,7 +297,7 @@ def draw_sparsity_figures(study: SparsityStudy) -> tuple[Figure, ...]:
             color=color_by("design", "design"),
             tooltip=make_tooltips("regime:N", "rmse:Q .4f", "rho:Q .3f"),
         )
-        chart = _draw_means_with_errors(base, mean, width=1.5)
+        chart = _draw_means_with_errors(base, rmse_axis, width=1.5)
         slug = f"sparsity-{column}"
         title = f"Holdout error by {column}"
         figures.append(Figure(slug, title, note, source, chart, frame=frame, height=280))

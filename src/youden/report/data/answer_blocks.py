@@ -230,7 +230,8 @@ def compare_repeats(code: Positions) -> Repeats:
 def _rows_in_chunk(code: Positions, chunk: int, n_chunks: int) -> Positions:
     """Find the rows of the answered trials in one of several chunks of pairs of texts.
 
-    A pair of texts belongs to the chunk whose number is the number of the pair modulo `n_chunks`.
+    A pair of texts belongs to the chunk whose number is the number of the pair modulo `n_chunks`. A code is 4 times the number
+    of the pair, plus two bits for the order of the texts and the answer.
 
     code : int64 array (n_trials,), codes of `encode_trials`
     n_chunks : number of chunks, a power of 2
@@ -239,7 +240,8 @@ def _rows_in_chunk(code: Positions, chunk: int, n_chunks: int) -> Positions:
     for start in range(0, len(code), TRIALS_PER_SORT):
         codes = code[start : start + TRIALS_PER_SORT]
         is_answered = codes >= 0
-        is_in_chunk = ((codes >> 2) & (n_chunks - 1)) == chunk
+        pair = codes >> 2
+        is_in_chunk = (pair & (n_chunks - 1)) == chunk  # pair modulo a power of 2
         rows.append(start + np.flatnonzero(is_answered & is_in_chunk))
     return np.concatenate(rows)
 

@@ -114,8 +114,8 @@ class Comparison:
     def _describe_agreement(self, first: RunFolder, second: RunFolder) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Describe what both runs recommend, and how well their judges agree.
 
-        Returns two tuples of sentences: one on the recommendations, and one on the agreement, or with the reason why it
-        cannot be measured.
+        Returns two tuples of sentences: the recommendations, and the agreement. If the agreement cannot be measured, the second
+        tuple contains the reason.
         """
         try:
             study = JudgesStudy(AlignedRuns([read_judged_run(first), read_judged_run(second)]))
@@ -123,7 +123,8 @@ class Comparison:
             names = (self.first.name, self.second.name)
             recommendations = (self.first.recommendation, self.second.recommendation)
             return tuple(describe_recommendations(names, recommendations)), (error.message,)
-        n_recommendations = len(study.answer)  # the summary begins with these sentences
+        # the summary contains the recommendations (`answer`) and then the agreement
+        n_recommendations = len(study.answer)
         return tuple(study.summary[:n_recommendations]), tuple(study.summary[n_recommendations:])
 
 
@@ -213,7 +214,7 @@ def _match_agents(first: Sequence[RankedAgent], second: Sequence[RankedAgent]) -
     second_ability = np.array([row.ability for _, row in pairs], dtype=np.float64)
     first_ranks = rank_with_ties(first_ability).tolist()
     second_ranks = rank_with_ties(second_ability).tolist()
-    is_different = _find_different(pairs, np.stack([first_ability, second_ability]))
+    is_different = _test_changes(pairs, np.stack([first_ability, second_ability]))
 
     lines = []
     for position, (first_row, second_row) in enumerate(pairs):
@@ -223,15 +224,14 @@ def _match_agents(first: Sequence[RankedAgent], second: Sequence[RankedAgent]) -
     return lines
 
 
-def _find_different(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Floats) -> list[bool]:
-    """Find the agents whose standardized distance from the average agent differs significantly between two rankings.
+def _test_changes(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Floats) -> list[bool]:
+    """Test whether each agent differs significantly between two rankings, and return one bool per agent.
 
-    Without standard errors, or if all abilities of a ranking are equal, agents differ whose rank intervals do not overlap.
+    The test compares the standardized distances of the agent from the average agent. If all standard errors are unknown, or if
+    all abilities of a ranking are equal, an agent differs if its two rank intervals do not overlap.
 
     pairs : row of each agent in the first and in the second ranking
     ability : float array (2, n_agents), abilities of the agents in both rankings
-
-    Returns one bool per agent.
     """
     has_disjoint_ranks = []
     for first, second in pairs:

@@ -151,7 +151,10 @@ def groups_table(lines: Sequence[GroupLine]) -> Table:
     Returns
     -------
     Table
-        One row per group; "–" if a value is unknown.
+        One row per group; "–" if a value is unknown. "inside" and "across" are the agreement of its agents with each other and
+        with other agents. "loses from" is the fraction of the pool from which on agents that always agree would rank above the
+        group. "without it" is the correlation of the rankings of the other agents with and without the group as partners, and
+        "moves most" the agent whose rank changes most between them, with the change.
     """
     rows = []
     for line in lines:
@@ -364,19 +367,22 @@ def _make_finding(slug: str, message: str, *, is_problem: bool, agents: tuple[st
 
 
 def _check_signal(summary: Summary) -> Finding:
-    """Report whether the ranking is based on a signal: J = TPR − FPR is above 0, and abilities differ significantly."""
+    """Report whether the ranking is based on a signal, in two tests.
+
+    The judge must discriminate (J = TPR − FPR is significantly above 0), and the abilities must differ significantly.
+    """
     signal = summary.facts.signal
-    reason = summary.facts.recommendation.reason
+    reason = summary.facts.recommendation.reason  # states which test failed
     p_value = signal.p_equal_abilities
-    has_signal = signal.discriminates and signal.separates_agents
-    if has_signal:
+    passes_both_tests = signal.discriminates and signal.separates_agents
+    if passes_both_tests:
         text = f"The judge separates these agents: {signal.j_text} ({signal.level:.0%}); equal abilities: p = {p_value:.2g}."
     else:
         text = f"{reason[:1].upper()}{reason[1:]}."
     return _make_finding(
         "signal",
         text,
-        is_problem=not has_signal,
+        is_problem=not passes_both_tests,
         j=signal.j,
         low=signal.j_low,
         high=signal.j_high,
@@ -418,40 +424,42 @@ def _check_length(ability: Floats, evidence: Evidence, summary: Summary) -> Iter
 
 def _check_split_half(summary: Summary) -> Iterator[Finding]:
     """Report how well the rankings by two random halves of the partners agree, if it was measured."""
-    if summary.partners is not None and summary.facts.partners is not None:
+    if summary.partners_text is not None and summary.facts.partners is not None:
         correlation = summary.facts.partners.split_half_rho
         yield _make_finding(
-            "halves", summary.partners, is_problem=correlation < MIN_SPLIT_HALF_RHO, correlation=correlation
+            "halves", summary.partners_text, is_problem=correlation < MIN_SPLIT_HALF_RHO, correlation=correlation
         )
 
 
 def _check_group_influence(lines: Sequence[GroupLine]) -> Iterator[Finding]:
-    """Report the group whose removal from the partners, with which agents are compared, changes the ranking most.
+    """Report the group on which the ranking of the other agents depends most.
+
+    The other agents are ranked with and without comparisons with the group, and the two rankings are correlated.
 
     lines : groups with a known correlation of the rankings with and without them; nothing is reported if there are none
     """
     if not lines:
         return
-    worst = min(lines, key=lambda line: line.correlation or 0.0)
-    correlation = worst.correlation or 0.0
+    most_influential = min(lines, key=lambda line: line.correlation or 0.0)
+    correlation = most_influential.correlation or 0.0
     text = (
         f"Without any one group as partners, the ranking of the other agents correlates with the full ranking at ρ = "
-        f"{correlation:.2f} or more. It changes most without “{worst.group}”"
+        f"{correlation:.2f} or more. It changes most without “{most_influential.group}”"
     )
     agents: tuple[str, ...] = ()
-    if worst.most_moved is not None and worst.max_change:
-        agents = (worst.most_moved,)
-        text += f", where {worst.most_moved} moves by {worst.max_change} ranks."
+    if most_influential.most_moved is not None and most_influential.max_change:
+        agents = (most_influential.most_moved,)
+        text += f", where {most_influential.most_moved} moves by {most_influential.max_change} ranks."
     else:
         text += "."
     is_problem = correlation < MIN_RHO_WITHOUT_GROUP
     yield _make_finding(
-        "groups", text, is_problem=is_problem, agents=agents, group=worst.group, correlation=correlation
+        "groups", text, is_problem=is_problem, agents=agents, group=most_influential.group, correlation=correlation
     )
 
 
 def _check_coalitions(lines: Sequence[GroupLine]) -> Iterator[Finding]:
-    """Report the fraction of the pool at which agents that always agree with each other would rank above each group.
+    """Report how large a coalition, agents that always agree with each other, must be to rank above each group.
 
     lines : groups with a known agreement; nothing is reported if there are none
     """
@@ -459,16 +467,17 @@ def _check_coalitions(lines: Sequence[GroupLine]) -> Iterator[Finding]:
         return
     sentences = []
 
-    beatable = [line for line in lines if line.losing_share is not None]
-    if beatable:
-        limits = [f"“{line.group}” from {line.losing_share:.0%} of the pool on" for line in beatable]
+    # `losing_share` is the fraction of the pool from which on a coalition ranks above the group
+    groups_with_limit = [line for line in lines if line.losing_share is not None]
+    if groups_with_limit:
+        limits = [f"“{line.group}” from {line.losing_share:.0%} of the pool on" for line in groups_with_limit]
         sentences.append(f"Agents that always agree would rank above {', above '.join(limits)}.")
 
     divided_groups = [line.group for line in lines if line.losing_share is None]
     if divided_groups:
         sentences.append(f"Agents of {_quote_all(divided_groups)} agree less with each other than with other agents.")
 
-    weaker_groups = [line.group for line in beatable if (line.outside or 0.0) > (line.inside or 0.0)]
+    weaker_groups = [line.group for line in groups_with_limit if (line.outside or 0.0) > (line.inside or 0.0)]
     if weaker_groups:
         sentences.append(
             f"At present, agents outside {_quote_all(weaker_groups)} agree more with each other than those inside."

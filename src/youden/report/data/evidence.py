@@ -115,7 +115,7 @@ class Sources:
         self.missing: list[str] = []
         self._open_pool(folder)
         if judge is not None:
-            self._open_store(folder, str(judge.get("prompt_digest")))
+            self._read_prompt_and_store(folder, str(judge.get("prompt_digest")))
 
     def _open_pool(self, folder: RunFolder) -> None:
         """Read the responses of a run into the attribute `pool`.
@@ -137,16 +137,17 @@ class Sources:
                 "The pool has changed since the run was planned, so its texts are not those that were judged."
             )
 
-    def _open_store(self, folder: RunFolder, prompt_digest: str) -> None:
-        """Read the prompt of the judge and the address of its answer store into the attributes `prompt` and `store`.
+    def _read_prompt_and_store(self, folder: RunFolder, prompt_digest: str) -> None:
+        """Set the attributes `prompt`, the prompt of the judge, and `store`, the address of its answer store.
 
-        If one of them cannot be read, or if the prompt has changed since the run, a sentence is added to `missing`.
+        If one of them cannot be read, or if the prompt has changed since the run, it stays None, and a sentence is added to
+        `missing`.
 
         prompt_digest : digest of the prompt with which the run was judged
         """
         try:
             config = folder.read_config()
-            with open_store_of_folder(config.store_location):
+            with open_store_of_folder(config.store_location):  # raises an error if the store cannot be read
                 self.prompt = _load_prompt(load_judge_of_run(config), prompt_digest)
             self.store = config.store_location
             if self.prompt is None:

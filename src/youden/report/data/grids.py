@@ -41,7 +41,9 @@ class AgentGrid(ReadOnly):
     """int64 (n_agents,), positions of the agents, similar agents next to each other."""
 
     def average_tiles(self, order: Positions, *, max_tiles: int = MAX_TILES) -> tuple[Floats, tuple[str, ...], int]:
-        """Average the agreement over square tiles, with the agents in the given order.
+        """Average the agreement over square tiles, so that a heat map of many agents stays readable.
+
+        A tile consists of the pairs of consecutive agents in a given order.
 
         Parameters
         ----------
@@ -55,7 +57,7 @@ class AgentGrid(ReadOnly):
         agreement : float array (n_rows, n_rows)
             Mean of the known agreements in each tile; NaN if there are none.
         names : tuple of str
-            Labels of the rows and columns.
+            Label of each row, which is also the label of the column.
         agents_per_tile : int
             Number of agents in a row or column of tiles.
         """
@@ -332,9 +334,9 @@ def compute_false_positive_rates(counts: YesCounts, agent_ids: Sequence[str]) ->
     Intervals are Clopper–Pearson intervals at the level 1 − .05/K (Bonferroni), so that all K intervals cover
     simultaneously with 95 %.
     """
-    alarmed = {position for alarm in counts.find_alarms() for position in alarm.agents}
+    agents_with_alarm = {position for alarm in counts.find_alarms() for position in alarm.agents}
 
-    # trials in which an agent comes first or second
+    # counts are (first agent, second agent), so the sum over axis 1 has the trials in which an agent comes first
     n = counts.n.sum(axis=0) + counts.n.sum(axis=1)
     n_yes = counts.n_yes.sum(axis=0) + counts.n_yes.sum(axis=1)
 
@@ -346,9 +348,15 @@ def compute_false_positive_rates(counts: YesCounts, agent_ids: Sequence[str]) ->
 
     rates = []
     for agent in np.flatnonzero(n).tolist():
-        bounds = float(low[agent]), float(high[agent])
-        is_alarmed = agent in alarmed
-        rates.append(FalseAlarm(agent_ids[agent], int(n[agent]), int(n_yes[agent]), *bounds, alarmed=is_alarmed))
+        rate = FalseAlarm(
+            agent_ids[agent],
+            int(n[agent]),
+            int(n_yes[agent]),
+            float(low[agent]),
+            float(high[agent]),
+            alarmed=agent in agents_with_alarm,
+        )
+        rates.append(rate)
     rates.sort(key=lambda rate: -rate.rate)
     return tuple(rates)
 

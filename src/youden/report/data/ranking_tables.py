@@ -111,12 +111,13 @@ class RankedAgent(RankingRow):
 
 
 def select_ranking(rows: Sequence[RankingRow], ranked_by: RankedBy) -> tuple[RankingRow, ...]:
-    """Select the main ranking of a run: the plain one, or one of its alternative rankings.
+    """Return the ranking that a run reports first.
 
-    rows : plain ranking, whose rows contain those of the alternative rankings
-    ranked_by : name of the main ranking
+    This is the plain ranking, which weights all partners equally, or one of the alternative rankings. An agent that is not in
+    the alternative ranking keeps its row of the plain ranking.
 
-    An agent that is not in the alternative ranking keeps its row of the plain ranking.
+    rows : plain ranking; each row also has the rows of the agent in the alternative rankings, by their names
+    ranked_by : name of the ranking to return
     """
     if ranked_by == "plain":
         return tuple(rows)

@@ -37,12 +37,13 @@ Link = tuple[ScoreKind, str, LinkFacts]
 
 
 def links_table(links: Iterable[Link]) -> Table:
-    """Tabulate how far scores are from additive on the scale of each link function: the quantiles of their curl.
+    """Tabulate the curl of scores on the scale of each link function, which measures their deviation from an additive model.
 
     The curl of a rectangle (two agents and two items) is the deviation of its four transformed scores from an additive
-    model. The table has standard errors if rectangles were sampled.
+    model. The columns are quantiles of the curl, and R² of the additive model. The quantiles have standard errors if only a
+    sample of the rectangles was used.
 
-    links : kind of the scores, name of the link function, and curl with R², one per row
+    links : one element per row: kind of the scores ("row" or "symmetric"), name of the link function, and statistics
     """
     rows = []
     for scores, link, curl in links:
@@ -257,25 +258,30 @@ class Summary:
         )
 
     @property
-    def selection(self) -> str | None:
+    def selection_text(self) -> str | None:
         """Sentences on the selected agent: its expected regret, and an interval of its ability adjusted for the selection.
 
         None if several agents are selected, if agents cannot be compared, if the run recommends nothing, or if labels
         decide what it recommends.
         """
         choice = self.facts.choice
-        is_by_judge = self.recommendation.decided_by != "labels" and self.recommendation.form != "none"
-        if choice is None or len(choice.agents) > 1 or not is_by_judge:
+        recommendation = self.recommendation
+        if recommendation.form == "none" or recommendation.decided_by == "labels":
             return None
+        if choice is None or len(choice.agents) > 1:
+            return None
+
         (agent,) = choice.agents
-        low, high = format_recognitions(choice.ability_low, choice.ability_high)
-        unit = "comparisons beyond chance"
-        if self.facts.preference is not None:
-            unit = "comparisons with the average agent, won minus lost"
         regret = ""
         if choice.candidates:
             expected = format_recognition_difference(choice.expected_regret)
             regret = f"On average, {agent} is {expected} of 100 comparisons behind the best. "
+
+        # abilities are displayed per 100 comparisons
+        low, high = format_recognitions(choice.ability_low, choice.ability_high)
+        unit = "comparisons beyond chance"
+        if self.facts.preference is not None:
+            unit = "comparisons with the average agent, won minus lost"
         return f"{regret}Adjusted for the selection of {agent}, the {choice.level:.0%} interval is {low} to {high} of 100 {unit}."
 
     @property
@@ -284,7 +290,7 @@ class Summary:
         return () if self.facts.preference is None else self.facts.preference.sentences
 
     @property
-    def partners(self) -> str | None:
+    def partners_text(self) -> str | None:
         """Sentences on how much the ranking depends on which other agents are in the pool; None if not measured.
 
         The partners of an agent are the agents that it is compared with. The sentences state the rank correlation of two
@@ -303,15 +309,15 @@ class Summary:
         return text
 
     @property
-    def rates(self) -> str | None:
-        """Sentences on the range of the agents' false-positive rates, and on their share in the variance of an ability.
+    def rates_text(self) -> str | None:
+        """Sentences on the false-positive rates of the agents: their range, and their contribution to the variance of an ability.
 
         None if the run has no rates of single agents.
         """
         rates = self.facts.rates
         if rates is None:
             return None
-        highest, lowest = rates.agents[0], rates.agents[-1]
+        highest, lowest = rates.agents[0], rates.agents[-1]  # sorted by rate
         text = (
             f"Each agent's own rate is subtracted: from {lowest.rate:.4f} ({lowest.agent}) to {highest.rate:.4f} "
             f"({highest.agent})."
@@ -344,14 +350,16 @@ class Summary:
     def percent_of_dense(self) -> float | None:
         """Number of calls in percent of the calls of the dense design, which compares all pairs of agents on all items.
 
-        Independent trials do not count if there are more of them than paired trials; that occurs only if calls cost
-        nothing. None for an imported run and for self-trials.
+        A run has more independent than paired trials only if calls cost nothing. Its independent trials are then not counted,
+        because they would dominate the number. None for an imported run and for self-trials.
         """
-        if self.calls is None or not self.calls.n_dense_calls:
+        calls = self.calls
+        if calls is None or not calls.n_dense_calls:
             return None
-        is_free = self.calls.n_independent > self.calls.n_paired
-        n_calls = self.calls.n_paired if is_free else self.calls.n_done - self.calls.n_self
-        return 100 * n_calls / self.calls.n_dense_calls
+        n_calls = calls.n_done - calls.n_self
+        if calls.n_independent > calls.n_paired:
+            n_calls = calls.n_paired
+        return 100 * n_calls / calls.n_dense_calls
 
     @property
     def moved(self) -> tuple[str, ...]:

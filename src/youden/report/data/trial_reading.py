@@ -183,7 +183,7 @@ class WorstTrials:
         self._plan, self._predictions = plan, predictions
         agents = np.arange(plan.n_agents)
         self._item_mean = np.array([self._predict(agents, j).mean() for j in range(plan.n_items)])
-        # rows: agent, side of the agent, row of the trial, and the numbers of its two cells in ascending order
+        # rows: agent, side of the agent (0: first, 1: second), row of the trial, numbers of its two texts in ascending order
         self._trials: Positions = np.empty((5, 0), dtype=np.int64)
         self._shortfall: Floats = np.empty(0)
         self._min_shortfall = np.full(plan.n_agents, -np.inf)
@@ -191,23 +191,25 @@ class WorstTrials:
     def add(self, rows: TrialRows) -> None:
         """Add the next rows of the run, in place, and keep the `N_WORST_TRIALS` worst trials of each agent so far.
 
-        The worst trials are those with the most unfavourable answers for the agent.
+        The worst trials are those with the largest shortfall (see Notes of the class). A trial is added once for each of its
+        two agents.
         """
-        first_cell, second_cell = number_texts(rows.columns, self._plan)
-        agents = (rows.columns["first"], rows.columns["second"])
+        first_text, second_text = number_texts(rows.columns, self._plan)
+        agents_by_side = (rows.columns["first"], rows.columns["second"])
         is_answered = rows.columns["missing_reason"] == 0
         for start in range(0, len(is_answered), TRIALS_PER_CHUNK):
-            chunk = start + np.flatnonzero(is_answered[start : start + TRIALS_PER_CHUNK])
-            shortfall = self._compute_shortfall(rows, chunk)
-            for side, agents_of_side in enumerate(agents):
-                agent = agents_of_side[chunk]
-                candidates = np.flatnonzero(shortfall >= self._min_shortfall[agent])
-                trial = chunk[candidates]
-                texts = np.sort([first_cell[trial], second_cell[trial]], axis=0)
-                sides = np.full(len(trial), side)
-                added = np.stack([agent[candidates], sides, rows.start + trial, *texts])
+            # `answered` and `selected` are positions in `rows`
+            answered = start + np.flatnonzero(is_answered[start : start + TRIALS_PER_CHUNK])
+            shortfall = self._compute_shortfall(rows, answered)
+            for side, agents in enumerate(agents_by_side):
+                agent = agents[answered]
+                is_candidate = shortfall >= self._min_shortfall[agent]
+                selected = answered[is_candidate]
+                texts = np.sort([first_text[selected], second_text[selected]], axis=0)
+                sides = np.full(len(selected), side)
+                added = np.stack([agent[is_candidate], sides, rows.start + selected, *texts])
                 self._trials = np.concatenate([self._trials, added], axis=1)
-                self._shortfall = np.append(self._shortfall, shortfall[candidates])
+                self._shortfall = np.append(self._shortfall, shortfall[is_candidate])
             self._drop_better_trials()
 
     @property
@@ -243,21 +245,24 @@ class WorstTrials:
         """
         agent, side, row, lower_text, higher_text = self._trials
 
-        # sort by agent and texts, the worst trial first, and keep the first trial of each agent and two texts
-        order = np.lexsort((row, side, -self._shortfall, higher_text, lower_text, agent))
-        agent_and_texts = np.stack([agent, lower_text, higher_text])[:, order]
+        # sort by agent and texts (np.lexsort sorts by its last key first), the worst trial of an agent and two texts first
+        by_texts = np.lexsort((row, side, -self._shortfall, higher_text, lower_text, agent))
+        agent_and_texts = np.stack([agent, lower_text, higher_text])[:, by_texts]
         differs_from_previous = (agent_and_texts[:, 1:] != agent_and_texts[:, :-1]).any(axis=0)
-        is_first = np.append(True, differs_from_previous)[: len(order)]
-        order = order[is_first]
+        is_first = np.append(True, differs_from_previous)[: len(by_texts)]  # the slice is for no trials at all
+        distinct = by_texts[is_first]
 
-        # sort by agent, the worst trial first, and keep the first N_WORST_TRIALS trials of each agent
-        order = order[np.lexsort((row[order], side[order], -self._shortfall[order], agent[order]))]
-        starts = np.searchsorted(agent[order], np.arange(self._plan.n_agents + 1))
-        position = np.arange(len(order)) - starts[agent[order]]
-        last = order[position == N_WORST_TRIALS - 1]
-        self._min_shortfall[agent[last]] = self._shortfall[last]
-        order = order[position < N_WORST_TRIALS]
-        self._trials, self._shortfall = self._trials[:, order], self._shortfall[order]
+        # sort these trials by agent, the worst trial first, and number the trials of each agent from 0
+        by_agent = distinct[np.lexsort((row[distinct], side[distinct], -self._shortfall[distinct], agent[distinct]))]
+        first_of_agent = np.searchsorted(agent[by_agent], np.arange(self._plan.n_agents + 1))
+        number = np.arange(len(by_agent)) - first_of_agent[agent[by_agent]]
+
+        # a later trial must be at least as bad as the last one that is kept
+        last_kept = by_agent[number == N_WORST_TRIALS - 1]
+        self._min_shortfall[agent[last_kept]] = self._shortfall[last_kept]
+
+        kept = by_agent[number < N_WORST_TRIALS]
+        self._trials, self._shortfall = self._trials[:, kept], self._shortfall[kept]
 
 
 class TrialReaders:
@@ -343,7 +348,7 @@ class TrialReading:
         for block, block_rows in self._group_by_block([row for row in rows if row not in self._lines]):
             differ = self._differ[block.start : block.start + block.n_rows]
             trials = TrialRows(block.unread_copy(), self._source.plan, start=block.start, differ=differ)
-            self._lines |= {row: trials.line(row) for row in block_rows}
+            self._lines |= {row: trials.get_line(row) for row in block_rows}
         return [self._lines[row] for row in rows]
 
     def keys(self, rows: Sequence[int]) -> list[bytes]:

@@ -70,9 +70,9 @@ class TrialFilter:
     """Conditions that selected trials have to fulfil together; None selects all."""
 
     agents: frozenset[int] | None = None
-    """Positions of agents, of which a trial has at least one."""
+    """Positions of agents; at least one agent of the trial is among them."""
     items: frozenset[int] | None = None
-    """Positions of items, of which a trial has at least one."""
+    """Positions of items; at least one item of the trial is among them."""
     trial_type: str | None = None
     """Trial type: "paired" or "independent"."""
     kind: str | None = None
@@ -82,7 +82,7 @@ class TrialFilter:
     words: str = ""
     """Search text from which `cells` was computed."""
     cells: Bools | None = field(default=None, compare=False)
-    """bool (n_agents, n_items), cells of which a trial has at least one."""
+    """bool (n_agents, n_items), cells (agent, item); at least one response of the trial belongs to a cell with True."""
 
 
 class Page(NamedTuple):
@@ -141,25 +141,31 @@ class TrialRows:
 
     @cached_property
     def kind(self) -> Codes:
-        """Kind of each trial by how surprising its answer is, as an index into `KINDS`: int8 array (n_rows,)."""
-        trial_type, hard = self.columns["trial_type"], self.columns["hard_answer"]
+        """Kind of each trial as an index into `KINDS`: int8 array (n_rows,).
+
+        A trial that fulfils the conditions of several kinds has the most surprising of these kinds.
+        """
+        trial_type, hard_answer = self.columns["trial_type"], self.columns["hard_answer"]
         missing_reason = self.columns["missing_reason"]
         judges_differ = None
         if self.against is not None:
-            judges_differ = ~np.isnan(self.against) & ~np.isnan(hard) & (self.against != hard)
+            have_both_answered = ~np.isnan(self.against) & ~np.isnan(hard_answer)
+            judges_differ = have_both_answered & (self.against != hard_answer)
+
+        # the most surprising kind first; None if the condition is unknown
         conditions: dict[Kind, Bools | None] = {
-            "independent yes": (trial_type == INDEPENDENT) & (hard == 1),
+            "independent yes": (trial_type == INDEPENDENT) & (hard_answer == 1),
             "judges differ": judges_differ,
             "answers differ": self.differ,
             "no answer": (missing_reason != 0) & (missing_reason != MISSING_REASONS.index("pending")),
-            "paired no": (trial_type == PAIRED) & (hard == 0),
+            "paired no": (trial_type == PAIRED) & (hard_answer == 0),
         }
 
-        # the last assignment counts, so the most surprising kind is assigned last
+        # assign the most surprising kind last, because the last assignment counts
         kinds = np.full(len(trial_type), KINDS.index("ordinary"), dtype=np.int8)
-        for name, mask in reversed(conditions.items()):
-            if mask is not None:
-                kinds[mask] = KINDS.index(name)
+        for name, is_of_kind in reversed(conditions.items()):
+            if is_of_kind is not None:
+                kinds[is_of_kind] = KINDS.index(name)
         return kinds
 
     @property
@@ -169,8 +175,11 @@ class TrialRows:
         is_yes = self.columns["hard_answer"][used] >= 0.5
         return self.columns["first"][used], self.columns["second"][used], is_yes
 
-    def line(self, row: int) -> TrialLine:
-        """Return agents, items, answer and kind of the trial in row `row` of the run, without its texts."""
+    def get_line(self, row: int) -> TrialLine:
+        """Return agents, items, answer and kind of a trial, without its texts.
+
+        row : row of the trial in the run
+        """
         position = row - self.start
         names = ["item", "other_item", "first", "second", "trial_type", "missing_reason", "answer", "hard_answer"]
         repeats = [name for name in ("first_repeat", "second_repeat") if name in self.columns]
@@ -221,16 +230,19 @@ class TrialRows:
             Rows of the trials in the run.
         """
         rows = self._filter(condition)
-        value = self._sort_values(by)[rows]
+        value = self._compute_sort_keys(by)[rows]
         order = np.argsort(-value if descending else value, kind="stable")
         return np.asarray(self.start + rows[order], dtype=np.int64)
 
     def values(self, condition: TrialFilter, *, by: Column) -> Floats:
         """Return the values of the column `by` for the trials that match a filter, in the order of the rows."""
-        return self._sort_values(by)[self._filter(condition)]
+        return self._compute_sort_keys(by)[self._filter(condition)]
 
     def _filter(self, condition: TrialFilter) -> Positions:
-        """Find the positions, among these rows, of the trials that match a filter."""
+        """Find the trials that match all conditions of a filter, and return their positions among these rows.
+
+        A condition that is None selects all trials; see `TrialFilter` for the others.
+        """
         columns = self.columns
         masks = []
         if condition.agents is not None:
@@ -259,7 +271,7 @@ class TrialRows:
             is_selected &= mask
         return np.flatnonzero(is_selected)
 
-    def _sort_values(self, by: Column) -> Floats:
+    def _compute_sort_keys(self, by: Column) -> Floats:
         """Return a number for each row by which the rows are sorted: float array (n_rows,).
 
         Agents and items are sorted by the alphabetical order of their ids.
@@ -309,7 +321,7 @@ class TrialBook(TrialRows):
 
     def lines(self, rows: Sequence[int] | Positions) -> list[TrialLine]:
         """Return trials by row, in the given order."""
-        return [self.line(int(row)) for row in rows]
+        return [self.get_line(int(row)) for row in rows]
 
     def page(self, condition: TrialFilter, *, by: Column, descending: bool, start: int, stop: int) -> Page:
         """Return one page of the trials that match a filter.

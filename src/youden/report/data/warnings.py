@@ -151,8 +151,11 @@ def merge_by_kind(findings: Sequence[Finding], *, headline: str) -> list[tuple[A
         message = finding.message.removesuffix(".")
         if message.casefold() in headline.casefold():
             continue
+
+        # findings of a slug that can be merged share a line; each other finding has its own line
         kind = kind_of(finding)
-        name = finding.slug if kind.several or kind.is_repeated else finding.message
+        can_be_merged = kind.several or kind.is_repeated
+        name = finding.slug if can_be_merged else finding.message
         judge = str(finding.facts.get("judge"))
         same_kind = findings_by_kind.setdefault((kind.about, name, judge), [])
         is_new = all(finding.message != earlier.message for earlier in same_kind)

@@ -164,14 +164,14 @@ def _to_page_json(page: AgentPage, row: RankedAgent, data: ReportData) -> dict[s
     tied = data.tied[row.agent]
     return {
         "group": None if row.group is None else printable(row.group),
-        "places": row.ranks,
-        "at_once": row.simultaneous_ranks,
+        "ranks": row.ranks,
+        "simultaneous_ranks": row.simultaneous_ranks,
         "ability": _round(row.ability),
         "low": _round(row.low),
         "high": _round(row.high),
-        "shown": [f"{column.heading} {printable(format_cell(row, column))}" for column in data.summary.columns],
-        "tied": None if tied is None else len(tied),
-        "found": [printable(text) for text in page.findings],
+        "extra_columns": [f"{column.heading} {printable(format_cell(row, column))}" for column in data.summary.columns],
+        "n_tied": None if tied is None else len(tied),
+        "findings": [printable(text) for text in page.findings],
         "partners": [
             [[k, _round(agreement)] for k, agreement in page.high],
             [[k, _round(agreement)] for k, agreement in page.low],
@@ -180,7 +180,7 @@ def _to_page_json(page: AgentPage, row: RankedAgent, data: ReportData) -> dict[s
             [[j, _round(score), _round(residual)] for j, score, residual in page.gains],
             [[j, _round(score), _round(residual)] for j, score, residual in page.loses],
         ],
-        "worst": list(page.worst),
+        "worst_trials": list(page.worst),
     }
 
 
@@ -206,22 +206,27 @@ def collect_trial_data(
     Returns
     -------
     dict of str to object, or None
-        `agents` and `items` (ids by position), `lines` (trials), `columns` (names of the fields of a line), `texts`, `raw`
-        (answers of the judge), `first` and `second` (positions in `texts` of both texts of a trial) and `prompt` (of the
-        judge). If `has_sample` is False, only `first`, `second` and `prompt` have values. None for an imported run.
+        `agents` and `items` : ids by position
+        `columns`, `lines` : names of the fields of a trial, and their values for each trial
+        `texts` : all distinct texts
+        `first`, `second` : position in `texts` of the first and of the second text of each trial
+        `raw` : raw answer of the judge to each trial
+        `prompt` : prompt of the judge
+
+        If `has_sample` is False, only `first`, `second` and `prompt` have values. None for an imported run.
     """
     if trials is None:
         return None
     lines = trials.lines if has_sample else []
-    rows = [vars(line).copy() for line in lines]
-    has_repeats = any(row["first_repeat"] for row in rows)
+    fields_of_lines = [vars(line).copy() for line in lines]
+    has_repeats = any(line_fields["first_repeat"] for line_fields in fields_of_lines)
     if not has_repeats:
-        for row in rows:
-            del row["first_repeat"], row["second_repeat"]
+        for line_fields in fields_of_lines:
+            del line_fields["first_repeat"], line_fields["second_repeat"]
     return {
         **select_names(lines, agents, items),
-        "lines": [list(row.values()) for row in rows],
-        "columns": list(rows[0]) if rows else [],
+        "lines": [list(line_fields.values()) for line_fields in fields_of_lines],
+        "columns": list(fields_of_lines[0]) if fields_of_lines else [],
         "texts": list(trials.texts) if has_sample else [],
         "first": list(trials.first),
         "second": list(trials.second),

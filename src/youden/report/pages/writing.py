@@ -24,6 +24,7 @@ from youden.report.data.report import ReportData
 from youden.report.data.summary import Summary
 from youden.report.pages import embed
 from youden.study.instruments import compare_instruments
+from youden.study.preference_judges import compare_preference_runs
 from youden.text.sentences import (
     ABILITY,
     PREFERENCE_ABILITY,
@@ -231,7 +232,7 @@ def render_markdown(data: ReportData) -> str:
         f"{escape_markdown(_explain_ability(run))} {escape_markdown(run.target)}",
         "",
     ]
-    for sentence in (run.calibration, run.selection, run.p_best_text):
+    for sentence in (run.calibration, run.selection_text, run.p_best_text):
         if sentence:
             lines += [escape_markdown(sentence), ""]
     lines += _format_warnings(data.advice)
@@ -264,8 +265,8 @@ def _format_figures(data: ReportData) -> list[str]:
     holdout = run.facts.holdout
     if holdout is not None:
         lines.append(f"Held-out cells: RMSE {holdout.rmse:.3f} on {holdout.n_cells:,} cells ({holdout.rule}). ")
-    if run.partners is not None:
-        lines.append(escape_markdown(run.partners))
+    if run.partners_text is not None:
+        lines.append(escape_markdown(run.partners_text))
     if run.variance is not None:
         lines.append(f"Variance: {escape_markdown(run.variance.summary)} ")
     if run.facts.extension is not None:
@@ -321,7 +322,7 @@ def _render_stress_markdown(stress: Stress) -> str:
 def _render_preferences_as_markdown(run: Summary) -> str:
     """Render the summary of a run that asks for preferences as Markdown."""
     title = f"## {escape_markdown(run.name)}: {format_count(run.n_agents, 'agent')} on {run.items}"
-    sentences = [run.headline, PREFERENCE_ABILITY, run.target, run.selection, run.p_best_text]
+    sentences = [run.headline, PREFERENCE_ABILITY, run.target, run.selection_text, run.p_best_text]
     paragraphs = [escape_markdown(sentence) for sentence in (*sentences, *run.preference, *run.moved) if sentence]
     warnings = "\n".join(_format_warnings(run.warnings))
     table = to_markdown(run.table(bar_cells=BAR_CELLS, max_agents=MAX_AGENTS))
@@ -370,12 +371,18 @@ def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, Sum
 def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = None) -> Path:
     """Write a comparison of two fitted runs as HTML, and return its path.
 
-    If one of them asks for preferences, its ranking is compared with that by information; otherwise, the page has both
-    runs side by side.
+    If both runs ask for information (are two responses to the same item?), the page has the rankings and trials of both side by
+    side. If one of them asks for preferences (which response is better?), the page compares the two rankings only. If both do, it
+    compares their rankings and answers.
 
     out : file to write; by default, against-SECOND.html in the folder of the first run
     """
     path = first.file(f"against-{second.path.resolve().name}.html") if out is None else out
+    if first.asks_preference and second.asks_preference:
+        of_preferences = compare_preference_runs(first, second)
+        preference_part = StudyPart("Two runs by preference", of_preferences.summary, (), table=of_preferences.table())
+        write_study(path, " and ".join(of_preferences.runs), [preference_part])
+        return path
     if first.asks_preference or second.asks_preference:
         from youden.report.charts.studies import draw_instruments
 
@@ -467,7 +474,7 @@ def write_study(path: Path, title: str, parts: Sequence[StudyPart]) -> None:
 
 
 def write_stress(stress: Stress, out: Path) -> tuple[Path, ...]:
-    """Write a stress test to files.
+    """Write the result of a stress test (a run with planted adversarial agents) to files, replacing existing ones.
 
     Parameters
     ----------

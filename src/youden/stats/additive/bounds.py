@@ -5,11 +5,14 @@ weight w, the effects x and y of its row and column, and μ = x − y, Σ_{|s|<1
 w(1 + μ)₊² + ridge, is convex and piecewise quadratic. A Newton step is the plain fit without the saturated cells that
 the predictions exceed; an exact line search along it makes the steps finite in number.
 
-Box: |x_i − y_j| ≤ 1 for every observed row and column, that is, x ∈ [q, p] and y ∈ [p − 1, q + 1] for some p and q. A
-primal–dual active set puts the effects that are beyond a bound on it, solves for the others, releases the effects
-whose multiplier has the wrong sign, and repeats. At the upper bound (e = 1, v = p) and at the lower one (e = −1, v =
-q): e(x − v) ≤ 0, e(y − v + e) ≥ 0, effects on the bound have gradients with e·∂x ≤ 0 and e·∂y ≥ 0, and the gradients
-over a bound sum to 0.
+Box: |x_i − y_j| ≤ 1 for every observed row and column. Equivalently, all row effects x are in [q, p] and all column
+effects y in [p − 1, q + 1], for some positions p of the upper and q of the lower bound. The fit is a primal–dual
+active-set method. It sets the effects that are beyond a bound to the bound, solves for the others, releases the effects
+whose multiplier has the wrong sign, and repeats. With sign e = 1 and position v = p for the upper bound, and e = −1 and
+v = q for the lower one, the optimality conditions of each bound are:
+
+- e(x − v) ≤ 0 and e(y − v + e) ≥ 0 for all effects;
+- e·∂x ≤ 0 and e·∂y ≥ 0 for the gradients ∂x and ∂y of the objective by effects on the bound, which sum to 0.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from youden.stats.additive.observed_cells import Cells
 from youden.types.pool import Bools, Floats
 
 SIGNS = (1.0, -1.0)
-"""Signs e of the upper and the lower bound."""
+"""Signs e of the upper and the lower bound. Arrays over the two bounds have the same order."""
 MAX_BOX_ROUNDS = 50
 MAX_BOX_ROWS = 4_000
 BISECTION_WIDTH = 1e-3
@@ -61,8 +64,10 @@ class Fit(NamedTuple):
 
 def fit_plain(equations: Equations) -> Fit:
     """Fit without any constraint on the predictions."""
-    effects, n_iterations = solve(equations, equations.r, equations.c)
-    return Fit(effects, equations.kkt(effects, equations.r, equations.c), 1, n_iterations)
+    row_total, column_total = equations.row_total, equations.column_total
+    effects, n_iterations = solve(equations, row_total, column_total)
+    kkt = equations.kkt(effects, row_total, column_total)
+    return Fit(effects, kkt, n_rounds=1, n_iterations=n_iterations)
 
 
 class OnBound(NamedTuple):
@@ -70,27 +75,27 @@ class OnBound(NamedTuple):
 
     Attributes
     ----------
-    x : bool array (2, n_rows)
+    rows : bool array (2, n_rows)
         Row effects on the bounds.
-    y : bool array (2, n_columns)
+    columns : bool array (2, n_columns)
         Column effects on the bounds.
     """
 
-    x: Bools
-    y: Bools
+    rows: Bools
+    columns: Bools
 
 
 class _BoxPoint(NamedTuple):
-    """Effects that minimise the objective for given active sets.
+    """Effects that minimise the objective with given effects on the bounds.
 
     Attributes
     ----------
     effects : Effects
         Effects of rows and columns.
     bounds : float array (2,)
-        Upper and lower bound of the row effects, NaN if inactive.
+        Upper and lower bound p and q of the row effects; NaN for a bound without an effect on it.
     gradient : Effects
-        Half the gradient at the effects.
+        Half the gradient of the objective by the effects.
     """
 
     effects: Effects
@@ -102,15 +107,29 @@ def fit_box(equations: Equations) -> Fit:
     """Fit effects so that all predictions are in [−1, 1], the box.
 
     The plain fit is returned if its predictions are in the box. Otherwise, it is the start of an active-set method: the
-    effects that are on a bound are revised until they no longer change.
+    effects that are on a bound are revised until they no longer change, at most `MAX_BOX_ROUNDS` times.
 
-    Raises StatisticsError [box-too-large] if the plain fit leaves the box and the smaller side exceeds `MAX_BOX_ROWS`.
+    Parameters
+    ----------
+    equations : Equations
+        Normal equations of the cells.
+
+    Returns
+    -------
+    Fit
+        The effects. If the bounds still change after `MAX_BOX_ROUNDS` rounds, `kkt` is large.
+
+    Raises
+    ------
+    StatisticsError
+        [box-too-large]: if the plain fit leaves the box and the smaller side exceeds `MAX_BOX_ROWS`.
     """
     plain = fit_plain(equations)
-    n_rows, n_columns = len(equations.n), len(equations.m)
+    n_rows, n_columns = len(equations.row_weight), len(equations.column_weight)
     no_bounds = OnBound(np.zeros((2, n_rows), np.bool_), np.zeros((2, n_columns), np.bool_))
-    active = _activate_bounds(equations, plain.effects, no_bounds)
-    if not active.x.any():
+    revised = _add_crossed_bounds(equations, plain.effects, no_bounds)
+    is_in_box = not revised.rows.any()
+    if is_in_box:
         return plain
     if n_rows > MAX_BOX_ROWS:
         raise StatisticsError(
@@ -120,90 +139,112 @@ def fit_box(equations: Equations) -> Fit:
         )
 
     n_rounds = 1
-    is_settled = False
-    while not is_settled and n_rounds < MAX_BOX_ROUNDS:
+    while n_rounds < MAX_BOX_ROUNDS:
+        active = revised
         point = _solve_on_bounds(equations, active)
-        revised_bounds = _revise_bounds(equations, active, point)
-        revised = _activate_bounds(equations, point.effects, revised_bounds)
-        is_settled = np.array_equal(revised.x, active.x) and np.array_equal(revised.y, active.y)
-        solved, active = active, revised
+        revised = _revise_bounds(equations, active, point)
+        revised = _add_crossed_bounds(equations, point.effects, revised)
         n_rounds += 1
-    return Fit(point.effects, _measure_violation(equations, solved, point), n_rounds, plain.n_iterations)
+
+        is_settled = np.array_equal(revised.rows, active.rows) and np.array_equal(revised.columns, active.columns)
+        if is_settled:
+            break
+
+    kkt = _measure_violation(equations, active, point)
+    return Fit(point.effects, kkt, n_rounds, plain.n_iterations)
 
 
 def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
-    """Minimise the objective with the active effects on their bounds, of which p is the upper and q the lower one.
+    """Minimise the objective with the effects of `active` on their bounds.
 
-    The free columns are eliminated, which leaves n_rows + 3 unknowns: the row effects x, p, q, and the multiplier ν of the
-    constraint that the effects of the items sum to 0.
+    The free column effects are eliminated. This leaves n_rows + 3 unknowns: the row effects x, the upper bound p, the
+    lower bound q, and the multiplier ν of the constraint that the effects of the items sum to 0.
     """
     # the symbols are those of `Equations`
-    A, m, r, c = equations.A, equations.m, equations.r, equations.c
-    g, f = equations.row_gauge, equations.column_gauge
+    A, r, c = equations.weights, equations.row_total, equations.column_total
+    g, f = equations.row_constraint, equations.column_constraint
     n_rows = len(r)
-    row_diagonal = equations.n + equations.ridge
-    column_diagonal = m + equations.ridge
+    row_diagonal = equations.row_weight + equations.ridge
+    column_diagonal = equations.column_weight + equations.ridge
 
-    # solve for x, p, q and ν; the weights w eliminate the free columns
-    w = np.where(active.y.any(axis=0), 0.0, 1 / column_diagonal)
+    # solve for (x, p, q, ν)
+    is_fixed_column = active.columns.any(axis=0)
+    w = np.where(is_fixed_column, 0.0, 1 / column_diagonal)
     system, target = _make_system(equations, active, w)
     factor = lu_factor(system, overwrite_a=False, check_finite=False)
     solution = lu_solve(factor, target, check_finite=False)
     solution += lu_solve(factor, target - system @ solution, check_finite=False)  # one step of iterative refinement
     x, bounds, nu = solution[:n_rows], solution[n_rows:-1], solution[-1]
 
-    # effects of the columns: free ones from x, the others from their bound
+    # effects y of the columns: free ones follow from x; those on a bound v are v − e
     y = w * (x @ A - c - nu * f)
-    for on_x, on_y, bound, sign in zip(active.x, active.y, bounds, SIGNS, strict=True):
-        x[on_x] = bound
-        y[on_y] = bound - sign
+    for is_on_bound_row, is_on_bound_column, bound, sign in zip(*active, bounds, SIGNS, strict=True):
+        x[is_on_bound_row] = bound
+        y[is_on_bound_column] = bound - sign
 
-    # gradients, which are 0 for free effects
-    g_x = row_diagonal * x - A @ y - r + nu * g
-    g_y = column_diagonal * y - x @ A + c + nu * f
-    is_active = active.x.any(axis=1)
-    return _BoxPoint(Effects(x, y), np.where(is_active, bounds, np.nan), Effects(g_x, g_y))
+    # half the gradient, which is 0 for free effects
+    row_gradient = row_diagonal * x - A @ y - r + nu * g
+    column_gradient = column_diagonal * y - x @ A + c + nu * f
+    has_effects = active.rows.any(axis=1)
+    return _BoxPoint(
+        effects=Effects(x, y),
+        bounds=np.where(has_effects, bounds, np.nan),
+        gradient=Effects(row_gradient, column_gradient),
+    )
 
 
 def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floats, Floats]:
-    """Make the linear equations of the row effects x, the bounds p and q, and the multiplier ν of the gauge.
+    """Make the linear equations of the row effects x, the bounds p and q, and the multiplier ν of the constraint.
 
-    w : float array (n_columns,), 1/(m + ridge) for free columns, 0 for those on a bound
+    active : the effects on the bounds
+    w : float array (n_columns,), 1/(m + ridge) for free columns, with m the sum of the column's weights, and 0 for
+        columns on a bound
 
-    Returns the matrix, float array (n_rows + 3, n_rows + 3), and the right-hand side, float array (n_rows + 3,).
+    Returns the matrix, float array (n_rows + 3, n_rows + 3), and the right-hand side, float array (n_rows + 3,). The
+    unknowns are in the order x, p, q, ν; the equations are those of the rows, of p, of q, and of the constraint.
     """
-    A, c = equations.A, equations.c
-    g, f = equations.row_gauge, equations.column_gauge
-    n_rows = len(equations.r)
+    # the symbols are those of `Equations`
+    A, c = equations.weights, equations.column_total
+    g, f = equations.row_constraint, equations.column_constraint
+    n_rows = len(equations.row_total)
+    row_diagonal = equations.row_weight + equations.ridge
+    column_diagonal = equations.column_weight + equations.ridge
     signs = np.array(SIGNS)
-    column_diagonal = equations.m + equations.ridge
 
-    # sums over the columns on each bound: of A, float (n_rows, 2), of the diagonal and of the gauge, float (2,)
-    on_bounds = np.column_stack([A @ on_y.astype(np.float64) for on_y in active.y])
-    diagonal_sum = active.y @ column_diagonal
-    gauge_sum = active.y @ f
+    # sums over the columns on each bound: of A, float (n_rows, 2), of the diagonal and of the constraint, float (2,)
+    bound_weight = np.column_stack([A @ is_on_bound.astype(np.float64) for is_on_bound in active.columns])
+    bound_diagonal = active.columns @ column_diagonal
+    bound_constraint = active.columns @ f
 
-    # ∂x = left·(x, p, q, ν) − right, and below it Σ ∂y over each bound, and the gauge
+    # equation of each row: its gradient, row_matrix·(x, p, q, ν) − row_target, is 0
     h = g + A @ (w * f)
-    row_diagonal = equations.n + equations.ridge
-    left = np.column_stack([np.diag(row_diagonal) - equations.gram(w), -on_bounds, h])
-    right = equations.r - A @ (w * c) - on_bounds @ signs
-    bound_rows = np.column_stack([-on_bounds.T, np.diag(diagonal_sum), gauge_sum])
-    gauge_row = np.append(h, np.append(gauge_sum, -(w @ f)))
-    system = np.vstack([left, bound_rows, gauge_row])
-    target = np.concatenate([right, signs * diagonal_sum - active.y @ c, [f @ (w * c) + signs @ gauge_sum]])
+    row_matrix = np.column_stack([np.diag(row_diagonal) - equations.gram(w), -bound_weight, h])
+    row_target = equations.row_total - A @ (w * c) - bound_weight @ signs
 
-    # a row on a bound: its equation becomes x = v, and its gradient enters the sum over the bound
-    for k, on_x in enumerate(active.x):
-        bound = n_rows + k
-        system[bound] += left[on_x].sum(axis=0)
-        target[bound] += right[on_x].sum()
-        rows = np.flatnonzero(on_x)
+    # equation of each bound: the gradients of the columns on it sum to 0
+    bound_matrix = np.column_stack([-bound_weight.T, np.diag(bound_diagonal), bound_constraint])
+    bound_target = signs * bound_diagonal - active.columns @ c
+
+    # equation of the constraint: the effects of the items sum to 0
+    constraint_row = np.append(h, np.append(bound_constraint, -(w @ f)))
+    constraint_target = [f @ (w * c) + signs @ bound_constraint]
+
+    system = np.vstack([row_matrix, bound_matrix, constraint_row])
+    target = np.concatenate([row_target, bound_target, constraint_target])
+    for k, is_on_bound in enumerate(active.rows):
+        bound = n_rows + k  # index of p or q, and of the equation of the bound
+        system[bound] += row_matrix[is_on_bound].sum(axis=0)
+        target[bound] += row_target[is_on_bound].sum()
+
+        # the equation of a row on the bound becomes x − bound = 0
+        rows = np.flatnonzero(is_on_bound)
         system[rows] = 0.0
         target[rows] = 0.0
         system[rows, rows] = 1.0
         system[rows, bound] = -1.0
-        if not on_x.any():
+
+        # the position of a bound without effects is arbitrary: 0
+        if not is_on_bound.any():
             system[bound] = 0.0
             target[bound] = 0.0
             system[bound, bound] = 1.0
@@ -211,97 +252,112 @@ def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floa
 
 
 def _revise_bounds(equations: Equations, active: OnBound, point: _BoxPoint) -> OnBound:
-    """Revise which effects are on the bounds of the box.
+    """Revise which effects are on the bounds that have effects.
 
-    Effects whose multiplier has the wrong sign are released from their bound, and effects that are beyond an active bound
-    are put on it.
+    Effects whose multiplier has the wrong sign are released from their bound, and effects that are beyond a bound are
+    added to it.
 
-    active : masks of the effects x of rows and y of columns that were on the upper and on the lower bound
+    active : the effects that were on the upper and on the lower bound
     point : solution with these effects on their bounds
 
-    Returns masks of the same form.
+    Returns the effects that are on the bounds in the next round.
     """
-    x, y = point.effects
-    g_x, g_y = point.gradient
-    n, m = equations.n, equations.m
-    revised = OnBound(active.x.copy(), active.y.copy())
+    is_observed_row = equations.row_weight > 0
+    is_observed_column = equations.column_weight > 0
+    row_tolerance = TOLERANCE * equations.row_weight.max()
+    column_tolerance = TOLERANCE * equations.column_weight.max()
+    revised = OnBound(active.rows.copy(), active.columns.copy())
     for k, (bound, sign) in enumerate(zip(point.bounds, SIGNS, strict=True)):
-        is_active = not np.isnan(bound)
-        if not is_active:
+        has_effects = not np.isnan(bound)
+        if not has_effects:
             continue
 
-        # an effect on the bound stays there if e·∂x ≤ 0 and e·∂y ≥ 0
-        stays_x = sign * g_x <= TOLERANCE * n.max()
-        stays_y = sign * g_y >= -TOLERANCE * m.max()
+        # an effect on the bound stays there if e·∂x ≤ 0 or e·∂y ≥ 0 (e: sign of the bound; ∂: gradient)
+        stays_row = sign * point.gradient.rows <= row_tolerance
+        stays_column = sign * point.gradient.columns >= -column_tolerance
 
-        # an effect off the bound is beyond it unless e(x − v) ≤ 0 and e(y − v + e) ≥ 0
-        is_beyond_x = sign * (x - bound) > TOLERANCE
-        is_beyond_y = sign * (y - bound + sign) < -TOLERANCE
-        revised.x[k] = np.where(active.x[k], stays_x, is_beyond_x) & (n > 0)
-        revised.y[k] = np.where(active.y[k], stays_y, is_beyond_y) & (m > 0)
+        # a free effect is beyond the bound v unless e(x − v) ≤ 0 or e(y − v + e) ≥ 0
+        is_beyond_row = sign * (point.effects.rows - bound) > TOLERANCE
+        is_beyond_column = sign * (point.effects.columns - bound + sign) < -TOLERANCE
 
-        has_both_sides = revised.x[k].any() and revised.y[k].any()
-        if not has_both_sides:  # one side alone cannot hold a bound
-            revised.x[k] = False
-            revised.y[k] = False
+        rows_on_bound = np.where(active.rows[k], stays_row, is_beyond_row) & is_observed_row
+        columns_on_bound = np.where(active.columns[k], stays_column, is_beyond_column) & is_observed_column
+
+        # gradients over a bound sum to 0, so a bound has effects of rows and of columns, or none
+        is_needed = rows_on_bound.any() and columns_on_bound.any()
+        revised.rows[k] = rows_on_bound & is_needed
+        revised.columns[k] = columns_on_bound & is_needed
     return revised
 
 
-def _activate_bounds(equations: Equations, effects: Effects, active: OnBound) -> OnBound:
-    """Activate the bounds of the box that predictions x − y cross: put the effects that are beyond a bound on it.
+def _add_crossed_bounds(equations: Equations, effects: Effects, active: OnBound) -> OnBound:
+    """Add the bounds without effects that predictions cross, with the effects that are beyond them.
 
-    The position v of the bound solves Σ n·e(x − v)₊ = Σ m·e(v − e − y)₊ approximately, with e = 1 for the upper bound and
-    −1 for the lower one.
+    effects : effects of rows and columns
+    active : the effects that are on the bounds already; bounds with effects are not changed
+
+    Returns a copy of `active` with the added effects.
+
+    With effects x and y of rows and columns, and sums n and m of their weights, the position v of a bound solves
+    Σ n·(ex − v)₊ = Σ m·(v − ey − 1)₊ to `BISECTION_WIDTH`, with e = 1 for the upper bound and −1 for the lower one.
     """
-    n, m = equations.n, equations.m
-    revised = OnBound(active.x.copy(), active.y.copy())
+    is_observed_row = equations.row_weight > 0
+    is_observed_column = equations.column_weight > 0
+    extended = OnBound(active.rows.copy(), active.columns.copy())
     for k, sign in enumerate(SIGNS):
-        # with e·x and e·y + 1, both bounds are an upper bound of x and a lower bound of y
-        x = sign * effects.x
-        y = sign * effects.y + 1
-        low, high = y[m > 0].min(), x[n > 0].max()
+        # with e·x and e·y + 1, either bound is an upper limit of rows and a lower limit of columns
+        row_effect = sign * effects.rows
+        column_effect = sign * effects.columns + 1
+        low = column_effect[is_observed_column].min()
+        high = row_effect[is_observed_row].max()
         is_crossed = high - low > TOLERANCE
-        if active.x[k].any() or not is_crossed:
+        if active.rows[k].any() or not is_crossed:
             continue
 
         # bisection
         while high - low > BISECTION_WIDTH:
-            mid = (low + high) / 2
-            excess_of_rows = float(n @ np.maximum(x - mid, 0))
-            excess_of_columns = float(m @ np.maximum(mid - y, 0))
-            if excess_of_rows > excess_of_columns:
-                low = mid
+            midpoint = (low + high) / 2
+            row_excess = float(equations.row_weight @ np.maximum(row_effect - midpoint, 0))
+            column_excess = float(equations.column_weight @ np.maximum(midpoint - column_effect, 0))
+            if row_excess > column_excess:
+                low = midpoint
             else:
-                high = mid
-        revised.x[k] = (x >= low) & (n > 0)
-        revised.y[k] = (y <= high) & (m > 0)
-    return revised
+                high = midpoint
+        extended.rows[k] = (row_effect >= low) & is_observed_row
+        extended.columns[k] = (column_effect <= high) & is_observed_column
+    return extended
 
 
 def _measure_violation(equations: Equations, active: OnBound, point: _BoxPoint) -> float:
     """Compute the largest violation of the optimality conditions of a fit with predictions in [−1, 1].
 
-    `point` is the solution with the effects of `active` on their bounds.
+    active : the effects that are on the upper and on the lower bound
+    point : solution with these effects on their bounds
+
+    Returns the violation in the unit of scores or of gradients; 0 for an exact solution.
     """
-    x, y = point.effects
-    g_x, g_y = point.gradient
+    row_effect, column_effect = point.effects
+    row_gradient, column_gradient = point.gradient
 
     # the gradients of free effects are 0, and the effects of the observed items sum to 0
-    is_free_x = ~active.x.any(axis=0)
-    is_free_y = ~active.y.any(axis=0)
-    gauge_sum = equations.row_gauge @ x + equations.column_gauge @ y
-    violations = [np.abs(g_x[is_free_x]), np.abs(g_y[is_free_y]), np.abs([gauge_sum])]
+    is_free_row = ~active.rows.any(axis=0)
+    is_free_column = ~active.columns.any(axis=0)
+    item_sum = equations.row_constraint @ row_effect + equations.column_constraint @ column_effect
+    violations = [np.abs(row_gradient[is_free_row]), np.abs(column_gradient[is_free_column]), np.abs([item_sum])]
 
-    # on a bound, gradients have the right sign and sum to 0
-    for on_x, on_y, sign in zip(active.x, active.y, SIGNS, strict=True):
-        gradient_sum = g_x[on_x].sum() + g_y[on_y].sum()
-        violations += [sign * g_x[on_x], -sign * g_y[on_y], np.abs([gradient_sum])]
+    # on a bound of sign e, e·∂x ≤ 0, e·∂y ≥ 0, and the gradients sum to 0
+    for is_on_bound_row, is_on_bound_column, sign in zip(*active, SIGNS, strict=True):
+        row_gradient_on_bound = row_gradient[is_on_bound_row]
+        column_gradient_on_bound = column_gradient[is_on_bound_column]
+        gradient_sum = row_gradient_on_bound.sum() + column_gradient_on_bound.sum()
+        violations += [sign * row_gradient_on_bound, -sign * column_gradient_on_bound, np.abs([gradient_sum])]
 
     # all predictions x − y are in [−1, 1]
-    observed_x, observed_y = x[equations.n > 0], y[equations.m > 0]
-    above = observed_x.max() - observed_y.min() - 1
-    below = observed_y.max() - observed_x.min() - 1
-    violations.append(np.array([above, below]))
+    observed_row_effect = row_effect[equations.row_weight > 0]
+    observed_column_effect = column_effect[equations.column_weight > 0]
+    excess_above_1 = observed_row_effect.max() - observed_column_effect.min() - 1
+    excess_below_minus_1 = observed_column_effect.max() - observed_row_effect.min() - 1
+    violations.append(np.array([excess_above_1, excess_below_minus_1]))
     return max(float(violation.max(initial=0.0)) for violation in violations)
 
 
@@ -320,25 +376,29 @@ def fit_censored(cells: Cells, equations: Equations) -> Fit:
     Fit
         The effects. If `n_rounds` is `MAX_CENSORED_ROUNDS`, they may not have converged; then `kkt` is large.
     """
+    row_total, column_total = equations.row_total, equations.column_total
     saturated = _Saturated(cells, equations)
-    effects, n_iterations = solve(equations, equations.r, equations.c)
+    effects, n_iterations = solve(equations, row_total, column_total)
     excess = saturated.excess(effects)
     kkt = equations.kkt(effects, *saturated.totals(excess))
-    largest_total = max(float(np.abs(equations.r).max()), float(np.abs(equations.c).max()))
+    largest_total = max(float(np.abs(row_total).max()), float(np.abs(column_total).max()))
     tolerance = FLAT * largest_total
 
     n_rounds = 1
     is_settled = False
     while not is_settled and kkt > tolerance and n_rounds < MAX_CENSORED_ROUNDS:
+        # Newton step: the fit without the saturated cells that the predictions exceed
         is_exceeded = excess != 0
         target, n_solver_iterations = saturated.solve_without(is_exceeded)
-        step = Effects(target.x - effects.x, target.y - effects.y)
+        step = Effects(target.rows - effects.rows, target.columns - effects.columns)
         length = saturated.line_search(effects, step)
-        effects = target if length == 1 else _take_step(effects, length, step)
+        is_full_step = length == 1
+        effects = target if is_full_step else _take_step(effects, length, step)
 
+        # the fit is exact if the predictions after a full step exceed the same scores
         excess = saturated.excess(effects)
         kkt = equations.kkt(effects, *saturated.totals(excess))
-        is_settled = length == 1 and np.array_equal(is_exceeded, excess != 0)
+        is_settled = is_full_step and np.array_equal(is_exceeded, excess != 0)
         n_rounds += 1
         n_iterations += n_solver_iterations
     return Fit(effects, kkt, n_rounds, n_iterations)
@@ -346,7 +406,7 @@ def fit_censored(cells: Cells, equations: Equations) -> Fit:
 
 def _take_step(effects: Effects, length: float, step: Effects) -> Effects:
     """Return effects + length · step."""
-    return Effects(effects.x + length * step.x, effects.y + length * step.y)
+    return Effects(effects.rows + length * step.rows, effects.columns + length * step.columns)
 
 
 class _Saturated:
@@ -371,7 +431,7 @@ class _Saturated:
 
         The excess has the sign of the score in the direction of the rows.
         """
-        prediction = effects.x[self._row] - effects.y[self._column]
+        prediction = effects.rows[self._row] - effects.columns[self._column]
         return self._excess_of(prediction)
 
     def _excess_of(self, prediction: Floats) -> Floats:
@@ -379,25 +439,31 @@ class _Saturated:
         return self._sign * np.maximum(self._sign * prediction - 1, 0)
 
     def totals(self, excess: Floats) -> tuple[Floats, Floats]:
-        """Compute the totals of rows and of columns with every exceeded score replaced by its prediction."""
+        """Compute the totals of rows and of columns with every exceeded score replaced by its prediction.
+
+        excess : float array (n_saturated,), predictions minus exceeded scores, and 0 for other scores
+        """
         equations = self._equations
-        moved = self._weight * excess
-        row_totals = equations.r + np.bincount(self._row, moved, len(equations.r))
-        column_totals = equations.c + np.bincount(self._column, moved, len(equations.c))
-        return row_totals, column_totals
+        weighted_excess = self._weight * excess
+        n_rows, n_columns = len(equations.row_total), len(equations.column_total)
+        row_total = equations.row_total + np.bincount(self._row, weighted_excess, n_rows)
+        column_total = equations.column_total + np.bincount(self._column, weighted_excess, n_columns)
+        return row_total, column_total
 
     def solve_without(self, is_exceeded: Bools) -> tuple[Effects, int]:
-        """Fit all cells except some of the saturated ones (scores of ±1); the effects of the same items sum to 0.
+        """Fit all cells except the given saturated ones (scores of ±1).
+
+        The effects of all items that `equations` observes sum to 0, even of an item whose cells are all left out.
 
         Parameters
         ----------
         is_exceeded : bool array (n_saturated,)
-            Saturated cells to leave out.
+            Saturated cells to leave out: their scores are exceeded by the predictions.
 
         Returns
         -------
         effects : Effects
-            Effects of the fit; 0 if no cell is left.
+            Effects of the fit; all are 0 if no cell remains.
         n_iterations : int
             Number of iterations of the conjugate gradients.
         """
@@ -405,34 +471,50 @@ class _Saturated:
         is_used = np.ones(len(self._cells), dtype=np.bool_)
         is_used[self._index[is_exceeded]] = False
         if not is_used.any():
-            return Effects(np.zeros(len(full.n)), np.zeros(len(full.m))), 0
+            return Effects(np.zeros(len(full.row_weight)), np.zeros(len(full.column_weight))), 0
+
         reduced = make_normal_equations(self._cells.where(is_used), ridge=full.ridge)
-        reduced = replace(reduced, row_gauge=full.row_gauge, column_gauge=full.column_gauge)
-        return solve(reduced, reduced.r, reduced.c)
+        reduced = replace(reduced, row_constraint=full.row_constraint, column_constraint=full.column_constraint)
+        return solve(reduced, reduced.row_total, reduced.column_total)
 
     def line_search(self, effects: Effects, step: Effects) -> float:
-        """Find how much of a step to take: the multiple in (0, 1] at which the objective is smallest.
+        """Find the multiple of a step, in (0, 1], at which the objective is smallest.
 
-        The step begins at `effects`. The derivative of the objective along it is piecewise linear and increasing. The
-        result is 1 if it does not change sign before the end of the step, or if the objective does not fall at its
-        beginning.
+        The derivative of the objective along the step is piecewise linear and increasing. It is computed as that of the
+        plain fit, which is linear, minus the contribution of exceeded scores.
+
+        Parameters
+        ----------
+        effects : Effects
+            Effects at the beginning of the step.
+        step : Effects
+            Changes of the effects over the whole step.
+
+        Returns
+        -------
+        float
+            Multiple of the step. It is 1 if the derivative does not change sign before the end of the step, or if the
+            objective does not fall at its beginning.
         """
         equations = self._equations
-        end = Effects(effects.x + step.x, effects.y + step.y)
-        slope_at_start = _inner(equations.gradient(effects, equations.r, equations.c), step)
-        slope_at_end = _inner(equations.gradient(end, equations.r, equations.c), step)
-        prediction = effects.x[self._row] - effects.y[self._column]
-        rise = step.x[self._row] - step.y[self._column]
+        row_total, column_total = equations.row_total, equations.column_total
+        end = Effects(effects.rows + step.rows, effects.columns + step.columns)
+        plain_slope_at_start = _inner(equations.gradient(effects, row_total, column_total), step)
+        plain_slope_at_end = _inner(equations.gradient(end, row_total, column_total), step)
+        prediction = effects.rows[self._row] - effects.columns[self._column]
+        prediction_change = step.rows[self._row] - step.columns[self._column]
 
         def slope(length: float) -> float:
-            """Compute half the derivative of the objective along the step."""
-            without_bounds = slope_at_start + length * (slope_at_end - slope_at_start)
-            excess = self._excess_of(prediction + length * rise)
-            return without_bounds - float((self._weight * rise) @ excess)
+            """Compute half the derivative of the objective after `length` of the step."""
+            plain_slope = plain_slope_at_start + length * (plain_slope_at_end - plain_slope_at_start)
+            excess = self._excess_of(prediction + length * prediction_change)
+            return plain_slope - float((self._weight * prediction_change) @ excess)
 
-        initial_slope = slope(0.0)
-        if slope(1.0) <= FLAT * abs(initial_slope) or initial_slope >= 0:
+        slope_at_start = slope(0.0)
+        falls_until_end = slope(1.0) <= FLAT * abs(slope_at_start)
+        if falls_until_end or slope_at_start >= 0:
             return 1.0
+
         from scipy.optimize import brentq  # takes long to load, and only the last steps need it
 
         return float(brentq(slope, 0.0, 1.0, xtol=1e-15))
@@ -440,4 +522,4 @@ class _Saturated:
 
 def _inner(gradient: Effects, step: Effects) -> float:
     """Compute the inner product of a gradient and a step, over rows and columns."""
-    return float(gradient.x @ step.x + gradient.y @ step.y)
+    return float(gradient.rows @ step.rows + gradient.columns @ step.columns)

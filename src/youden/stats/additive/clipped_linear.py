@@ -191,17 +191,19 @@ class ClippedLinear(Estimator):
         Parameters
         ----------
         agent, item : int array (n_cells,)
-            Position of the agent and of the item of each cell.
+            Position of the agent and of the item of each cell, in the order of the scores that were fitted.
 
         Returns
         -------
         float array (n_cells,)
-            clip(θ_i − b_j, −1, 1); NaN for agents and items that were not observed.
+            Ability of the agent minus difficulty of the item, clipped to [−1, 1]; NaN for agents and items without an
+            observed score.
 
         Raises
         ------
         StatisticsError
-            [not-fitted]; [cells-length] if the arrays differ in shape; [cells-id] for a position that was not fitted.
+            [not-fitted]: if `fit` was not called; [cells-length]: if the arrays differ in shape; [cells-id]: if a
+            position is below 0, or not below the number of agents or items that were fitted.
         """
         self._check_fitted()
         if agent.shape != item.shape:

@@ -1,8 +1,9 @@
 """Solve the normal equations of the additive model on observed cells by eliminating the larger side.
 
-The smaller side of the cells are the rows (effects x), the larger side the columns (effects y), so that a score is s ≈
-x − y; if there are more agents than items, the sides are swapped and scores change their sign. A Cholesky factorisation
-solves what is left for the rows if it is cheap to form, conjugate gradients otherwise.
+The smaller side of the cells, agents or items, are the rows (effects x). The larger side are the columns (effects y), so
+that a score is s ≈ x − y. If there are more agents than items, the items are the rows and the scores change their sign.
+The remaining system of the row effects is solved by a Cholesky factorisation if its matrix is cheap to form, and by
+conjugate gradients otherwise.
 """
 
 from __future__ import annotations
@@ -33,10 +34,18 @@ MAX_CG_ITERATIONS = 10_000
 
 
 class Effects(NamedTuple):
-    """Row effects x, float array (n_rows,), and column effects y, float array (n_columns,)."""
+    """Effects of the additive model, or derivatives by them.
 
-    x: Floats
-    y: Floats
+    Attributes
+    ----------
+    rows : float array (n_rows,)
+        Row effects x.
+    columns : float array (n_columns,)
+        Column effects y.
+    """
+
+    rows: Floats
+    columns: Floats
 
 
 class Sides(NamedTuple):
@@ -70,53 +79,57 @@ def sides(cells: Cells) -> Sides:
 class Equations:
     """Normal equations of the additive model.
 
-    They minimise Σ w (s − x + y)² + ridge·(‖x‖² + ‖y‖²) under the constraint, the gauge, that the effects of the
-    observed items sum to 0.
+    They minimise Σ w (s − x + y)² + ridge·(‖x‖² + ‖y‖²) under the constraint that the effects of the observed items sum
+    to 0.
 
     Attributes
     ----------
-    A : float array or csr_array (n_rows, n_columns)
-        Weights of the cells.
-    n, m : float array (n_rows,), (n_columns,)
-        Sums of A over each row and column.
-    r, c : float array (n_rows,), (n_columns,)
-        Sums of weight × score, in the direction of the rows.
-    row_gauge, column_gauge : float array (n_rows,), (n_columns,)
-        1 for the effects of the observed items, else 0.
+    weights : float array or csr_array (n_rows, n_columns)
+        Weights of the cells, 0 for an unobserved cell; A in formulas.
+    row_weight, column_weight : float array (n_rows,), (n_columns,)
+        Sums of the weights over each row and column; n and m in formulas.
+    row_total, column_total : float array (n_rows,), (n_columns,)
+        Sums of weight × score over each row and column; r and c in formulas. If the sides are swapped, scores have
+        the opposite sign.
+    row_constraint, column_constraint : float array (n_rows,), (n_columns,)
+        Coefficients of the constraint: 1 for the effects of the observed items, else 0; g and f in formulas.
     ridge : float
         Ridge penalty.
     swapped : bool
-        Whether rows are items.
+        Whether rows are items and columns agents.
     """
 
-    A: Floats | csr_array
-    n: Floats
-    m: Floats
-    r: Floats
-    c: Floats
-    row_gauge: Floats
-    column_gauge: Floats
+    weights: Floats | csr_array
+    row_weight: Floats
+    column_weight: Floats
+    row_total: Floats
+    column_total: Floats
+    row_constraint: Floats
+    column_constraint: Floats
     ridge: float
     swapped: bool
 
     @property
     def uses_cholesky(self) -> bool:
-        """Whether the rows are solved by a Cholesky factorisation: forming their system is cheap."""
-        if len(self.n) > MAX_CHOLESKY_ROWS:
+        """Whether a Cholesky factorisation solves for the row effects, because its matrix is cheap to form."""
+        if len(self.row_weight) > MAX_CHOLESKY_ROWS:
             return False
-        if isinstance(self.A, np.ndarray):
+        if isinstance(self.weights, np.ndarray):
             return True
-        cells_by_column = np.bincount(self.A.indices)
+        cells_by_column = np.bincount(self.weights.indices)
         return float((cells_by_column**2.0).sum()) <= MAX_CHOLESKY_PRODUCTS
 
-    def gram(self, w: Floats) -> Floats:
-        """Compute A diag(w) Aᵀ for weights w, float array (n_columns,), as a dense array (n_rows, n_rows)."""
-        if isinstance(self.A, np.ndarray):
-            product: Floats = dgemm(1.0, self.A.T, (self.A * w).T, trans_a=1)
-            return product
-        return np.asarray((self.A @ diags_array(w) @ self.A.T).toarray())
+    def gram(self, factor: Floats) -> Floats:
+        """Compute A diag(factor) Aᵀ for the weights A of the cells, as a dense array (n_rows, n_rows).
 
-    def gradient(self, effects: Effects, r: Floats, c: Floats) -> Effects:
+        factor : float array (n_columns,), factor of each column
+        """
+        if isinstance(self.weights, np.ndarray):
+            product: Floats = dgemm(1.0, self.weights.T, (self.weights * factor).T, trans_a=1)
+            return product
+        return np.asarray((self.weights @ diags_array(factor) @ self.weights.T).toarray())
+
+    def gradient(self, effects: Effects, row_total: Floats, column_total: Floats) -> Effects:
         """Compute half the gradient of the Lagrangian of the penalised sum of squared residuals.
 
         The Lagrangian includes the constraint that the effects of the observed items sum to 0. Its Lagrange multiplier
@@ -125,8 +138,8 @@ class Equations:
         Parameters
         ----------
         effects : Effects
-            Effects x of rows and y of columns at which to compute the gradient.
-        r, c : float array (n_rows,), (n_columns,)
+            Effects at which to compute the gradient.
+        row_total, column_total : float array (n_rows,), (n_columns,)
             Sums of weight × score over the cells of each row and of each column.
 
         Returns
@@ -136,61 +149,82 @@ class Equations:
         """
         x, y = effects
 
-        # A: weights of the cells; n and m: their sums by row and by column; with the residuals s − x + y,
-        # half the gradient is (n + ridge)·x − A·y − r by x, and (m + ridge)·y − Aᵀ·x + c by y
-        row_gradient = (self.n + self.ridge) * x - self.A @ y - r
-        column_gradient = (self.m + self.ridge) * y - x @ self.A + c
+        # the residuals are s − x + y, so half the gradient is
+        # (n + ridge)·x − A·y − r by the row effects x, and (m + ridge)·y − Aᵀ·x + c by the column effects y
+        row_gradient = (self.row_weight + self.ridge) * x - self.weights @ y - row_total
+        column_gradient = (self.column_weight + self.ridge) * y - x @ self.weights + column_total
 
-        # the multiplier that minimises the norm of the gradient removes its mean over the observed items
+        # the multiplier that minimises the norm of the gradient is its mean over the observed items
         if self.swapped:
-            item_gradient, is_observed = row_gradient, self.row_gauge
+            multiplier = (self.row_constraint @ row_gradient) / self.row_constraint.sum()
+            row_gradient -= multiplier * self.row_constraint
         else:
-            item_gradient, is_observed = column_gradient, self.column_gauge
-        multiplier = (is_observed @ item_gradient) / is_observed.sum()
-        item_gradient -= multiplier * is_observed  # changes row_gradient or column_gradient
+            multiplier = (self.column_constraint @ column_gradient) / self.column_constraint.sum()
+            column_gradient -= multiplier * self.column_constraint
         return Effects(row_gradient, column_gradient)
 
-    def kkt(self, effects: Effects, r: Floats, c: Floats) -> float:
-        """Compute the largest absolute residual of the normal equations and of the gauge (effects of items that sum to 0).
+    def kkt(self, effects: Effects, row_total: Floats, column_total: Floats) -> float:
+        """Compute the largest absolute residual of the normal equations and of the constraint on the sum of effects.
 
         Parameters
         ----------
         effects : Effects
             Solution to check.
-        r, c : float array (n_rows,), (n_columns,)
-            Totals of weight × score.
+        row_total, column_total : float array (n_rows,), (n_columns,)
+            Sums of weight × score over the cells of each row and of each column.
 
         Returns
         -------
         float
             The residual; 0 for an exact solution, and NaN if an effect is NaN.
         """
-        g_x, g_y = self.gradient(effects, r, c)
-        off_gauge = self.row_gauge @ effects.x + self.column_gauge @ effects.y
-        return max(float(np.abs(g_x).max()), float(np.abs(g_y).max()), abs(float(off_gauge)))
+        gradient = self.gradient(effects, row_total, column_total)
+        item_sum = self.row_constraint @ effects.rows + self.column_constraint @ effects.columns
+        max_row_gradient = float(np.abs(gradient.rows).max())
+        max_column_gradient = float(np.abs(gradient.columns).max())
+        return max(max_row_gradient, max_column_gradient, abs(float(item_sum)))
 
 
 def make_normal_equations(cells: Cells, *, ridge: float) -> Equations:
-    """Make the normal equations of the additive model for observed cells, with a ridge penalty.
+    """Make the normal equations of the additive model.
 
-    The effects of the observed items sum to 0. The smaller side, agents or items, are the rows.
+    Parameters
+    ----------
+    cells : Cells
+        Observed cells. Without weights, each cell has the weight 1.
+    ridge : float
+        Ridge penalty.
+
+    Returns
+    -------
+    Equations
+        Equations with the smaller side, agents or items, as rows.
     """
     row, column, n_rows, n_columns, swapped = sides(cells)
     weight = np.ones(len(cells)) if cells.weight is None else cells.weight.astype(np.float64, copy=False)
     direction = -1 if swapped else 1
     weighted_score = weight * cells.score * direction
 
-    # weights A of the cells, and sums over rows (n, r) and columns (m, c) of weights and of weight × score
-    A = _weight_matrix(row, column, weight, shape=(n_rows, n_columns))
-    n = np.asarray(A.sum(axis=1), dtype=np.float64)
-    m = np.asarray(A.sum(axis=0), dtype=np.float64)
-    r = np.bincount(row, weighted_score, n_rows).astype(np.float64)
-    c = np.bincount(column, weighted_score, n_columns).astype(np.float64)
+    weights = _weight_matrix(row, column, weight, shape=(n_rows, n_columns))
+    row_weight = np.asarray(weights.sum(axis=1), dtype=np.float64)
+    column_weight = np.asarray(weights.sum(axis=0), dtype=np.float64)
+    row_total = np.bincount(row, weighted_score, n_rows).astype(np.float64)
+    column_total = np.bincount(column, weighted_score, n_columns).astype(np.float64)
 
-    # the observed items, whose effects sum to 0
-    row_gauge = ((n > 0) & swapped).astype(np.float64)
-    column_gauge = ((m > 0) & (not swapped)).astype(np.float64)
-    return Equations(A, n, m, r, c, row_gauge, column_gauge, ridge, swapped)
+    # the effects of the observed items sum to 0
+    is_item_row = (row_weight > 0) & swapped
+    is_item_column = (column_weight > 0) & (not swapped)
+    return Equations(
+        weights=weights,
+        row_weight=row_weight,
+        column_weight=column_weight,
+        row_total=row_total,
+        column_total=column_total,
+        row_constraint=is_item_row.astype(np.float64),
+        column_constraint=is_item_column.astype(np.float64),
+        ridge=ridge,
+        swapped=swapped,
+    )
 
 
 def _weight_matrix(row: IdColumn, column: IdColumn, weight: Floats, *, shape: tuple[int, int]) -> Floats | csr_array:
@@ -210,14 +244,16 @@ def _weight_matrix(row: IdColumn, column: IdColumn, weight: Floats, *, shape: tu
     return entries.tocsr()
 
 
-def solve(equations: Equations, r: Floats, c: Floats, *, cholesky: bool | None = None) -> tuple[Effects, int]:
+def solve(
+    equations: Equations, row_total: Floats, column_total: Floats, *, cholesky: bool | None = None
+) -> tuple[Effects, int]:
     """Solve the normal equations for given totals.
 
     Parameters
     ----------
     equations : Equations
         Equations of the cells. Their own totals are ignored.
-    r, c : float array (n_rows,), (n_columns,)
+    row_total, column_total : float array (n_rows,), (n_columns,)
         Sums of weight × score over each row and column.
     cholesky : bool, optional
         Whether to factor the system, or to use conjugate gradients. Default: `equations.uses_cholesky`.
@@ -237,28 +273,28 @@ def solve(equations: Equations, r: Floats, c: Floats, *, cholesky: bool | None =
 
     Notes
     -----
-    With λ the ridge, g and f the row and column gauge, and ν the multiplier of g·x + f·y = 0, the equations are
-    (n+λ)x − Ay + νg = r and (m+λ)y − Aᵀx + νf = −c. With w = 1/(m+λ), eliminating y leaves Sx + νh = q and h·x = γν +
-    δ, where S = diag(n+λ) − A diag(w) Aᵀ, h = g + A(w∘f), q = r − A(w∘c), γ = f·(w∘f) and δ = f·(w∘c). ∘ multiplies
-    elementwise. S is nearly singular along h, but S + σhhᵀ with a positive σ is not.
+    A, n, m, r, c, g and f are as in `Equations`, λ is the ridge, and ν the multiplier of the constraint g·x + f·y = 0.
+    The equations are (n+λ)x − Ay + νg = r and (m+λ)y − Aᵀx + νf = −c. With w = 1/(m+λ), eliminating y leaves Sx + νh = q
+    and h·x = γν + δ, where S = diag(n+λ) − A diag(w) Aᵀ, h = g + A(w∘f), q = r − A(w∘c), γ = f·(w∘f) and δ = f·(w∘c). ∘
+    multiplies elementwise. S is nearly singular along h, but S + σhhᵀ with a positive σ is not.
     """
     # the symbols are those of the notes
-    A, g, f = equations.A, equations.row_gauge, equations.column_gauge
-    w = 1 / (equations.m + equations.ridge)
+    A, g, f = equations.weights, equations.row_constraint, equations.column_constraint
+    w = 1 / (equations.column_weight + equations.ridge)
     h = g + A @ (w * f)
-    q = r - A @ (w * c)
-    gamma, delta = float(f @ (w * f)), float(f @ (w * c))
-    if gamma > 0:  # the gauge is on the columns: σ = 1/γ also removes ν from the first equation
+    q = row_total - A @ (w * column_total)
+    gamma, delta = float(f @ (w * f)), float(f @ (w * column_total))
+    if gamma > 0:  # the items are the columns: σ = 1/γ also removes ν from the first equation
         target = q + (delta / gamma) * h
         (x,), n_iterations = _solve_rows(equations, w, h, sigma=1 / gamma, targets=[target], cholesky=cholesky)
         nu = (float(h @ x) - delta) / gamma
-    else:  # the gauge is on the rows: h·x = 0 determines ν
-        sigma = float(equations.n.mean()) / len(g)
+    else:  # the items are the rows: h·x = 0 determines ν
+        sigma = float(equations.row_weight.mean()) / len(g)
         (x, along), n_iterations = _solve_rows(equations, w, h, sigma=sigma, targets=[q, h], cholesky=cholesky)
         nu = float(h @ x) / float(h @ along)
         x = x - nu * along
 
-    y = w * (x @ A - c - nu * f)
+    y = w * (x @ A - column_total - nu * f)
     return Effects(x, y), n_iterations
 
 
@@ -267,9 +303,11 @@ def _solve_rows(
 ) -> tuple[list[Floats], int]:
     """Solve (S + σhhᵀ) x = target for each target, with S = diag(n + ridge) − A diag(w) Aᵀ.
 
-    w : float array (n_columns,), weights that eliminate the column effects
-    h : float array (n_rows,), gauge after the elimination
-    sigma : factor σ of the term that makes the system regular
+    A and n are the weights of the cells and their sums by row, as in `Equations`.
+
+    w : float array (n_columns,), 1/(m + ridge), with m the sum of the weights of each column
+    h : float array (n_rows,), coefficients of the constraint for the row effects after the elimination of the columns
+    sigma : positive factor σ; the matrix S alone is nearly singular
     targets : float arrays (n_rows,), right-hand sides
     cholesky : whether to factorize the matrix; None to decide by its size
 
@@ -277,10 +315,10 @@ def _solve_rows(
     """
     use_cholesky = equations.uses_cholesky if cholesky is None else cholesky
     if use_cholesky:
-        return _factor_rows(equations, w, h, sigma=sigma, targets=targets), 0
+        return _solve_rows_by_cholesky(equations, w, h, sigma=sigma, targets=targets), 0
 
     n_rows = len(h)
-    diagonal = equations.n + equations.ridge
+    diagonal = equations.row_weight + equations.ridge
     n_iterations = 0
 
     def count_iteration(_: Floats) -> None:
@@ -289,29 +327,41 @@ def _solve_rows(
         n_iterations += 1
 
     def multiply(x: Floats) -> Floats:
-        """Compute (S + σhhᵀ) x without forming the matrix, with S = diag(n + ridge) − A diag(w) Aᵀ."""
-        S_x = diagonal * x - equations.A @ (w * (x @ equations.A))
+        """Compute (S + σhhᵀ) x without forming the matrix."""
+        S_x = diagonal * x - equations.weights @ (w * (x @ equations.weights))
         return np.asarray(S_x + (sigma * float(h @ x)) * h)
 
-    S_operator = LinearOperator((n_rows, n_rows), matvec=multiply, dtype=np.float64)
-    jacobi = LinearOperator((n_rows, n_rows), matvec=_divide_by(diagonal), dtype=np.float64)
+    matrix = LinearOperator((n_rows, n_rows), matvec=multiply, dtype=np.float64)
+    preconditioner = LinearOperator((n_rows, n_rows), matvec=_divide_by(diagonal), dtype=np.float64)
     solutions = []
     for target in targets:
-        x, _ = cg(S_operator, target, rtol=CG_TOLERANCE, maxiter=MAX_CG_ITERATIONS, M=jacobi, callback=count_iteration)
+        x, _ = cg(
+            matrix,
+            target,
+            rtol=CG_TOLERANCE,
+            maxiter=MAX_CG_ITERATIONS,
+            M=preconditioner,
+            callback=count_iteration,
+        )
         solutions.append(np.asarray(x))
     return solutions, n_iterations
 
 
-def _factor_rows(equations: Equations, w: Floats, h: Floats, *, sigma: float, targets: list[Floats]) -> list[Floats]:
-    """Solve the systems of `_solve_rows` by a Cholesky factorisation of their matrix.
+def _solve_rows_by_cholesky(
+    equations: Equations, w: Floats, h: Floats, *, sigma: float, targets: list[Floats]
+) -> list[Floats]:
+    """Solve (S + σhhᵀ) x = target for each target by a Cholesky factorisation; the parameters are those of `_solve_rows`.
 
     Returns the solutions, float arrays (n_rows,). Raises StatisticsError [additive-singular] if the matrix is numerically
     singular.
     """
     n_rows = len(h)
-    S = (sigma * h)[:, None] * h - equations.gram(w)
-    S.flat[:: n_rows + 1] += equations.n + equations.ridge  # the diagonal
-    factor, failed = dpotrf(S.T, lower=1, overwrite_a=1, clean=0)
+
+    # S + σhhᵀ with S = diag(n + ridge) − A diag(w) Aᵀ
+    matrix = (sigma * h)[:, None] * h - equations.gram(w)
+    matrix.flat[:: n_rows + 1] += equations.row_weight + equations.ridge
+
+    factor, failed = dpotrf(matrix.T, lower=1, overwrite_a=1, clean=0)
     if failed:
         raise StatisticsError(
             f"The cells do not determine the effects: got a singular system at ridge = {equations.ridge:g}. Add scores of "
@@ -332,11 +382,10 @@ def reaches_all_rows(equations: Equations, *, n_hops: int = 3) -> bool:
     A step of a path leads from a row, through a column in which it has a score, to another row with a score in this
     column. False does not prove that rows are disconnected: a longer path may connect them.
 
-    equations : normal equations, whose weight matrix A is 0 for unobserved cells
     n_hops : maximum number of steps from the row with which the search starts
     """
-    weights = equations.A  # (n_rows, n_columns), 0 for unobserved cells
-    is_observed: Bools = equations.n > 0
+    weights = equations.weights
+    is_observed: Bools = equations.row_weight > 0
     is_reached = np.zeros(len(is_observed))
     is_reached[is_observed.argmax()] = 1.0
     for _ in range(n_hops):

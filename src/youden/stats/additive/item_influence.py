@@ -102,6 +102,8 @@ def iter_cell_influence(
 ) -> Iterator[CellInfluence]:
     """Yield the influence of all items on each group of linked agents.
 
+    Agents are linked if they have cells on a common item, directly or through other agents.
+
     Parameters
     ----------
     cells : CellIndex
@@ -114,9 +116,9 @@ def iter_cell_influence(
     Yields
     ------
     CellInfluence
-        One for each component with two agents that stay linked if any single cell is removed: the positions of its
-        largest set of such agents, and arrays (n_linked, n_items) of the influence of each item on their abilities, and
-        of its share in their weights.
+        One for each component with two agents that stay linked if any single cell is removed. It contains the
+        component's largest group of agents that stay linked: their positions, the influence of each item on their
+        abilities, and the share of each item in their weights.
     """
     for group in _iter_groups(cells, weight, residual, component=component):
         influence_chunks, share_chunks = zip(*group.iter_chunks(), strict=True)
@@ -139,7 +141,8 @@ class _LinkedGroup(NamedTuple):
     share_squares : float array (n_linked,)
         Sum of the squared shares of each agent's cells.
     iter_chunks : callable
-        Function that yields influence and share for one chunk of items after another, float array (n_linked, n_chunk_items) each.
+        Function that yields influence and share for one chunk of items after another, float array
+        (n_linked, n_chunk_items) each.
     """
 
     agents: Positions
@@ -163,35 +166,62 @@ def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, componen
     component = component[observed]
 
     item_weight = np.bincount(index.item, weight, index.n_items)
-    normalised = weight / item_weight[index.item]  # A_kj/m_j
-    V = _invert_normal_matrix(index, weight, normalised, component=component)
-    leverage = _compute_leverages(index, weight, normalised, V)
+    share_of_item = weight / item_weight[index.item]
+    inverse = _invert_normal_matrix(index, weight, share_of_item, component=component)
+    leverage = _compute_leverages(index, weight, share_of_item, inverse)
     is_free = leverage < 1 - _EXACT_FIT
-    free = _weigh_free_cells(index, weight, leverage, is_free)
-    adjusted = weight * residual * free.factor
-
-    def iter_chunks(group: Bools) -> Iterator[tuple[Floats, Floats]]:
-        """Yield two float arrays (n_linked, n_chunk_items) per chunk of items: influence, and share in the agents' weights."""
-        R = V[group] - V[group].mean(axis=0)
-        # matrices (agents × items) of adjusted weighted residuals E, of A_kj/m_j and of shares
-        for E, C, share in index.iter_matrices(adjusted, normalised, free.share):
-            influence = R @ E - (R @ C) * E.sum(axis=0)
-            yield influence, share[group]
+    free = _compute_free_cell_terms(index, weight, leverage, is_free)
+    adjusted_residual = weight * residual * free.residual_factor
 
     n_items = np.bincount(index.agent[free.share > 0], minlength=len(observed))
     share_squares = np.bincount(index.agent, free.share**2, len(observed)).astype(np.float64)
-    for group in _find_robustly_linked(component, index.where(is_free)):
+    for is_member in _find_robustly_linked(component, index.where(is_free)):
+        iter_chunks = partial(
+            _iter_influence,
+            index,
+            adjusted_residual,
+            share_of_item=share_of_item,
+            share_of_agent=free.share,
+            inverse=inverse,
+            is_member=is_member,
+        )
         yield _LinkedGroup(
-            agents=observed[group],
-            weight=free.agent_weight[group],
-            n_items=n_items[group],
-            share_squares=share_squares[group],
-            iter_chunks=partial(iter_chunks, group),
+            agents=observed[is_member],
+            weight=free.agent_weight[is_member],
+            n_items=n_items[is_member],
+            share_squares=share_squares[is_member],
+            iter_chunks=iter_chunks,
         )
 
 
-class _FreeCells(NamedTuple):
-    """Weights of the cells that are not fitted exactly.
+def _iter_influence(
+    index: CellIndex,
+    adjusted_residual: Floats,
+    *,
+    share_of_item: Floats,
+    share_of_agent: Floats,
+    inverse: Floats,
+    is_member: Bools,
+) -> Iterator[tuple[Floats, Floats]]:
+    """Yield the influence of the items of each chunk on the agents of a group, and the items' shares in their weights.
+
+    adjusted_residual : float array (n_cells,), residual × weight × correction of each cell
+    share_of_item, share_of_agent : float arrays (n_cells,), share of the cell in the weights of its item and agent
+    inverse : float array (n_agents, n_agents), inverse of the normal matrix of agent effects
+    is_member : bool array (n_agents,), agents of the group
+
+    Yields two float arrays (n_linked, n_chunk_items).
+    """
+    # change of each centred ability of the group per unit of the weighted residual of each agent
+    response = inverse[is_member] - inverse[is_member].mean(axis=0)
+    for residual, item_share, share in index.iter_matrices(adjusted_residual, share_of_item, share_of_agent):
+        # each matrix is agents × items; the second term is the effect of the fitted difficulty of the item
+        influence = response @ residual - (response @ item_share) * residual.sum(axis=0)
+        yield influence, share[is_member]
+
+
+class _FreeCellTerms(NamedTuple):
+    """Weights and corrections of the cells that are not fitted exactly.
 
     Attributes
     ----------
@@ -199,17 +229,18 @@ class _FreeCells(NamedTuple):
         Total weight of these cells of each agent.
     share : float array (n_cells,)
         Share p_kj of a cell in the weight of its agent; 0 for a cell that is fitted exactly.
-    factor : float array (n_cells,)
-        Correction √((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj)) of a residual; 0 for a cell that is fitted exactly.
+    residual_factor : float array (n_cells,)
+        Correction √((1 − A_kj/m_j)/(1 − h_kj)·(1 − p_kj)) of a residual, with A_kj the weight of the cell, m_j the
+        weight of the item and h_kj the leverage; 0 for a cell that is fitted exactly.
     """
 
     agent_weight: Floats
     share: Floats
-    factor: Floats
+    residual_factor: Floats
 
 
-def _weigh_free_cells(index: CellIndex, weight: Floats, leverage: Floats, is_free: Bools) -> _FreeCells:
-    """Compute the shares of free cells in the weights of their agents, and the corrections of their residuals.
+def _compute_free_cell_terms(index: CellIndex, weight: Floats, leverage: Floats, is_free: Bools) -> _FreeCellTerms:
+    """Compute the shares of free cells in the weights of their agents, and the factors that correct their residuals.
 
     A cell is free unless it is fitted exactly, that is, unless its leverage is 1.
 
@@ -222,25 +253,28 @@ def _weigh_free_cells(index: CellIndex, weight: Floats, leverage: Floats, is_fre
     share = _divide_or_0(free_weight, agent_weight[index.agent])
     item_share = _divide_or_0(free_weight, item_weight[index.item])
 
+    # factor² = (1 − A_kj/m_j)·(1 − p_kj)/(1 − h_kj), as in `_FreeCellTerms`
     numerator = np.maximum((1 - item_share) * (1 - share), 0)
     squared_factor = np.divide(numerator, 1 - leverage, out=np.zeros(len(index)), where=is_free)
-    return _FreeCells(agent_weight, share, np.sqrt(squared_factor))
+    return _FreeCellTerms(agent_weight, share, np.sqrt(squared_factor))
 
 
-def _invert_normal_matrix(index: CellIndex, weight: Floats, normalised: Floats, *, component: Ids) -> Floats:
-    """Invert the normal matrix of agent effects, from which the effects of items were eliminated.
+def _invert_normal_matrix(index: CellIndex, weight: Floats, share_of_item: Floats, *, component: Ids) -> Floats:
+    """Invert the normal matrix of the agent effects, from which the item effects were eliminated.
 
     weight : float array (n_cells,), weight of each cell
-    normalised : float array (n_cells,), the same divided by the total weight of the item
+    share_of_item : float array (n_cells,), weight of each cell divided by the total weight of its item
     component : int array (n_agents,), component of each agent
 
     Returns a float array (n_agents, n_agents).
     """
     n_agents = index.n_agents
     agent_weight = np.bincount(index.agent, weight, n_agents).astype(np.float64)
-    eliminated = np.zeros((n_agents, n_agents))  # Σ_j A_kj·A_ij/m_j, with m_j the total weight of item j
-    for A, C in index.iter_matrices(weight, normalised):
-        eliminated += C @ A.T
+
+    # Σ_j A_kj·A_ij/m_j for agents k and i, with A the weight of a cell and m the total weight of an item
+    eliminated = np.zeros((n_agents, n_agents))
+    for chunk_weight, chunk_share in index.iter_matrices(weight, share_of_item):  # agents × items each
+        eliminated += chunk_share @ chunk_weight.T
 
     # a constant within each component makes the matrix regular without changing differences of effects
     is_same_component = component[:, None] == component
@@ -248,26 +282,29 @@ def _invert_normal_matrix(index: CellIndex, weight: Floats, normalised: Floats, 
     return np.asarray(inv(np.diag(agent_weight) - eliminated + constant, check_finite=False))
 
 
-def _compute_leverages(index: CellIndex, weight: Floats, normalised: Floats, V: Floats) -> Floats:
-    """Compute the leverage h of each cell, float array (n_cells,).
+def _compute_leverages(index: CellIndex, weight: Floats, share_of_item: Floats, inverse: Floats) -> Floats:
+    """Compute the leverage of each cell, float array (n_cells,).
 
-    Leverage is how much the prediction of a cell moves with the score of the same cell.
+    Leverage is the change of the prediction of a cell per unit change of its score.
 
-    weight, normalised : float array (n_cells,), weights A of cells, and C = A/m with m the weight of the item
-    V : float array (n_agents, n_agents), inverse of the normal matrix of agent effects
+    weight, share_of_item : float arrays (n_cells,), weight of each cell, and its share in the total weight of its item
+    inverse : float array (n_agents, n_agents), inverse of the normal matrix of agent effects
     """
-    agent, item = index.agent, index.item
-    item_weight = np.bincount(item, weight, index.n_items)
+    item_weight = np.bincount(index.item, weight, index.n_items)
+    agent_variance = np.diag(inverse)
     leverage = np.empty(len(index))
-    for (rows, items), (C,) in zip(index.iter_chunks(), index.iter_matrices(normalised), strict=True):
-        # h = A·(V_kk − 2·(VC)_kj + 1/m_j + (CᵀVC)_jj) for agent k and item j
-        VC = V @ C
-        item_quadratic = (C * VC).sum(axis=0)
-        row_agent = agent[rows]
-        column = item[rows] - items.start
-        agent_quadratic = np.diag(V)[row_agent] - 2 * VC[row_agent, column]
-        quadratic = agent_quadratic + 1 / item_weight[item[rows]] + item_quadratic[column]
-        leverage[rows] = weight[rows] * quadratic
+    for (cells, items), (share,) in zip(index.iter_chunks(), index.iter_matrices(share_of_item), strict=True):
+        agent = index.agent[cells]
+        item = index.item[cells]
+        column = item - items.start  # of the item in the matrices (agents × items) of the chunk
+
+        # leverage of cell (k, j) = A_kj·(V_kk − 2·(VC)_kj + 1/m_j + (CᵀVC)_jj), with V the inverse, A the weight of the
+        # cell, m the weight of the item, and C = A/m the share
+        product = inverse @ share
+        item_term = (share * product).sum(axis=0)
+        agent_term = agent_variance[agent] - 2 * product[agent, column]
+        quadratic_form = agent_term + 1 / item_weight[item] + item_term[column]
+        leverage[cells] = weight[cells] * quadratic_form
     return leverage
 
 

@@ -6,17 +6,21 @@ complete table. Scores are in [0, 1], and agents are the models.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil, factorial
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import pinvh
 from scipy.special import ndtri, stdtr, stdtrit
 
 from youden.stats.additive.clipped_linear import ClippedLinear
 from youden.stats.base.clusters import ROUNDING, CentredCovariance
 from youden.stats.trials.comparisons import Differences, are_equal, holm, pairwise_differences
-from youden.types.pool import Bools, Floats, Ids
+from youden.types.pool import Bools, Floats, Ids, Positions
 
+_FEW_ITEMS = 3
+"""Number of effective items up to which a difference has at least the variance of independent residuals."""
 MIN_ITEMS_OF_T_TEST = 10
 """Minimum number of items for which a covariance is tested by Student's t."""
 
@@ -85,7 +89,10 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
     the share of the items with a score in Σ ψ² (Satterthwaite).
 
     The variance of θ_i − θ_k is Σ_j (U_ij/√(1 − p_ij) − U_kj/√(1 − p_kj))², with min(n_i, n_k) − 1 degrees of freedom. In a
-    complete table, this is the paired t interval over items. If the difference d is the same on each of n common items, the
+    complete table, this is the paired t interval over items. If cells are missing, let w_j be the sum of squares of the weights
+    that the scores of item j have in the difference, and m = (Σ w)²/Σ w² its effective number of items. The degrees of freedom
+    are then at most max(m − 1, 1), and if they are fewer, the variance is at least min(1, 3/m)·s²·Σ w, with s² the residual
+    variance. If the difference d is the same on each of n common items, the
     half-width is q(1 + |d|) with q = 1 − ((1 − level)/2)^(1/n): at most the fraction q of all items has another
     difference, which is at least −1 and at most 1.
 
@@ -137,36 +144,78 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
     low, high = _wilson_bounds(np.clip(mean, 0, 1), variance, n_scores, df_of_mean, level)
     estimates = (mean, np.sqrt(variance), low, high, difficulty)
     centred_covariance = CentredCovariance(covariance, df)
-    differences, is_constant = _compare_models(mean, centred_covariance, observed, level)
+    differences, is_constant = _compare_models(score - fitted, mean, centred_covariance, model.component_, level)
     comparison = (centred_covariance, differences, is_constant, model)
     return ScoreMeans(*estimates, influence, share, score - fitted, *comparison)
 
 
 def _compare_models(
-    mean: Floats, covariance: CentredCovariance, observed: Bools, level: float
+    residual: Floats, mean: Floats, covariance: CentredCovariance, component: Ids, level: float
 ) -> tuple[Differences, Bools]:
     """Compare all pairs of models, and find the pairs whose difference is the same on all common items.
 
-    mean : float array (n_agents,), mean scores
+    residual : float array (n_agents, n_items), residuals of the fit, NaN for missing cells
+    mean : float array (n_agents,), mean scores of the models
     covariance : covariance of the mean scores
-    observed : bool array (n_agents, n_items), cells with a score
+    component : int array (n_agents,), component of each model
     level : confidence level
 
     Returns the differences, and a bool array (n_agents, n_agents) with the pairs of constant difference. The notes of
     `estimate_score_means` have the formulas.
     """
+    observed = ~np.isnan(residual)
     differences = pairwise_differences(mean, covariance, level=level)
-    value, df = differences.value, differences.df
-    n_common = np.maximum(observed.astype(np.float64) @ observed.T, 1)
-    is_constant = np.asarray(differences.std_error * np.sqrt(n_common) < ROUNDING)
+    n_common_items = np.maximum(observed.astype(np.float64) @ observed.T, 1)
+    is_constant = np.asarray(differences.std_error * np.sqrt(n_common_items) < ROUNDING)
+    if not observed.all():
+        differences = _allow_for_few_items(differences, residual, component)
 
-    # the standard error of a constant difference is 0, so its half-width is q·(1 + |Δ|)
-    q = 1 - ((1 - level) / 2) ** (1 / n_common)
-    half_width = np.where(is_constant, q * (1 + np.abs(value)), differences.half_width)
-    quantile = stdtrit(df, (1 + level) / 2)
+    # A constant difference has the standard error 0. Its half-width assumes another difference, of −1 or 1, on as many
+    # of all items as the common ones may miss with probability (1 − level)/2.
+    alpha_of_side = (1 - level) / 2
+    max_unseen_share = 1 - alpha_of_side ** (1 / n_common_items)
+    constant_half_width = max_unseen_share * (1 + np.abs(differences.value))
+    half_width = np.where(is_constant, constant_half_width, differences.half_width)
+
+    quantile = stdtrit(differences.df, (1 + level) / 2)
     std_error = np.where(is_constant, half_width / quantile, differences.std_error)
-    is_better = np.asarray(value > half_width)
-    return Differences(value, std_error, df, half_width, is_better, level), is_constant
+    is_better = np.asarray(differences.value > half_width)
+    return Differences(differences.value, std_error, differences.df, half_width, is_better, level), is_constant
+
+
+def _allow_for_few_items(differences: Differences, residual: Floats, component: Ids) -> Differences:
+    """Widen the intervals of differences that few items determine, because models have few items in common.
+
+    residual : float array (n_agents, n_items), residuals of the fit, NaN for missing cells
+    component : int array (n_agents,), component of each model
+    """
+    observed = ~np.isnan(residual)
+    n_agents, n_items = residual.shape
+    n_parameters = n_agents + n_items - len(np.unique(component))
+    error_variance = float(np.nansum(residual**2)) / max(observed.sum() - n_parameters, 1)
+
+    # P is the pseudo-inverse of Σ_j (I − 11ᵀ/s) over the s models of each item
+    share = observed / np.maximum(observed.sum(axis=0), 1)
+    inverse = pinvh(np.diag(observed.sum(axis=1)) - observed.astype(np.float64) @ share.T, rtol=1e-9)
+
+    # w_ij, the sum of the squares of the weights that the scores of item j have in a difference
+    total, squares = np.zeros((2, n_agents, n_agents))
+    for item in np.flatnonzero(observed.sum(axis=0) > 1):
+        weight = inverse[:, observed[:, item]]
+        weight = weight - weight.mean(axis=1, keepdims=True)
+        gram = weight @ weight.T
+        square = np.diag(gram)[:, None] + np.diag(gram) - 2 * gram
+        total += square
+        squares += square**2
+
+    # m = (Σ w)²/Σ w² effective items
+    m = np.divide(total**2, squares, out=np.ones(total.shape), where=squares > 0)
+    df = np.minimum(differences.df, np.maximum(m - 1, 1))
+    min_std_error = np.sqrt(error_variance * total * np.minimum(1, _FEW_ITEMS / m))
+    has_few = df < differences.df - ROUNDING
+    std_error = np.where(has_few, np.maximum(differences.std_error, min_std_error), differences.std_error)
+    half_width = stdtrit(df, (1 + differences.level) / 2) * std_error
+    return replace(differences, std_error=std_error, df=df, half_width=half_width)
 
 
 def _fit(score: Floats) -> ClippedLinear:
@@ -364,31 +413,63 @@ def missingness_p_value(observed: Bools, difficulty: Floats) -> float:
     Returns
     -------
     float
-        The smaller p-value of two tests, with Holm's correction: χ² of equal missing rates of the models, and the
-        covariance of the number of missing cells x and the difficulty y over items. With centred x and y, it is
-        tested by t = Σ xy/√(Σ x²y²), because y varies more for items with few scores (White 1980, Econometrica 48), or by
-        permutations for fewer than 10 items. 1 if no cell is missing.
-    """
-    from scipy.stats import chi2_contingency, permutation_test
+        The smaller p-value of two tests, with Holm's correction; 1 if no cell is missing.
 
+    Notes
+    -----
+    The first test is a χ² test that all models have the same missing rate.
+
+    The second test is that, over items, the number x of missing cells is not correlated with the difficulty y. With
+    centred x and y, it uses Student's t = Σ xy/√(Σ x²y²), because y varies more for items with few scores (White 1980).
+    With fewer than 10 items, it is a permutation test of Σ xy. Its p-value is 1 if all xy are 0.
+
+    References
+    ----------
+    White (1980), Econometrica 48, 817–838.
+    """
     if observed.all():
         return 1.0
-    n_observed = observed.sum(axis=1)
-    p_models = chi2_contingency([n_observed, observed.shape[1] - n_observed], correction=False).pvalue
-    n_missing = (~observed).sum(axis=0).astype(np.float64)
-    x, y = n_missing - n_missing.mean(), difficulty - difficulty.mean()
-    product = x * y
-    p_items = 1.0
-    if product.any() and len(difficulty) < MIN_ITEMS_OF_T_TEST:
-        p_items = permutation_test(
-            (x,),
-            lambda x, axis: (x * y).sum(axis=axis),
-            permutation_type="pairings",
-            vectorized=True,
-            n_resamples=factorial(MIN_ITEMS_OF_T_TEST),  # all permutations
-            batch=10_000,
-        ).pvalue.item()
-    elif product.any():
-        t = product.sum() / np.sqrt((product**2).sum())
-        p_items = float(2 * stdtr(len(difficulty) - 1, -abs(t)))
-    return float(holm(np.array([p_models, p_items])).min())
+    n_scores = observed.sum(axis=1)
+    n_missing_of_item = (~observed).sum(axis=0).astype(np.float64)
+    p_values = [
+        _test_equal_missing_rates(n_scores, observed.shape[1]),
+        _test_uncorrelated(n_missing_of_item, difficulty),
+    ]
+    return float(holm(np.array(p_values)).min())
+
+
+def _test_equal_missing_rates(n_scores: Positions, n_items: int) -> float:
+    """Return the p-value of the χ² test that all models have a score on the same proportion of the items.
+
+    n_scores : int array (n_agents,), number of items with a score of each model
+    """
+    from scipy.stats import chi2_contingency  # takes long to load
+
+    return float(chi2_contingency([n_scores, n_items - n_scores], correction=False).pvalue)
+
+
+def _test_uncorrelated(n_missing: Floats, difficulty: Floats) -> float:
+    """Return the p-value of the test that missing cells and difficulty are uncorrelated (notes of `missingness_p_value`).
+
+    n_missing, difficulty : float arrays (n_items,), number of missing cells and difficulty of each item
+    """
+    x = n_missing - n_missing.mean()
+    y = difficulty - difficulty.mean()
+    products = x * y
+    if not products.any():
+        return 1.0
+    if len(difficulty) >= MIN_ITEMS_OF_T_TEST:
+        t = products.sum() / np.sqrt((products**2).sum())
+        return float(2 * stdtr(len(difficulty) - 1, -abs(t)))
+
+    from scipy.stats import permutation_test  # takes long to load
+
+    result = permutation_test(
+        (x,),
+        lambda x, axis: (x * y).sum(axis=axis),
+        permutation_type="pairings",
+        vectorized=True,
+        n_resamples=factorial(MIN_ITEMS_OF_T_TEST),  # all permutations
+        batch=10_000,
+    )
+    return float(result.pvalue.item())

@@ -168,12 +168,15 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
     equations = make_normal_equations(cells, ridge=ridge)
     fit = _fit(constraint, cells, equations)
 
-    x = np.where(equations.n > 0, fit.effects.x, np.nan)
-    y = np.where(equations.m > 0, fit.effects.y, np.nan)
-    ability, difficulty = (y, x) if equations.swapped else (x, y)
+    row_effect = np.where(equations.row_weight > 0, fit.effects.rows, np.nan)
+    column_effect = np.where(equations.column_weight > 0, fit.effects.columns, np.nan)
+    if equations.swapped:
+        difficulty, ability = row_effect, column_effect
+    else:
+        ability, difficulty = row_effect, column_effect
     component, n_components = _label_components(linking_cells, equations, is_complete=linking_cells is cells)
 
-    scale = float(max(np.abs(equations.r).max(), np.abs(equations.c).max()))
+    scale = float(max(np.abs(equations.row_total).max(), np.abs(equations.column_total).max()))
     message = describe_components(component)
     status: SolutionStatus = "ok" if n_components == 1 else "disconnected"
     has_converged = fit.kkt <= _CONVERGED * scale  # False if NaN
@@ -208,15 +211,18 @@ def _fit(constraint: Constraint, cells: Cells, equations: Equations) -> Fit:
 def _label_components(cells: Cells, equations: Equations, *, is_complete: bool) -> tuple[Ids, int]:
     """Label the sets of agents that chains of cells connect, and count the sets.
 
-    is_complete : whether `cells` are all cells of the equations
+    cells : cells that connect agents and items
+    equations : normal equations of all observed cells
+    is_complete : whether `cells` are all observed cells
 
     Returns the label of each agent, int32 array (n_agents,), −1 for an agent without a cell, and the number of sets.
     """
     # a fast check, which recognises most sets of cells that connect all agents
     if is_complete and reaches_all_rows(equations):
-        agent_weight = equations.m if equations.swapped else equations.n
-        component = (agent_weight > 0).astype(np.int32) - np.int32(1)
-        return component, 1
+        agent_weight = equations.column_weight if equations.swapped else equations.row_weight
+        has_cell = agent_weight > 0
+        return np.where(has_cell, np.int32(0), np.int32(-1)), 1
+
     component = agent_components(cells.agent, cells.item, n_agents=cells.n_agents, n_items=cells.n_items)
     return component, int(component.max()) + 1
 

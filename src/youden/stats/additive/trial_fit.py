@@ -95,12 +95,12 @@ def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> 
     sums = _sum_chunks(chunks(), n_agents)
     observed = sums.weight > 0
     K = int(observed.sum())
-    n_agents_on_2_items = (sums.n_clusters[observed] >= 2).sum()
+    n_agents_on_2_items = (sums.n_items[observed] >= 2).sum()
     if K < 3 or n_agents_on_2_items < 2:
         return None
 
     # P, the pseudo-inverse of M; one direction, the mean effect, may be undetermined
-    eigenvalues, eigenvectors = eigh(sums.normal[np.ix_(observed, observed)], check_finite=False)
+    eigenvalues, eigenvectors = eigh(sums.normal_matrix[np.ix_(observed, observed)], check_finite=False)
     is_determined = eigenvalues > _MIN_EIGENVALUE * eigenvalues[-1]
     if is_determined.sum() < K - 1:
         return None
@@ -108,7 +108,7 @@ def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> 
     inverse = np.zeros((n_agents, n_agents))
     inverse[np.ix_(observed, observed)] = (basis / eigenvalues[is_determined]) @ basis.T
 
-    effect = inverse @ sums.right
+    effect = inverse @ sums.normal_target
     scale = (K - 2) / (K - 1)
     total_weight = np.where(observed, sums.weight, 1.0)
     influence_chunks = partial(_iter_influence, chunks, effect, inverse, total_weight=total_weight, scale=scale)
@@ -118,8 +118,8 @@ def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> 
     )
     covariance = covariance_of_chunks(
         influence_and_share,
-        n_clusters=sums.n_clusters,
-        share_squares=sums.item_squares / total_weight**2,
+        n_clusters=sums.n_items,
+        share_squares=sums.squared_item_weight / total_weight**2,
         relative_variance=np.where(observed, 1 / total_weight, 1.0),
     )
 
@@ -130,76 +130,83 @@ def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> 
 
 
 @dataclass(eq=False)
-class _Sums:
-    """Sums over all trials.
+class _TrialSums:
+    """Sums over all trials. A trial has a weight w, an answer y and two agents.
 
     Attributes
     ----------
-    normal : float array (n_agents, n_agents)
-        Normal matrix M of the agents' effects, after those of the effect groups were eliminated.
-    right : float array (n_agents,)
-        Right-hand side Σw·z·y.
-    weight, squares : float array (n_agents,)
+    normal_matrix : float array (n_agents, n_agents)
+        Normal matrix M of the agents' effects, after the effects of the effect groups were eliminated.
+    normal_target : float array (n_agents,)
+        Right-hand side Σw·z·y of the normal equations, with z the centred design row of a trial.
+    weight, squared_weight : float array (n_agents,)
         Σw and Σw² over an agent's trials.
-    item_squares : float array (n_agents,)
-        Sum of the squared weights of the agent's items.
-    n_clusters : int64 array (n_agents,)
-        Number of the agent's items.
+    squared_item_weight : float array (n_agents,)
+        Sum over items of the squared total weight of the agent's trials on the item.
+    n_items : int64 array (n_agents,)
+        Number of items with a trial of the agent.
     """
 
-    normal: Floats
-    right: Floats
+    normal_matrix: Floats
+    normal_target: Floats
     weight: Floats
-    squares: Floats
-    item_squares: Floats
-    n_clusters: Positions
+    squared_weight: Floats
+    squared_item_weight: Floats
+    n_items: Positions
 
 
-def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _Sums:
+def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
     """Sum all trials into the normal equations of the agents' effects, with the weights and items of each agent.
 
     chunks : trials in chunks of items; all trials on an item must be in one chunk
     """
-    right, weight, squares, item_squares = np.zeros((4, n_agents))
-    n_clusters = np.zeros(n_agents, dtype=np.int64)
-    sums = _Sums(np.zeros((n_agents, n_agents)), right, weight, squares, item_squares, n_clusters)
+    sums = _TrialSums(
+        normal_matrix=np.zeros((n_agents, n_agents)),
+        normal_target=np.zeros(n_agents),
+        weight=np.zeros(n_agents),
+        squared_weight=np.zeros(n_agents),
+        squared_item_weight=np.zeros(n_agents),
+        n_items=np.zeros(n_agents, dtype=np.int64),
+    )
     for chunk in chunks:
-        agent_weight = _sum_by_group(chunk, chunk.weight, n_agents)
-        _add_to_normal_equations(sums, chunk, agent_weight)
+        group_weight = _sum_by_group(chunk, chunk.weight, n_agents)
+        _add_to_normal_equations(sums, chunk, group_weight)
 
-        # Without effect groups, each item is one group.
-        item_weight = agent_weight if chunk.effect_group is None else sum_by_item(chunk, chunk.weight, n_agents)
+        items_are_groups = chunk.effect_group is None
+        item_weight = group_weight if items_are_groups else sum_by_item(chunk, chunk.weight, n_agents)
         sums.weight += item_weight.sum(axis=1)
-        sums.squares += sum_by_item(chunk, chunk.weight**2, n_agents).sum(axis=1)
-        sums.item_squares += (item_weight**2).sum(axis=1)
-        sums.n_clusters += (item_weight > 0).sum(axis=1)
+        sums.squared_weight += sum_by_item(chunk, chunk.weight**2, n_agents).sum(axis=1)
+        sums.squared_item_weight += (item_weight**2).sum(axis=1)
+        sums.n_items += (item_weight > 0).sum(axis=1)
     return sums
 
 
-def _add_to_normal_equations(sums: _Sums, chunk: PairChunk, agent_weight: Any) -> None:
-    """Add the trials of a chunk to the normal equations, in place: to `normal` and `right` of `sums`.
+def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: Any) -> None:
+    """Add the trials of a chunk to `normal_matrix` and `normal_target` of `sums`, in place.
 
     The effects of the effect groups (items or blocks) are eliminated.
 
     agent_weight : array (n_agents, n_groups), total weight of each agent's trials in each effect group
     """
     n_agents = len(sums.weight)
-    agent_answers = _sum_by_group(chunk, chunk.weight * chunk.value, n_agents)
+    agent_answers = _sum_by_group(chunk, chunk.weight * chunk.value, n_agents)  # Σw·y of each agent and group
 
-    # mean answer ȳ of each group; halved, as the sums count a trial for both of its agents
+    # weight m and mean answer ȳ of each group; halved, because the sums count a trial for both of its agents
     group_weight = agent_weight.sum(axis=0) / 2
     group_answers = agent_answers.sum(axis=0) / 2
     group_mean = np.divide(group_answers, group_weight, out=np.zeros(len(group_weight)), where=group_weight > 0)
 
-    # M = Σw·xxᵀ − Σ_group m_group·x̄x̄ᵀ, with x the indicator of a trial's two agents
+    # Normal matrix: Σw·xxᵀ − Σ_group m·x̄x̄ᵀ, with the vector x (n_agents,) 1 for the two agents of a trial and else 0,
+    # and x̄ its mean in the group. Off the diagonal, Σw·xxᵀ is the weight of the pair; on it, the weight of the agent.
     pair = chunk.first * np.int64(n_agents) + chunk.second
-    pair_weight = np.bincount(pair, chunk.weight, n_agents * n_agents).reshape(n_agents, n_agents)
+    ordered_pair_weight = np.bincount(pair, chunk.weight, n_agents * n_agents).reshape(n_agents, n_agents)
+    design_products = ordered_pair_weight + ordered_pair_weight.T + np.diag(agent_weight.sum(axis=1))
     positive_group_weight = np.maximum(group_weight, np.finfo(np.float64).tiny)
     eliminated = (agent_weight / positive_group_weight) @ agent_weight.T
-    sums.normal += pair_weight + pair_weight.T + np.diag(agent_weight.sum(axis=1)) - eliminated
+    sums.normal_matrix += design_products - eliminated
 
-    # Σw·z·y = Σw·x·y − Σ_group m_group·x̄·ȳ
-    sums.right += agent_answers.sum(axis=1) - agent_weight @ group_mean
+    # right-hand side: Σw·x·y − Σ_group m·x̄·ȳ, with m·x̄ the weight of the agent in the group
+    sums.normal_target += agent_answers.sum(axis=1) - agent_weight @ group_mean
 
 
 def _iter_influence(
@@ -294,7 +301,8 @@ class _ResidualComponents:
     def __init__(self, n_agents: int, n_items: int) -> None:
         # by agent: sum and number of products of two residuals on one item, sum and number of squared residuals
         self._products, self._n_products, self._squares, self._n = np.zeros((4, n_agents))
-        self._rate_sums = np.zeros(3)  # of the weights, weighted rates, and weighted squared rates
+        # over trials: sums of the weights, of weight × false-positive rate, and of weight × squared rate
+        self._rate_sums = np.zeros(3)
         self._n_added_items = 0
         self.item_mean = np.full(n_items, np.nan)
 
@@ -305,32 +313,35 @@ class _ResidualComponents:
         self._n_added_items = end
 
     def add(self, chunk: PairChunk, residual: Floats, is_free: Bools, n_agents: int) -> None:
-        """Add the residuals of a chunk, except those of trials that are fitted exactly, in place.
+        """Add the squares and products of the residuals of a chunk to the sums.
 
-        residual : float (n_trials,), residuals of the trials of `chunk`
-        is_free : bool (n_trials,), False for trials that are fitted exactly
+        A trial that is fitted exactly has no residual and is not counted.
+
+        residual : float array (n_trials,), residuals of the trials of `chunk`
+        is_free : bool array (n_trials,), False for trials that are fitted exactly
         n_agents : number of agents
         """
         counted_residual = np.where(is_free & (np.abs(residual) > ROUNDING), residual, 0.0)
-        n = sum_by_item(chunk, is_free.astype(np.float64), n_agents)
+        n_residuals = sum_by_item(chunk, is_free.astype(np.float64), n_agents)
         squares = sum_by_item(chunk, counted_residual**2, n_agents)
         self._squares += squares.sum(axis=1)
-        self._n += n.sum(axis=1)
+        self._n += n_residuals.sum(axis=1)
 
         # products of two residuals of an agent on one item: Σ_{s<t} e_s·e_t = ((Σe)² − Σe²)/2
         twice_products = sum_by_item(chunk, counted_residual, n_agents) ** 2 - squares
         self._products += twice_products.sum(axis=1) / 2
-        self._n_products += (n * (n - 1)).sum(axis=1) / 2
+        self._n_products += (n_residuals * (n_residuals - 1)).sum(axis=1) / 2
 
-        weight = chunk.weight
-        self._rate_sums += weight.sum(), weight @ chunk.rate, weight @ chunk.rate**2
+        # for the variance of the false-positive rates over the trials
+        weight, rate = chunk.weight, chunk.rate
+        self._rate_sums += weight.sum(), weight @ rate, weight @ rate**2
 
-    def finite_correction(self, sums: _Sums, total_weight: Floats, *, n_all: int, n_items: int) -> Floats:
+    def finite_correction(self, sums: _TrialSums, total_weight: Floats, *, n_all: int, n_items: int) -> Floats:
         """Compute finite population corrections: the variance for exactly these items over that for items like these.
 
         Parameters
         ----------
-        sums : _Sums
+        sums : _TrialSums
             Sums over all trials.
         total_weight : float array (n_agents,)
             Total weight of each agent's trials, above 0.
@@ -364,8 +375,8 @@ class _ResidualComponents:
         pair_rate_variance = np.minimum(rate_variance, noise_variance)
 
         # Σ_j p_ij² and 1/n_i, and each minus its value if all pairs are compared
-        item_factor = sums.item_squares / total_weight**2
-        trial_factor = sums.squares / total_weight**2
+        item_factor = sums.squared_item_weight / total_weight**2
+        trial_factor = sums.squared_weight / total_weight**2
         remaining_item_factor = np.maximum(item_factor - 1 / n_items, 0)
         remaining_trial_factor = np.maximum(trial_factor - 1 / (n_all + 1), 0)
 

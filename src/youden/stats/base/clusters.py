@@ -131,7 +131,8 @@ class CentredCovariance(ReadOnly):
         Returns
         -------
         CentredCovariance
-            Covariance, centred again. No variance is smaller than its old value times the agent's factor.
+            Covariance of the θ_i − θ̄ with the scaled variances. No variance is smaller than its old value times the
+            agent's factor.
 
         Raises
         ------
@@ -140,27 +141,28 @@ class CentredCovariance(ReadOnly):
 
         Notes
         -----
-        The θ_i are assumed to be independent on average. Their covariance is then C + tr C/(K(K − 1)), with K agents
-        that can be compared. Its rows and columns are scaled and centred.
+        The covariance of the uncentred θ_i is not known. If the covariances of different agents have the mean 0, it is
+        C + v, with v = tr C/(K(K − 1)) the variance of θ̄ and K the number of agents that can be compared. C + v is
+        scaled, and centred again by subtracting the means of its rows and columns.
         """
-        # covariance of the θ_i: C + tr C/(K(K − 1)), with the K agents that can be compared with agent i
-        is_linked = ~np.isnan(self.covariance)
-        n_linked = np.maximum(is_linked.sum(axis=1), 2)
-        trace = is_linked @ np.nan_to_num(np.diag(self.covariance))
-        uncentred = self.covariance + (trace / (n_linked * (n_linked - 1)))[:, None]
+        # C + v; tr C and K are those of the agents that can be compared with agent i
+        is_comparable = ~np.isnan(self.covariance)
+        n_comparable = np.maximum(is_comparable.sum(axis=1), 2)
+        trace = is_comparable @ np.nan_to_num(np.diag(self.covariance))
+        mean_variance = trace / (n_comparable * (n_comparable - 1))
+        uncentred = self.covariance + mean_variance[:, None]
 
-        # scale it, and subtract the means of rows and columns
-        scaled = np.where(is_linked, _scale_rows_and_columns(uncentred, factor), 0.0)
-        row_mean = scaled.sum(axis=1) / n_linked
-        grand_mean = is_linked @ row_mean / n_linked
+        scaled = np.where(is_comparable, _scale_rows_and_columns(uncentred, factor), 0.0)
+        row_mean = scaled.sum(axis=1) / n_comparable
+        grand_mean = is_comparable @ row_mean / n_comparable
         centred = scaled - row_mean[:, None] - row_mean + grand_mean[:, None]
 
-        # raise variances that are smaller than the old one times the factor
+        # raise each variance that is smaller than its old value times the factor
         variance = np.diag(centred)
         min_variance = np.diag(self.covariance) * factor
-        raised = np.divide(min_variance, variance, out=np.ones(len(n_linked)), where=variance > 0)
-        centred = _scale_rows_and_columns(centred, np.maximum(raised, 1.0))
-        return CentredCovariance(np.where(is_linked, centred, np.nan), self.df)
+        ratio = np.divide(min_variance, variance, out=np.ones(len(variance)), where=variance > 0)
+        raised = _scale_rows_and_columns(centred, np.maximum(ratio, 1.0))
+        return CentredCovariance(np.where(is_comparable, raised, np.nan), self.df)
 
 
 def covariance_over_clusters(
@@ -329,7 +331,7 @@ def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float 
     n : array (n_agents,)
         Number of clusters of each agent.
     floor : float, default 0
-        Smallest value of the factor 1 − 3r/n.
+        Smallest value of the factor 1 − 3r/n of the notes.
 
     Returns
     -------
@@ -347,22 +349,21 @@ def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float 
 
 
 def _estimate_unseen_square(squares: Floats, fourth_powers: Floats, n: Floats | Positions, *, floor: float) -> Floats:
-    """Estimate the mean squared effect of clusters (such as items) that were not observed, from sums over observed ones.
+    """Estimate the squared effect of a kind of cluster that was not observed, from sums over the observed clusters.
 
-    The more the sum of squares depends on a few clusters, the larger is the estimate.
+    The notes of `unseen_effect_square` have the formula and its reason.
 
-    squares : float array (n_agents,), sum Σd² of the squared effects d of each agent's clusters
-    fourth_powers : float array (n_agents,), sum Σd⁴
+    squares, fourth_powers : float arrays (n_agents,), sums of d² and d⁴ over the effects d of each agent's clusters
     n : array (n_agents,), number of clusters of each agent
-    floor : smallest value of the factor 1 − 3r/n
+    floor : smallest value of the factor 1 − 3r/n, with r the effective number of clusters that make up the variance
 
     Returns a float array (n_agents,).
     """
-    # r = (Σd²)²/Σd⁴ and q² = (1 + Σd²)/(1 + r)
+    # r = (Σd²)²/Σd⁴, and the mean square q² = (1 + Σd²)/(1 + r)
     has_effect = squares > n * _NO_INFLUENCE**2
-    r = np.divide(squares**2, fourth_powers, out=np.zeros(len(squares)), where=has_effect)
-    mean_square = (1 + squares) / (1 + r)
-    return np.asarray(mean_square * np.maximum(floor, 1 - 3 * r / n))
+    n_contributing = np.divide(squares**2, fourth_powers, out=np.zeros(len(squares)), where=has_effect)
+    mean_square = (1 + squares) / (1 + n_contributing)
+    return np.asarray(mean_square * np.maximum(floor, 1 - 3 * n_contributing / n))
 
 
 def shrink_component(products: Floats, n: Floats, relative_variance: Floats, *, correction: float = 0.0) -> Floats:

@@ -47,10 +47,13 @@ class Estimates(NamedTuple):
 class SampledCurl:
     """Curl of a sample of rectangles.
 
+    A rectangle consists of two agents i, k and two items j, m. Its curl is |Δ| = |(s_ij − s_kj) − (s_im − s_km)|, with s
+    the transformed scores; it is 0 for additive scores.
+
     Attributes
     ----------
     gaps : float array (n_pairs, n_per_pair)
-        |Δ| of each rectangle; rows are pairs of agents.
+        Curl |Δ| of each rectangle; rows are pairs of agents.
     """
 
     gaps: Floats
@@ -75,7 +78,7 @@ class SampledCurl:
         return cls(np.abs((ij - kj) - (im - km)))
 
     def quantiles(self, q: Sequence[float]) -> Estimates:
-        """Estimate quantiles of the curl |Δ|, the deviation of a rectangle of scores from additivity.
+        """Estimate quantiles of the curl over all rectangles.
 
         Parameters
         ----------
@@ -85,12 +88,12 @@ class SampledCurl:
         Returns
         -------
         Estimates
-            Order statistics ⌈qn⌉ of the sample, with their standard errors.
+            The ⌈qn⌉-th smallest of the n sampled values for each q, with standard errors, in the unit of the link.
 
         Notes
         -----
-        The standard error is half the difference of the order statistics at q plus and minus the standard error of q.
-        It is 0 if scores lie on a lattice and both are equal.
+        The standard error is half the difference of the order statistics at q plus and minus the standard error of the
+        distribution function there. It is 0 if both are equal, for example because scores lie on a lattice.
 
         References
         ----------
@@ -105,8 +108,9 @@ class SampledCurl:
 
         value = np.array([order_statistic(p) for p in q])
         std_errors = []
-        for p, p_error in zip(q, self.ecdf(value).std_error.tolist(), strict=True):
-            low, high = order_statistic(p - p_error), order_statistic(p + p_error)
+        for p, std_error_of_p in zip(q, self.ecdf(value).std_error.tolist(), strict=True):
+            low = order_statistic(p - std_error_of_p)
+            high = order_statistic(p + std_error_of_p)
             std_errors.append((high - low) / 2)
         return Estimates(value, np.array(std_errors))
 
@@ -213,22 +217,26 @@ class LinkCurls(NamedTuple):
     def curves(self, *, n_steps: int = 41) -> tuple[CurlCurve, ...]:
         """Compute the distribution function of the curl on the scale of every link function.
 
+        The curl of a rectangle of two agents and two items is the absolute deviation of its scores from additivity.
+
         Parameters
         ----------
         n_steps : int, default 41
-            Number of points, from 0 to the 99th percentile.
+            Number of values of the curl, evenly spaced from 0 to its 99th percentile, or to 1 if that is 0.
 
         Returns
         -------
         tuple of CurlCurve
-            One curve per link.
+            One curve per link: its name, the values of the curl, the share of rectangles with at most this curl, the
+            standard errors of the shares (0 if curl is exact), and the standard deviation of the transformed scores.
         """
         curves = []
         for name, measurement in self.measured.items():
-            p99 = float(measurement.curl.quantiles((0.99,)).value[0])
-            x = np.linspace(0.0, p99 or 1.0, n_steps)
-            share = measurement.curl.ecdf(x)
-            curves.append(CurlCurve(name, x, share.value, share.std_error, measurement.sd))
+            percentile_99 = float(measurement.curl.quantiles((0.99,)).value[0])
+            largest_value = percentile_99 or 1.0
+            curl_values = np.linspace(0.0, largest_value, n_steps)
+            share = measurement.curl.ecdf(curl_values)
+            curves.append(CurlCurve(name, curl_values, share.value, share.std_error, measurement.sd))
         return tuple(curves)
 
 

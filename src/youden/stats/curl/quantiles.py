@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,31 +26,54 @@ from youden.types.pool import Bools, Floats, Positions
 
 _MAX_DIFFERENCES = 2**26
 _MAX_LISTED = 2**18
+"""Largest number of gaps that are listed to find a quantile among them."""
 _SAMPLED = 2**12
+"""Number of gaps in a sample that narrows the search for a quantile."""
 _GRID = 2**45
+"""Number of steps into which the range of scores is divided, if no difference of two scores exceeds it."""
 _ROUNDING_STEPS = 2
 """Steps by which rounding to the grid can separate two equal gaps, plus one."""
+
+
+class _Bound(NamedTuple):
+    """A bound of the search for a gap of a given rank.
+
+    Attributes
+    ----------
+    gap : int
+        The bound, in steps of the grid.
+    n_within : int
+        Number of gaps of at most this bound.
+    reach : int64 array (n_entries,)
+        For each entry, the position of the first later entry whose gap from it exceeds the bound.
+    """
+
+    gap: int
+    n_within: int
+    reach: Positions
 
 
 @dataclass(frozen=True, eq=False)
 class _Gaps:
     """Sorted differences of all pairs of rows on an integer grid, one pair of rows after the other.
 
-    A gap is the distance between two differences of the same pair of rows, which is the curl |Δ| of a rectangle.
+    An entry is the difference between two rows in one column. A gap is the distance between two entries of the same
+    pair of rows, which is the curl |Δ| of a rectangle.
 
     Attributes
     ----------
-    key : int64 array (n_entries,)
-        Differences in steps of the grid, ascending. Differences of different pairs of rows differ by more than any gap.
+    position : int64 array (n_entries,)
+        Entries as positions on the grid, in steps, ascending. Each pair of rows has an offset, so that entries of
+        different pairs are further from each other than any gap.
     end : int64 array (n_entries,)
-        Position after the last entry of the same pair of rows.
+        Index after the last entry of the same pair of rows.
     unit : float
-        Size of a step of the grid.
+        Size of a step of the grid, in the unit of the scores.
     largest : int
         Largest gap, in steps.
     """
 
-    key: Positions
+    position: Positions
     end: Positions
     unit: float
     largest: int
@@ -58,79 +81,81 @@ class _Gaps:
     @property
     def n_gaps(self) -> int:
         """Number of gaps; each entry has one to every later entry of its pair of rows."""
-        return int((self.end - np.arange(1, len(self.key) + 1)).sum())
+        return int((self.end - np.arange(1, len(self.position) + 1)).sum())
 
     def n_within(self, gap: int) -> int:
         """Count the gaps of at most `gap` steps; 0 if `gap` is negative."""
         if gap < 0:
             return 0
-        return self._count_gaps(self.reach(gap))
+        return self._make_bound(gap).n_within
 
-    def reach(self, gap: int) -> Positions:
-        """Find the position of the first later entry more than `gap` steps away from each entry, int64 array (n_entries,)."""
-        return self.key.searchsorted(self.key + gap, side="right")
+    def _make_bound(self, gap: int) -> _Bound:
+        """Count the gaps of at most `gap` steps, at least 0, and find how far they reach from each entry."""
+        reach = self.position.searchsorted(self.position + gap, side="right")
 
-    def list_gaps(self, start: Positions, stop: Positions, *, every: int) -> Positions:
-        """List the gaps (differences of two keys) from each entry to some later entries, or a systematic sample of them.
+        # entry i has a gap within the bound to each of the entries i + 1 to reach_i − 1: Σ (reach_i − i − 1)
+        n_entries = len(reach)
+        n_within = int(reach.sum()) - n_entries * (n_entries + 1) // 2
+        return _Bound(gap, n_within, reach)
 
-        Gaps are numbered by entry, then by later entry; the first one listed has the number `every` // 2.
+    def _list_between(self, low: _Bound, high: _Bound, *, every: int) -> Positions:
+        """List the gaps above `low` and up to `high`, or a systematic sample of them.
 
-        start, stop : int64 arrays (n_entries,), the gaps of an entry are those to the entries from `start` to `stop` − 1
-        every : 1 to list all gaps, n to list every n-th
+        The gaps are numbered from 0, by their first entry and then by their second one. Every n-th gap is listed, with n
+        the value of `every`, beginning with the gap of number n // 2.
 
-        Returns an int64 array (n_listed,), in steps of the grid.
+        Returns an int64 array (n_listed,), in steps of the grid, not sorted.
         """
-        n_before_next_entry = np.cumsum(stop - start)  # gaps of an entry and of all earlier ones
-        n_all = n_before_next_entry[-1]
-        listed = np.arange(every // 2, n_all, every)
-        entry = n_before_next_entry.searchsorted(listed, side="right")
+        n_up_to_entry = np.cumsum(high.reach - low.reach)  # gaps of an entry and of all earlier ones
+        listed = np.arange(every // 2, n_up_to_entry[-1], every)
+        first = n_up_to_entry.searchsorted(listed, side="right")
 
-        later_entry = stop[entry] - n_before_next_entry[entry] + listed
-        return self.key[later_entry] - self.key[entry]
+        # the gaps of an entry end at the entry before `high.reach`
+        n_from_listed = n_up_to_entry[first] - listed
+        second = high.reach[first] - n_from_listed
+        gaps: Positions = self.position[second] - self.position[first]
+        return gaps
 
     def order_statistic(self, rank: int) -> float:
-        """Find the gap of a rank among all gaps, in the unit of the scores; rank 1 is the smallest."""
-        # The gap is in (low, high]. n_low gaps are at most `low`, and n_high at most `high`. The gaps in between are those
-        # from each entry to the entries `start` to `stop` − 1.
-        low, high = -1, self.largest
-        n_low, n_high = 0, self.n_gaps
-        start, stop = np.arange(1, len(self.key) + 1), self.end
-        while high - low > 1 and n_high - n_low > _MAX_LISTED:
-            guesses = self._guess_bounds(start, stop, rank=rank - n_low, n_between=n_high - n_low)
-            halfway = (low + high) // 2  # guarantees progress if the guesses are wrong
-            for gap in (*guesses, halfway):
-                if not low < gap < high or n_high - n_low <= _MAX_LISTED:
-                    continue
-                reach = self.reach(gap)
-                n_within = self._count_gaps(reach)
-                if n_within < rank:
-                    start, low, n_low = reach, gap, n_within
-                else:
-                    stop, high, n_high = reach, gap, n_within
-        if high - low == 1:
-            return high * self.unit
+        """Find the gap of the given rank among all gaps, in the unit of the scores; rank 1 is the smallest.
 
-        between = self.list_gaps(start, stop, every=1)
-        position = rank - n_low - 1
-        return float(np.partition(between, position)[position]) * self.unit
-
-    def _guess_bounds(self, start: Positions, stop: Positions, *, rank: int, n_between: int) -> tuple[int, int]:
-        """Guess, from a sample of gaps, two gaps between which the gap of a given rank probably lies.
-
-        start, stop : int64 arrays (n_entries,); the gaps are those of each entry to the entries from `start` to `stop` − 1
-        rank : rank among these gaps, 1 for the smallest
-        n_between : number of these gaps
+        The gap is above a lower bound and at most an upper one. They are narrowed until few gaps are between them.
         """
-        every = n_between // _SAMPLED
-        sample = np.sort(self.list_gaps(start, stop, every=every))
-        position = rank // every
-        margin = _SAMPLED // 100
-        before, after = np.clip([position - margin, position + margin], 0, len(sample) - 1)
-        return int(sample[before]) - 1, int(sample[after])
+        low = _Bound(-1, 0, np.arange(1, len(self.position) + 1))
+        high = _Bound(self.largest, self.n_gaps, self.end)
+        while high.gap - low.gap > 1 and high.n_within - low.n_within > _MAX_LISTED:
+            guesses = self._guess_bounds(low, high, rank=rank)
+            halfway = (low.gap + high.gap) // 2  # guarantees progress if the guesses are wrong
+            for gap in (*guesses, halfway):
+                are_few_left = high.n_within - low.n_within <= _MAX_LISTED
+                if are_few_left or not low.gap < gap < high.gap:
+                    continue
+                bound = self._make_bound(gap)
+                if bound.n_within < rank:
+                    low = bound
+                else:
+                    high = bound
+        if high.gap - low.gap == 1:
+            return high.gap * self.unit
 
-    def _count_gaps(self, reach: Positions) -> int:
-        """Count the gaps from each entry to the later entries before `reach`, int64 array (n_entries,)."""
-        return int(reach.sum()) - len(reach) * (len(reach) + 1) // 2
+        gaps = self._list_between(low, high, every=1)
+        index = rank - low.n_within - 1
+        return float(np.partition(gaps, index)[index]) * self.unit
+
+    def _guess_bounds(self, low: _Bound, high: _Bound, *, rank: int) -> tuple[int, int]:
+        """Guess, from a sample of the gaps between two bounds, closer bounds for the gap of the given rank.
+
+        rank : rank among all gaps, 1 for the smallest
+
+        Returns a lower and an upper bound, in steps of the grid. The gap is probably above the lower one and at most the
+        upper one.
+        """
+        every = (high.n_within - low.n_within) // _SAMPLED
+        sample = np.sort(self._list_between(low, high, every=every))
+        index = (rank - low.n_within) // every
+        margin = _SAMPLED // 100
+        before, after = np.clip([index - margin, index + margin], 0, len(sample) - 1)
+        return int(sample[before]) - 1, int(sample[after])
 
 
 def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
@@ -175,7 +200,7 @@ def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
                 f"Probabilities must be from 0 to 1: got {probability}. Pass probabilities such as 0.5.",
                 slug="curl-level",
             )
-    gaps = _checked_gaps(matrix)
+    gaps = _compute_checked_gaps(matrix)
     n_gaps = gaps.n_gaps
     ranks = [max(1, math.ceil(Fraction(repr(float(probability))) * n_gaps)) for probability in q]
     return np.array([gaps.order_statistic(rank) for rank in ranks])
@@ -220,19 +245,16 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
             "Pass a list of numbers.",
             slug="curl-at",
         )
-    gaps = _checked_gaps(matrix)
+    gaps = _compute_checked_gaps(matrix)
     steps = np.clip(points / gaps.unit + _ROUNDING_STEPS, -1, gaps.largest)
     n_within = [gaps.n_within(int(step)) for step in np.floor(steps)]
     return np.array(n_within) / gaps.n_gaps
 
 
-def _checked_gaps(matrix: Floats) -> _Gaps:
-    """Check a matrix of scores, and compute its gaps, whose absolute values are the curl of all rectangles.
+def _compute_checked_gaps(matrix: Floats) -> _Gaps:
+    """Check a matrix of scores, and compute the gaps of all rectangles.
 
-    A rectangle consists of two rows and two columns. Its gap is the difference, between two columns, of the differences
-    of the rows.
-
-    matrix : float array (n_agents, n_items), NaN for unobserved cells; it is transposed if it has more rows than columns
+    matrix : float array (n_agents, n_items), NaN for unobserved cells; the shorter side becomes the rows
 
     Raises StatisticsError [curl-infinite], [curl-no-rectangles], [curl-too-large], [scores-numeric] or [scores-shape].
     """
@@ -253,9 +275,6 @@ def _checked_gaps(matrix: Floats) -> _Gaps:
 
 def _compute_gaps(scores: Floats) -> _Gaps:
     """Compute the differences between all pairs of rows of a matrix, round them to a grid, and sort them by pair.
-
-    The gaps are the differences of two entries of one pair of rows. All entries are in one array, `key`, in which the
-    entries of a pair are offset so far that they differ from those of other pairs by more than any gap.
 
     scores : float array (n_rows, n_columns), NaN for unobserved cells
 
@@ -283,11 +302,15 @@ def _compute_gaps(scores: Floats) -> _Gaps:
     unit = largest_value / _GRID or 1 / _GRID
     steps = np.rint(relative / unit).astype(np.int64)
 
+    # no difference exceeds _GRID steps, so an offset of 2·_GRID + 1 separates pairs of rows by more than any gap
     offset_by_pair = np.arange(len(n_by_pair)) * (2 * _GRID + 1)
-    key = steps + np.repeat(offset_by_pair, n_by_pair)
     end_by_pair = np.cumsum(n_by_pair)
-    end = np.repeat(end_by_pair, n_by_pair)
-    return _Gaps(key=key, end=end, unit=unit, largest=int(steps.max()))
+    return _Gaps(
+        position=steps + np.repeat(offset_by_pair, n_by_pair),
+        end=np.repeat(end_by_pair, n_by_pair),
+        unit=unit,
+        largest=int(steps.max()),
+    )
 
 
 Coincident = Literal["drop", "keep"]
@@ -417,38 +440,40 @@ def _resample_medians(
     n_draws: int,
     n_rectangles: int,
 ) -> Floats:
-    """Compute the median curl under each link function in bootstrap samples of agents and items.
+    """Compute the median curl on each link in bootstrap samples of agents and items.
 
     A rectangle consists of two agents i, k and two items j, m, and is complete if all four cells have a score. Its curl
-    is |s_ij − s_kj − s_im + s_km|, with the scores s transformed by the link function.
+    is |s_ij − s_kj − s_im + s_km|, with s the transformed scores.
 
     values : float array (n_links, n_agents, n_items), scores transformed by each link function
     observed : bool array (n_agents, n_items), cells with a score
-    coincident : whether to "drop" or "keep" rectangles whose two agents or two items are the same, drawn twice
+    coincident : "drop" or "keep" rectangles in which one agent or one item, drawn twice, takes both places
     n_draws : number of bootstrap samples
     n_rectangles : number of random rectangles per sample
 
     Returns float array (n_valid, n_links), one row per sample that has a complete rectangle.
     """
-    n_links = len(values)
-    medians: Floats = np.full((n_draws, n_links), np.nan)
-    for draw in range(n_draws):
+    medians = []
+    for _ in range(n_draws):
         agents, items = (_resample(size, rng) for size in observed.shape)
         try:
             corners = sample_rectangles(observed[np.ix_(agents, items)], rng=rng, n_pairs=n_rectangles, n_per_pair=1)
-        except StatisticsError:
+        except StatisticsError:  # the sample has no complete rectangle
             continue
 
         # agents i and k and items j and m of each rectangle, in the original matrix
-        i, k, j, m = agents[corners.i], agents[corners.k], items[corners.j], items[corners.m]
+        i, k = agents[corners.i], agents[corners.k]
+        j, m = items[corners.j], items[corners.m]
         if coincident == "drop":
             is_distinct = (i != k) & (j != m)
             i, k, j, m = i[is_distinct], k[is_distinct], j[is_distinct], m[is_distinct]
-        if i.size:
-            curl = values[:, i, j] - values[:, k, j] - values[:, i, m] + values[:, k, m]
-            medians[draw] = np.median(np.abs(curl).reshape(n_links, -1), axis=1)
-    is_valid = ~np.isnan(medians[:, 0])
-    return medians[is_valid]
+        if not i.size:
+            continue
+
+        difference = values[:, i, j] - values[:, k, j] - values[:, i, m] + values[:, k, m]
+        curl = np.abs(difference).reshape(len(values), -1)
+        medians.append(np.median(curl, axis=1))
+    return np.array(medians, dtype=np.float64).reshape(-1, len(values))
 
 
 def _resample(size: int, rng: np.random.Generator) -> Positions:

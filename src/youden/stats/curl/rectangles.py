@@ -155,7 +155,7 @@ def sample_rectangles(
     size = n_shared[sampled][:, None]
     first_rank = rng.integers(0, size, (n_pairs, n_per_pair))
     second_rank = (first_rank + rng.integers(1, size, (n_pairs, n_per_pair))) % size
-    j, m = _find_columns(row_pairs, sampled, first_rank, second_rank)
+    j, m = _select_shared_columns(row_pairs, sampled, first_rank, second_rank)
 
     i = np.broadcast_to(row_pairs.upper[sampled][:, None], j.shape)
     k = np.broadcast_to(row_pairs.lower[sampled][:, None], j.shape)
@@ -164,14 +164,16 @@ def sample_rectangles(
     return Corners(i, k, j, m, n_all)
 
 
-def _find_columns(
+def _select_shared_columns(
     row_pairs: _RowPairs, sampled: Positions, first_rank: Positions, second_rank: Positions
 ) -> tuple[Positions, Positions]:
-    """Find the two columns of each sampled rectangle from their ranks among the columns in which both rows were observed.
+    """Select the two columns of each sampled rectangle, given their ranks among the columns that the two rows share.
+
+    Two rows share the columns in which both were observed.
 
     row_pairs : all pairs of rows, with the number of columns that each pair shares
-    sampled : int64 array (n_pairs,), positions of the sampled pairs of rows, ascending; a pair may occur several
-        times
+    sampled : int64 array (n_pairs,), positions of the sampled pairs of rows in `row_pairs`, ascending; a pair may occur
+        several times
     first_rank, second_rank : int64 arrays (n_pairs, n_per_pair), ranks of the columns, from 0
 
     Returns two int64 arrays (n_pairs, n_per_pair) of columns.
@@ -180,21 +182,27 @@ def _find_columns(
     n_columns = rows.shape[1]
     first_column, second_column = np.empty_like(first_rank), np.empty_like(first_rank)
 
-    # for some distinct pairs of rows at a time, because masks of all pairs may exceed the memory
-    pairs, first_index = np.unique(sampled, return_index=True)
-    edges = [*first_index.tolist(), len(sampled)]
-    step = max(1, _SAMPLED_CELLS_PER_CHUNK // n_columns)
-    for start in range(0, len(pairs), step):
-        chunk = pairs[start : start + step]
-        in_chunk = slice(edges[start], edges[start + len(chunk)])
+    # the samples of the distinct pair p are sampled[sample_start[p] : sample_start[p + 1]]
+    distinct_pairs, first_sample = np.unique(sampled, return_index=True)
+    sample_start = [*first_sample.tolist(), len(sampled)]
 
-        # the shared columns of all pairs of the chunk, one pair after the other, and where each pair begins
-        shared = np.flatnonzero(rows[upper[chunk]] & rows[lower[chunk]]) % n_columns
-        begin = np.cumsum(n_shared[chunk]) - n_shared[chunk]
-        n_samples = np.diff(edges[start : start + len(chunk) + 1])
-        begin_of_sample = np.repeat(begin, n_samples)[:, None]
-        first_column[in_chunk] = shared[begin_of_sample + first_rank[in_chunk]]
-        second_column[in_chunk] = shared[begin_of_sample + second_rank[in_chunk]]
+    # some distinct pairs at a time, because masks of all pairs may exceed the memory
+    step = max(1, _SAMPLED_CELLS_PER_CHUNK // n_columns)
+    for start in range(0, len(distinct_pairs), step):
+        pairs = distinct_pairs[start : start + step]
+        stop = start + len(pairs)
+        samples = slice(sample_start[start], sample_start[stop])
+
+        # the shared columns of all pairs of the chunk, one pair after the other
+        is_shared = rows[upper[pairs]] & rows[lower[pairs]]
+        shared_columns = np.flatnonzero(is_shared) % n_columns
+
+        # index in `shared_columns` of the first column of each pair, repeated for each of its samples
+        first_index = np.cumsum(n_shared[pairs]) - n_shared[pairs]
+        n_samples = np.diff(sample_start[start : stop + 1])
+        first_index_of_sample = np.repeat(first_index, n_samples)[:, None]
+        first_column[samples] = shared_columns[first_index_of_sample + first_rank[samples]]
+        second_column[samples] = shared_columns[first_index_of_sample + second_rank[samples]]
     return first_column, second_column
 
 

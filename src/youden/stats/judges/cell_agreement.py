@@ -153,14 +153,15 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
     Returns
     -------
     CellCorrelation
-        Spearman's ρ over all cells, and the mean over items of ρ among the agents of an item; items with fewer than 3
-        agents are left out of the mean. A value is NaN if nothing varies, and its bounds with fewer than 3 items, if
-        all items have the same ρ, or for an overall ρ of ±1.
+        Spearman's ρ over all cells, and the mean over items of ρ among the agents of an item. The mean leaves out items
+        with fewer than 3 agents, or on which one matrix is constant. A correlation without data is NaN. Bounds are NaN
+        with fewer than 3 items. The bounds of the overall ρ are also NaN if it is ±1, and the bounds within items if
+        all items have the same ρ.
 
     Raises
     ------
     StatisticsError
-        [metric-shape]: if the arrays differ in shape or are not two-dimensional; [level].
+        [metric-shape]: if the arrays differ in shape or are not two-dimensional; [level]: unless 0 < level < 1.
 
     Notes
     -----
@@ -174,9 +175,9 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
     overall = _correlate_overall(a, b, has_both, level=level)
 
     item_rhos = []
-    for j in range(a.shape[1]):
-        agents = has_both[:, j]
-        rho = _rho(a[agents, j], b[agents, j])
+    for item in range(a.shape[1]):
+        agents = has_both[:, item]
+        rho = _rho(a[agents, item], b[agents, item])
         if not np.isnan(rho):
             item_rhos.append(rho)
     within_items = _average_rho(np.array(item_rhos), level=level)

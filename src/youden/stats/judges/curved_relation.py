@@ -66,9 +66,9 @@ class _AdjustedDesign(NamedTuple):
 
     Attributes
     ----------
-    N : float array (n_agents, n_agents)
+    agent_products : float array (n_agents, n_agents)
         Z'QZ, with Z the matrix (n_trials, n_agents) that is 1 for the two agents of a trial.
-    v : float array (n_agents,)
+    answer_products : float array (n_agents,)
         Z'Qy, with y the answers.
     squares : float
         y'Qy.
@@ -76,8 +76,8 @@ class _AdjustedDesign(NamedTuple):
         Remaining degrees of freedom.
     """
 
-    N: Floats
-    v: Floats
+    agent_products: Floats
+    answer_products: Floats
     squares: float
     df: int
 
@@ -129,33 +129,37 @@ def curved_relation(
     """
     n_agents, n_trials = len(ability), len(answer)
     sd = float(ability.std())
-    x = (ability - ability.mean()) / sd if sd > _TINY else np.zeros(n_agents)
-    Z = np.zeros((n_trials, n_agents))
+    x, x_variance = np.zeros((2, n_agents))
+    if sd > _TINY:
+        x = (ability - ability.mean()) / sd
+        if ability_variance is not None:
+            x_variance = ability_variance / sd**2
+    is_in_trial = np.zeros((n_trials, n_agents))  # 1 for the two agents of a trial
     rows = np.arange(n_trials)
-    Z[rows, first] = Z[rows, second] = 1.0
+    is_in_trial[rows, first] = is_in_trial[rows, second] = 1.0
 
     # fixed part: 1, x_i + x_k, x_i² + x_k², r and r(x_i + x_k)
-    strength = Z @ x
-    fixed = np.column_stack([np.ones(n_trials), strength, Z @ x**2, deviation, deviation * strength])
-    design = _project_out(fixed, Z, answer)
+    sum_of_x = is_in_trial @ x
+    fixed = np.column_stack([np.ones(n_trials), sum_of_x, is_in_trial @ x**2, deviation, deviation * sum_of_x])
+    design = _remove_fixed_part(fixed, is_in_trial, answer)
     ratio, _ = _fit_variance_ratio(design)
-    inverse = np.linalg.inv(np.eye(n_agents) + ratio * design.N)
+    inverse = np.linalg.inv(np.eye(n_agents) + ratio * design.agent_products)
 
     # labels: the first judge's answer replaces the curve, which is subtracted with its errors
-    first_answer = deviation + Z @ ability
-    x_variance = np.zeros(n_agents) if ability_variance is None or sd <= _TINY else ability_variance / sd**2
-    label_design = _project_out(np.column_stack([np.ones(n_trials), first_answer]), Z, answer)
-    score, information, variance = _label_statistics(label_design, x, x_variance, ratio)
+    first_answer = deviation + is_in_trial @ ability
+    label_fixed = np.column_stack([np.ones(n_trials), first_answer])
+    label_design = _remove_fixed_part(label_fixed, is_in_trial, answer)
+    score, information, variance = _compute_label_statistics(label_design, x, x_variance, ratio)
 
     # shifts of single agents
-    residual = _residuals(np.column_stack([fixed, Z]), answer)
-    noise_ratio = _compute_noise_ratio(residual, Z)
+    residual = _residuals(np.column_stack([fixed, is_in_trial]), answer)
+    noise_ratio = _compute_noise_ratio(residual, is_in_trial)
     shifts = [_estimate_agent_shift(design, agent, float(noise_ratio[agent])) for agent in range(n_agents)]
     shift, std_error, df = np.array(shifts).T
 
     # standard errors are at least √(3.54·h)/n, for effects that no trial has shown
-    n_by_agent = np.maximum(Z.sum(axis=0), 1)
-    unseen = unseen_effect_square((Z * residual[:, None]).T, n_by_agent)
+    n_by_agent = np.maximum(is_in_trial.sum(axis=0), 1)
+    unseen = unseen_effect_square((is_in_trial * residual[:, None]).T, n_by_agent)
     std_error = np.maximum(std_error, np.sqrt(UNSEEN_CLUSTERS * unseen) / n_by_agent)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(np.abs(shift) < _TINY, 0.0, np.abs(shift) / std_error)
@@ -163,8 +167,8 @@ def curved_relation(
         score=score,
         information=information,
         variance=variance,
-        plain_score=inverse @ design.v,
-        plain_information=inverse @ design.N,
+        plain_score=inverse @ design.answer_products,
+        plain_information=inverse @ design.agent_products,
         shift=shift,
         std_error=std_error,
         p_value=2 * student.sf(t, df),
@@ -196,87 +200,103 @@ def curve_share(ability: Floats, member: Floats) -> float:
     >>> curve_share(np.arange(6.0), np.array([0.0, 0, 0, 1, 1, 1])) > 0.5
     True
     """
-    K = len(ability)
-    if K < 5:
+    n_agents = len(ability)
+    if n_agents < 5:
         return float("nan")
+
+    # least-squares parabola, as a prediction of the label
     x = ability - ability.mean()
-    curve = np.column_stack([np.ones(K), x, x**2])
+    curve = np.column_stack([np.ones(n_agents), x, x**2])
     residual = member - curve @ (np.linalg.pinv(curve) @ member)
     residual_squares = float(residual @ residual)
     total_squares = float(((member - member.mean()) ** 2).sum())
-    return 1 - residual_squares / total_squares * (K - 1) / (K - 3)
+
+    # adjusted R², with 3 coefficients
+    return 1 - residual_squares / total_squares * (n_agents - 1) / (n_agents - 3)
 
 
-def _project_out(fixed: Floats, Z: Floats, answer: Floats) -> _AdjustedDesign:
-    """Regress the columns of agents and the answers on the fixed part of a model, and keep the residuals of both.
+def _remove_fixed_part(fixed: Floats, is_in_trial: Floats, answer: Floats) -> _AdjustedDesign:
+    """Regress the agents' columns and the answers on the fixed part of a model, and keep the residuals of both.
 
-    fixed : float array (n_trials, n_columns), whose columns may be collinear
-    Z : float array (n_trials, n_agents), 1 for the two agents of a trial
+    fixed : float array (n_trials, n_columns), columns of the fixed part, which may be collinear
+    is_in_trial : float array (n_trials, n_agents), 1 for the two agents of a trial
     answer : float array (n_trials,)
+
+    Returns the cross products of the residuals.
     """
-    # orthonormal basis of the fixed part
+    # orthonormal basis of the fixed part; directions with smaller singular values are due to rounding
     left, singular_values, _ = np.linalg.svd(fixed, full_matrices=False)
     basis = left[:, singular_values > _TINY * singular_values[0]]
 
-    Z_residual = Z - basis @ (basis.T @ Z)
+    agent_residual = is_in_trial - basis @ (basis.T @ is_in_trial)
     answer_residual = answer - basis @ (basis.T @ answer)
-    df = max(len(answer) - basis.shape[1], 1)
-    squares = float(answer_residual @ answer_residual)
-    return _AdjustedDesign(Z_residual.T @ Z_residual, Z_residual.T @ answer_residual, squares, df)
+    return _AdjustedDesign(
+        agent_products=agent_residual.T @ agent_residual,
+        answer_products=agent_residual.T @ answer_residual,
+        squares=float(answer_residual @ answer_residual),
+        df=max(len(answer) - basis.shape[1], 1),
+    )
 
 
-def _label_statistics(
+def _compute_label_statistics(
     design: _AdjustedDesign, x: Floats, x_variance: Floats, ratio: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Compute score and information of the agents, adjusted for a parabola in a covariate with errors, to test labels.
+    """Compute the score vector and the information matrix of the agents, from which the effect of a label is tested.
 
-    design : normal equations of the effects of agents, adjusted for the fixed part of the model
-    x, x_variance : float arrays (n_agents,), covariate and variances of its errors
-    ratio : variance between agents divided by that of a trial
+    Both are adjusted for a parabola in x, the ability, which is known with errors.
 
-    Returns the score vector, float array (n_agents,), and the matrices of information and of the variance of the score,
-    float arrays (n_agents, n_agents).
+    design : cross products of trials without the fixed part of the model
+    x, x_variance : float arrays (n_agents,), abilities and the variances of their errors
+    ratio : variance between agents divided by the variance of a trial
+
+    Returns the score vector, float array (n_agents,), the information matrix, and the covariance matrix of the score
+    vector, float arrays (n_agents, n_agents).
     """
-    # G = N(1 + ratio·N)⁻¹, the information about the effects of agents, and h = (1 + ratio·N)⁻¹v, their score
-    eigenvalues, U = np.linalg.eigh(design.N)
+    # Information N(1 + ratio·N)⁻¹ about the agents' effects, and their score (1 + ratio·N)⁻¹v, with N and v the products of
+    # the design. Both use the eigenvectors of N.
+    eigenvalues, eigenvectors = np.linalg.eigh(design.agent_products)
     eigenvalues = np.maximum(eigenvalues, 0)
-    G = (U * (eigenvalues / (1 + ratio * eigenvalues))) @ U.T
-    h = U @ ((U.T @ design.v) / (1 + ratio * eigenvalues))
+    denominator = 1 + ratio * eigenvalues
+    information = (eigenvectors * (eigenvalues / denominator)) @ eigenvectors.T
+    score = eigenvectors @ ((eigenvectors.T @ design.answer_products) / denominator)
 
-    curve, errors = _estimate_parabola(x, x_variance, np.diag(G))
+    curve, error_moments = _estimate_powers(x, x_variance, np.diag(information))
 
-    # directions V in which the curve's moments are uncorrelated, and the share of errors in each
-    moments, V = np.linalg.eigh(curve.T @ G @ curve)
+    # directions in which the moments of the curve are 1 and uncorrelated
+    moments, axes = np.linalg.eigh(curve.T @ information @ curve)
     is_determined = moments > _TINY
-    V = V[:, is_determined] / np.sqrt(moments[is_determined])
-    error_share, rotation = np.linalg.eigh(V.T @ errors @ V)
-    V = V @ rotation
+    directions = axes[:, is_determined] / np.sqrt(moments[is_determined])
+
+    # rotated so that the errors are uncorrelated, too; their moments are then shares of the moments of the curve
+    error_share, rotation = np.linalg.eigh(directions.T @ error_moments @ directions)
+    directions = directions @ rotation
     error_share = np.where(error_share > _MAX_ERROR_SHARE, 0.0, error_share.clip(0))
 
-    # projection on the complement of the curve, with its moments reduced by the errors
-    complement = np.eye(len(x)) - G @ curve @ (V / (1 - error_share)) @ V.T @ curve.T
-    return complement @ h, complement @ G, complement @ G @ complement.T
+    # projection on the complement of the curve, whose moments without errors are 1 − share
+    complement = np.eye(len(x)) - information @ curve @ (directions / (1 - error_share)) @ directions.T @ curve.T
+    return complement @ score, complement @ information, complement @ information @ complement.T
 
 
-def _estimate_parabola(x: Floats, x_variance: Floats, information: Floats) -> tuple[Floats, Floats]:
-    """Estimate x and x² without their errors, and the contribution of the errors to the moments of both.
+def _estimate_powers(x: Floats, x_variance: Floats, information: Floats) -> tuple[Floats, Floats]:
+    """Estimate x and x² from values of x with errors, and the contribution of the errors to their second moments.
 
-    x, x_variance, information : float array (n_agents,), covariate, variance of its errors, and information about each
-        agent
+    x, x_variance : float arrays (n_agents,), observed values and the variances of their errors
+    information : float array (n_agents,), weights of the agents in the moments
 
-    Returns the estimates, float array (n_agents, 2), and the contributions to the moments, float array (2, 2).
+    Returns the estimates of x and x², float array (n_agents, 2), and the contributions to the moments Σ w·xᵃ·xᵇ of the
+    estimates for a and b of 1 and 2, float array (2, 2).
     """
     # power[m] is an unbiased estimate of the m-th power of the true x, by power[m + 1] = x·power[m] − m·var·power[m − 1]
     power = [np.ones_like(x), x]
     for m in (1, 2, 3):
         power.append(x * power[m] - m * x_variance * power[m - 1])
 
-    # power[a]·power[b] − power[a + b] estimates the contribution of the errors to the moment of x^a and x^b
-    errors = np.empty((2, 2))
+    # power[a]·power[b] contains the errors, and power[a + b] does not
+    error_moments = np.empty((2, 2))
     for a in (1, 2):
         for b in (1, 2):
-            errors[a - 1, b - 1] = information @ (power[a] * power[b] - power[a + b])
-    return np.column_stack([power[1], power[2]]), errors
+            error_moments[a - 1, b - 1] = information @ (power[a] * power[b] - power[a + b])
+    return np.column_stack([power[1], power[2]]), error_moments
 
 
 def _residuals(design: Floats, answer: Floats) -> Floats:
@@ -284,37 +304,40 @@ def _residuals(design: Floats, answer: Floats) -> Floats:
     return answer - design @ np.linalg.lstsq(design, answer, rcond=None)[0]
 
 
-def _compute_noise_ratio(residual: Floats, Z: Floats) -> Floats:
+def _compute_noise_ratio(residual: Floats, is_in_trial: Floats) -> Floats:
     """Compute the mean squared residual of each agent's trials divided by that of all trials, but at least 1.
 
     residual : float array (n_trials,)
-    Z : float array (n_trials, n_agents), 1 for the two agents of a trial
+    is_in_trial : float array (n_trials, n_agents), 1 for the two agents of a trial
 
     Returns a float array (n_agents,).
     """
     mean_square = float((residual**2).mean())
     if mean_square < _TINY:
-        return np.ones(Z.shape[1])
+        return np.ones(is_in_trial.shape[1])
 
-    n_trials = np.maximum(Z.sum(axis=0), 1)
-    mean_square_by_agent = (Z.T @ residual**2) / n_trials
+    n_trials = np.maximum(is_in_trial.sum(axis=0), 1)
+    mean_square_by_agent = (is_in_trial.T @ residual**2) / n_trials
     ratio: Floats = np.maximum(mean_square_by_agent / mean_square, 1.0)
     return ratio
 
 
 def _fit_variance_ratio(design: _AdjustedDesign) -> tuple[float, float]:
-    """Estimate the variance of random effects of agents by restricted maximum likelihood on a grid.
+    """Estimate the variance τ² of random effects of agents by restricted maximum likelihood on a grid.
 
-    Returns the ratio τ²/σ² of the variance between agents to that of a trial, and σ².
+    Returns the ratio τ²/σ² of the variance between agents to the variance σ² of a trial, and σ².
     """
-    eigenvalues, U = np.linalg.eigh(design.N)
+    # eigenvectors of the products, in whose directions the effects are independent
+    eigenvalues, eigenvectors = np.linalg.eigh(design.agent_products)
     eigenvalues = np.maximum(eigenvalues, 0)
-    rotated_v = U.T @ design.v
+    products = eigenvectors.T @ design.answer_products
 
-    # squares that remain after the effects of agents, for each ratio on the grid
-    explained = (_VARIANCE_RATIOS * rotated_v**2 / (1 + _VARIANCE_RATIOS * eigenvalues)).sum(axis=1)
+    # for each ratio on the grid: squared answers minus their part that the random effects explain
+    scale = 1 + _VARIANCE_RATIOS * eigenvalues
+    explained = (_VARIANCE_RATIOS * products**2 / scale).sum(axis=1)
     residual_squares = np.maximum(design.squares - explained, 1e-12)
 
+    # restricted log-likelihood, with the maximum over σ² of residual_squares/df inserted
     log_determinant = np.log1p(_VARIANCE_RATIOS * eigenvalues).sum(axis=1)
     log_likelihood = -0.5 * (design.df * np.log(residual_squares) + log_determinant)
     best = int(np.argmax(log_likelihood))
@@ -326,34 +349,40 @@ def _estimate_agent_shift(design: _AdjustedDesign, agent: int, noise_ratio: floa
 
     The variance τ² between agents is estimated from all other agents.
 
-    design : normal equations of the effects of agents, adjusted for the curve
+    design : cross products of trials without the curve
     agent : position of the agent
     noise_ratio : variance of the agent's trials divided by that of all trials
 
     Returns (shift, standard error, degrees of freedom), all NaN if the shift is not determined.
     """
-    others = np.arange(len(design.v)) != agent
-    own_square = float(design.N[agent, agent])
-    if own_square < _TINY:
+    agent_square = float(design.agent_products[agent, agent])
+    if agent_square < _TINY:
         return np.nan, np.nan, np.nan
 
-    # the other agents, after projection on the complement of this agent's column
-    own_v, v_others = float(design.v[agent]), design.v[others]
-    shared = design.N[others, agent]
-    N_others = design.N[np.ix_(others, others)]
+    # blocks of the products: of the agent alone, of the agent with the others, and of the others
+    is_other = np.arange(len(design.answer_products)) != agent
+    agent_answer = float(design.answer_products[agent])
+    other_answers = design.answer_products[is_other]
+    cross = design.agent_products[is_other, agent]
+    other_products = design.agent_products[np.ix_(is_other, is_other)]
+
+    # regress the agent's column out of the others, and estimate τ²
     without_agent = _AdjustedDesign(
-        N=N_others - np.outer(shared, shared) / own_square,
-        v=v_others - shared * own_v / own_square,
-        squares=design.squares - own_v**2 / own_square,
+        agent_products=other_products - np.outer(cross, cross) / agent_square,
+        answer_products=other_answers - cross * agent_answer / agent_square,
+        squares=design.squares - agent_answer**2 / agent_square,
         df=max(design.df - 1, 1),
     )
     ratio, variance = _fit_variance_ratio(without_agent)
 
     # generalized least squares for the fixed effect of the agent, with random effects of the others
-    system = np.eye(len(N_others)) + ratio * N_others
-    adjustment = ratio * np.linalg.solve(system, np.column_stack([shared, v_others]))
-    information = own_square - float(shared @ adjustment[:, 0])
-    shift = (own_v - float(shared @ adjustment[:, 1])) / information
+    system = np.eye(len(other_products)) + ratio * other_products
+    adjustment = ratio * np.linalg.solve(system, np.column_stack([cross, other_answers]))
+    information = agent_square - float(cross @ adjustment[:, 0])
+    shift = (agent_answer - float(cross @ adjustment[:, 1])) / information
+
+    # τ² = ratio·variance is added, because the shift is tested against the variance between agents
     std_error = float(np.sqrt(variance * noise_ratio / information + variance * ratio))
-    df = min(len(design.v) - 1, without_agent.df) if ratio > 0 else without_agent.df
+    n_others = len(other_answers)
+    df = min(n_others, without_agent.df) if ratio > 0 else without_agent.df
     return shift, std_error, float(df)

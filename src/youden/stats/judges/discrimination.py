@@ -72,13 +72,16 @@ class ItemTotals:
 
     @property
     def variance(self) -> float:
-        """Variance of the mean answer, clustered by item; at least the variance without clustering.
+        """Variance of the mean answer, clustered by item; NaN without a trial.
+
+        It is at least the variance without clustering.
 
         Notes
         -----
-        With residuals r_t and u_j the sum of r_t over the trials of item j, V = (Σ_j u_j² − (m − 1)·Σ_t r_t²)/N², times
-        G/(G − 1) for G items. m is the number of items of a trial: for m = 2, a trial is in two of the u_j, and V is
-        the dyadic cluster-robust variance.
+        The residual r_t of trial t is its answer minus the mean, and u_j is the sum of r_t over the trials of item j. With
+        N trials on G items, the variance is (Σ_j u_j² − (m − 1)·Σ_t r_t²)/N² · G/(G − 1). m is the number of items of
+        a trial, 1 for paired and 2 for independent trials. For m = 2, each r_t is in two of the u_j, and the estimate
+        is the dyadic cluster-robust variance.
 
         References
         ----------
@@ -87,10 +90,10 @@ class ItemTotals:
         if not self.n_trials:
             return math.nan
         residual_squares = max(self.squares - self.n_trials * self.mean**2, 0.0)
-        by_item = self.total - self.n * self.mean
-        clustered = float((by_item**2).sum()) - (self._items_per_trial - 1) * residual_squares
-        G = max(self.n_clusters, 2)
-        return max(clustered, residual_squares) * G / (G - 1) / self.n_trials**2
+        item_residuals = self.total - self.n * self.mean
+        clustered_squares = float((item_residuals**2).sum()) - (self._items_per_trial - 1) * residual_squares
+        n_items = max(self.n_clusters, 2)
+        return max(clustered_squares, residual_squares) * n_items / (n_items - 1) / self.n_trials**2
 
 
 def clustered_proportion(answers: ItemTotals, *, level: float = 0.95) -> Proportion:
@@ -112,8 +115,8 @@ def clustered_proportion(answers: ItemTotals, *, level: float = 0.95) -> Proport
     -----
     The effective sample size is p(1 − p)/V, with V the clustered variance, but at most the number of trials. It is
     multiplied by (z/t)², with t the quantile of Student's t with one degree of freedom fewer than there are items.
-    Answers without variation do not show how correlated those on one item are. For them the number of items is used for
-    paired trials, and the number of trials for independent ones, which join different items.
+    If all answers are equal, V is unknown. The effective sample size is then the number of items for paired trials. For
+    independent trials, each of which has two items, it is the number of trials.
 
     References
     ----------
@@ -126,14 +129,15 @@ def clustered_proportion(answers: ItemTotals, *, level: float = 0.95) -> Proport
         return proportion(0, 0, level=level)
     p = min(max(answers.mean, 0.0), 1.0)
     binomial_variance = p * (1 - p)
+    is_paired = answers._items_per_trial == 1
     if binomial_variance > 0 and answers.variance > 0:
         n_effective = min(n, binomial_variance / answers.variance)
+    elif is_paired:
+        n_effective = float(min(n, answers.n_clusters))
     else:
-        is_paired = answers._items_per_trial == 1
         n_effective = float(n)
-        if is_paired:
-            n_effective = float(min(n, answers.n_clusters))
 
+    # allow for the estimated variance by Student's t instead of the normal quantile z
     p_upper = (1 + level) / 2
     t = stdtrit(max(answers.n_clusters - 1, 1), p_upper)
     n_effective *= float((ndtri(p_upper) / t) ** 2)
@@ -177,14 +181,14 @@ def youdens_j(paired: ItemTotals, independent: ItemTotals, *, level: float = 0.9
 
 
 def mean_difference(differences: ItemTotals, *, level: float = 0.95) -> Metric:
-    """Estimate Youden's J from the differences D = TPR − FPR of pairs.
+    """Estimate Youden's J from the differences D = TPR − FPR of pairs of agents.
 
-    It is for runs of which the two rates are not known.
+    Use it for imported runs, which contain D but not the true-positive rates (TPR) and false-positive rates (FPR).
 
     Parameters
     ----------
     differences : ItemTotals
-        Values of D in [−1, 1].
+        Values of D in [−1, 1], one per pair and item.
     level : float, default 0.95
         Confidence level.
 

@@ -174,31 +174,32 @@ def _reliability(effect: Floats, sampling_variance: Floats) -> float:
 
 
 def _fit_effects(
-    first: Ids, second: Ids, answer: Floats, K: int, *, covariate: Floats | None = None
+    first: Ids, second: Ids, answer: Floats, n_agents: int, *, covariate: Floats | None = None
 ) -> tuple[Floats, Floats]:
     """Fit answer ≈ a_first + a_second (+ β·covariate) by least squares; of several solutions, take the shortest.
 
     first, second : int arrays (n_trials,), agents of each trial
     answer, covariate : float arrays (n_trials,)
-    K : number of agents
 
-    Returns the coefficients, float array (n_agents,), with β as one more entry if there is a covariate, and the
-    pseudo-inverse of the normal matrix.
+    Returns the coefficients a, float array (n_agents,), with β as one more entry if there is a covariate, and the
+    pseudo-inverse of the normal matrix, a square array of the same length.
     """
     # normal matrix: numbers of trials of each pair, and of each agent on the diagonal
-    pairs = np.zeros((K, K))
-    np.add.at(pairs, (first, second), 1.0)
-    normal = pairs + pairs.T
-    np.fill_diagonal(normal, np.bincount(np.append(first, second), minlength=K))
-    right = _sum_by_agent(first, second, answer, K)
+    n_ordered = np.zeros((n_agents, n_agents))
+    np.add.at(n_ordered, (first, second), 1.0)
+    normal_matrix = n_ordered + n_ordered.T
+    np.fill_diagonal(normal_matrix, np.bincount(np.append(first, second), minlength=n_agents))
+    target = _sum_by_agent(first, second, answer, n_agents)
 
+    # one more row and column for the coefficient β
     if covariate is not None:
-        border = _sum_by_agent(first, second, covariate, K)[:, None]
-        corner = np.array([[float(covariate @ covariate)]])
-        normal = np.block([[normal, border], [border.T, corner]])
-        right = np.append(right, covariate @ answer)
-    inverse = np.asarray(np.linalg.pinv(normal, rcond=1e-10, hermitian=True), dtype=np.float64)
-    return inverse @ right, inverse
+        agent_sums = _sum_by_agent(first, second, covariate, n_agents)[:, None]
+        squares = np.array([[float(covariate @ covariate)]])
+        normal_matrix = np.block([[normal_matrix, agent_sums], [agent_sums.T, squares]])
+        target = np.append(target, covariate @ answer)
+
+    inverse = np.asarray(np.linalg.pinv(normal_matrix, rcond=1e-10, hermitian=True), dtype=np.float64)
+    return inverse @ target, inverse
 
 
 def _effect_variances(first: Ids, second: Ids, residual: Floats, inverse: Floats) -> Floats:
@@ -217,6 +218,6 @@ def _residual_variance(residual: Floats, n_fitted: int) -> float:
     return float(residual @ residual) / max(len(residual) - n_fitted, 1)
 
 
-def _sum_by_agent(first: Ids, second: Ids, column: Floats, K: int) -> Floats:
+def _sum_by_agent(first: Ids, second: Ids, column: Floats, n_agents: int) -> Floats:
     """Sum a column, float array (n_trials,), by agent, float array (n_agents,); a trial counts for both of its agents."""
-    return np.bincount(np.append(first, second), np.tile(column, 2), K).astype(np.float64)
+    return np.bincount(np.append(first, second), np.tile(column, 2), n_agents).astype(np.float64)

@@ -94,20 +94,20 @@ def label_shift(
     For a regression y ≈ … + c·f with residual maker P, score = Py and M = P. If f belongs to agents and y to trials,
     with Z the matrix from agents to trials, score = Z'Py and M = Z'PZ. The p-value of c counts the permutations F with
     u(F; c) ≥ u(f; c), the observed one included, where u(F; c) = F'(score − c·M·f)/√(F'VF). As u is linear in c, each
-    permutation excludes the values of c on one half-line, and the interval is read from the sorted ends of these
-    half-lines. Differences between agents other than the label are present in all permutations.
+    permutation counts for the values of c on one side of a threshold, and the interval is read from the sorted
+    thresholds. Differences between agents other than the label are present in all permutations.
 
     References
     ----------
     Ernst (2004), Statistical Science 19, 676–685 (permutation methods).
     """
     check_level(level)
-    K, n_members = len(score), int(member.sum())
+    n_agents, n_members = len(score), int(member.sum())
     _check_labels(score, information, member)
 
     # permutations F of the label, without those of no variance
-    is_exact = comb(K, n_members) <= n_permutations
-    F = _all_labels(K, n_members) if is_exact else _random_labels(K, n_members, n_permutations, rng)
+    is_exact = comb(n_agents, n_members) <= n_permutations
+    F = _all_labels(n_agents, n_members) if is_exact else _random_labels(n_agents, n_members, n_permutations, rng)
     V = information if variance is None else variance
     length = np.sqrt(np.maximum(((F @ V) * F).sum(axis=1), 0))
     has_variance = length > 1e-6
@@ -126,58 +126,63 @@ def label_shift(
     g = F @ (information @ f) / length
     observed_g = f_information / f_length
     differs = observed_g - g > 1e-9
-    ends = np.sort((observed_g * estimate - u[differs]) / (observed_g - g[differs]))
+    thresholds = np.sort((observed_g * estimate - u[differs]) / (observed_g - g[differs]))
 
     # the observed labels, or labels equivalent to them, are as extreme for every c
     n_observed = 0 if is_exact else 1  # all permutations include the observed labels
     n = len(F) + n_observed
     n_always = len(F) - int(differs.sum()) + n_observed
-    low, high, p_value = _invert_test(ends, n=n, n_always=n_always, level=level)
+    low, high, p_value = _invert_permutation_test(thresholds, n=n, n_always=n_always, level=level)
     return LabelShift(estimate, low, high, p_value, n, level)
 
 
-def _check_labels(score: Floats, information: Floats, member: Bools) -> None:
+def _check_labels(score: Floats, information: Floats, has_label: Bools) -> None:
     """Check that arrays are of the same agents, some of which have the label.
 
     score : float array (n_agents,)
     information : float array (n_agents, n_agents)
-    member : bool array (n_agents,), whether an agent has the label
+    has_label : bool array (n_agents,)
 
     Raises StatisticsError [label-shape] or [label-constant] otherwise.
     """
-    K, n_members = len(score), int(member.sum())
-    if member.shape != score.shape or information.shape != (K, K):
+    n_agents, n_labelled = len(score), int(has_label.sum())
+    if has_label.shape != score.shape or information.shape != (n_agents, n_agents):
         raise StatisticsError(
             f"Score, information and labels must be of the same agents: got the shapes {score.shape}, {information.shape} and "
-            f"{member.shape}. Pass arrays of one fit.",
+            f"{has_label.shape}. Pass arrays of one fit.",
             slug="label-shape",
         )
-    if not 0 < n_members < K:
+    if not 0 < n_labelled < n_agents:
         raise StatisticsError(
-            f"The label must separate the agents: got {n_members} of {K} with it. "
+            f"The label must separate the agents: got {n_labelled} of {n_agents} with it. "
             "Pass a label that some agents have, and some have not.",
             slug="label-constant",
         )
 
 
-def _invert_test(ends: Floats, *, n: int, n_always: int, level: float) -> tuple[float, float, float]:
+def _invert_permutation_test(thresholds: Floats, *, n: int, n_always: int, level: float) -> tuple[float, float, float]:
     """Compute the confidence bounds of an effect c, and the p-value of c = 0, by inverting a permutation test.
 
-    A permutation is at least as extreme as the observed labels for all values of c on one side of a threshold.
+    A permutation of the labels has a threshold t if its test statistic is at least as large as the observed one for all
+    c ≥ t only. In the test of the other side, this holds for all c ≤ t.
 
-    ends : float array (n_thresholds,), thresholds of the permutations that have one, ascending
+    thresholds : float array (n_thresholds,), thresholds of the permutations that have one, ascending
     n : number of all permutations
-    n_always : number of permutations that are as extreme as the observed labels for every value of c
+    n_always : number of permutations whose statistic is at least as large as the observed one for every value of c
     level : confidence level
 
     Returns the lower bound, the upper bound and the two-sided p-value. Bounds are ∓∞ if no value can be excluded.
     """
+    # a value is excluded if at most alpha/2 of the permutations are as extreme; 1e-9 allows for rounding
+    alpha_of_side = (1 - level) / 2
+    n_outside = int(alpha_of_side * n + 1e-9) - n_always
     low, high = -np.inf, np.inf
-    n_excluded = int((1 - level) / 2 * n + 1e-9) - n_always
-    if 0 <= n_excluded < len(ends):
-        low, high = ends[n_excluded], ends[-1 - n_excluded]
+    if 0 <= n_outside < len(thresholds):
+        low, high = thresholds[n_outside], thresholds[-1 - n_outside]
 
-    n_extreme = min(int((ends <= 0).sum()), int((ends >= 0).sum())) + n_always
+    n_extreme_below = int((thresholds <= 0).sum())
+    n_extreme_above = int((thresholds >= 0).sum())
+    n_extreme = min(n_extreme_below, n_extreme_above) + n_always
     p_value = min(1.0, 2 * n_extreme / n)
     return float(low), float(high), p_value
 

@@ -10,8 +10,8 @@ from scipy.stats import rankdata
 from youden.stats.judges.judge_shift import JudgeShift
 from youden.types.pool import Floats
 
-_BENDS = np.linspace(0.0, 1.0, 21)
-"""Standard deviations of the quadratic term of the curve, relative to the linear one."""
+_RELATIVE_QUADRATIC_SDS = np.linspace(0.0, 1.0, 21)
+"""Grid of the prior standard deviation of the quadratic term of the curve, relative to the linear term."""
 
 
 @dataclass(frozen=True)
@@ -90,70 +90,77 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
 def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_draws: int) -> Floats:
     """Draw the true effects of the agents under judge B from their posterior distribution.
 
-    The prior is a line in the effects under judge A, with deviations of unknown variance and a quadratic term.
+    The effects under judge B are a linear function of those under judge A, plus deviations. The prior of the function is
+    flat. The deviations have the mean 0 and an unknown variance, to which a quadratic term adds.
 
     shift : estimated effects of the agents under both judges, with the covariance of those under judge B
-    x : float array (n_agents,), effects under judge A, centred and of length 1
+    x : float array (n_agents,), effects under judge A, centred and divided by their length √Σx²
     n_draws : number of draws
 
     Returns a float array (n_draws, n_agents).
     """
     basis, sampling_variance = _make_nonlinear_basis(shift, x)
-    observed = basis.T @ shift.effect_b
+    deviation = basis.T @ shift.effect_b
     slope = x @ shift.effect_b
-    prior_variance = _draw_prior_variances(observed, sampling_variance, float(slope), rng=rng, n_draws=n_draws)
+    prior_variance = _draw_prior_variances(deviation, sampling_variance, float(slope), rng=rng, n_draws=n_draws)
 
-    # deviations from a line: shrunk observed ones, with the weight prior/(prior + sampling variance), plus noise
+    # posterior of the deviations from a line: N(w·deviation, w·sampling variance), w = prior/(prior + sampling variance)
     data_weight = prior_variance / (prior_variance + sampling_variance)
-    noise = rng.standard_normal((n_draws, len(observed)))
-    coordinates = data_weight * observed + np.sqrt(data_weight * sampling_variance) * noise
+    noise = rng.standard_normal((n_draws, len(deviation)))
+    drawn_deviation = data_weight * deviation + np.sqrt(data_weight * sampling_variance) * noise
 
-    # the slope of the line has a flat prior
+    # the slope of the line has a flat prior; its intercept does not change ranks
     slope_sd = np.sqrt(max(float(x @ shift.covariance @ x), 0.0))
     drawn_slope = slope + slope_sd * rng.standard_normal(n_draws)
-    return np.asarray(drawn_slope[:, None] * x + coordinates @ basis.T)
+    return np.asarray(drawn_slope[:, None] * x + drawn_deviation @ basis.T)
 
 
 def _draw_prior_variances(
-    observed: Floats, sampling_variance: Floats, slope: float, *, rng: np.random.Generator, n_draws: int
+    deviation: Floats, sampling_variance: Floats, slope: float, *, rng: np.random.Generator, n_draws: int
 ) -> Floats:
-    """Draw the prior variances of deviations from a line, given the observed deviations.
+    """Draw the prior variances of deviations from a line from their posterior, given the observed deviations.
 
-    The prior variance is τ², plus that of the quadratic term.
+    All deviations have the prior variance τ². The variance of the quadratic term is added to the last one.
 
-    observed : float array (n_vectors,), deviations in an orthonormal basis, the quadratic one last
+    deviation : float array (n_vectors,), observed deviations in an orthonormal basis; the last is the quadratic one
     sampling_variance : float array (n_vectors,), their sampling variances
-    slope : slope of the line
+    slope : slope of the line, to which the standard deviation of the quadratic term is relative
 
     Returns a float array (n_draws, n_vectors).
     """
-    # likelihood of τ (rows) and of the SD of the quadratic term (columns)
-    max_size = max(float(np.abs(observed).max()), float(np.sqrt(sampling_variance.max())))
+    # grid of τ (rows) and the standard deviation of the quadratic term (columns)
+    max_size = max(float(np.abs(deviation).max()), float(np.sqrt(sampling_variance.max())))
     tau_square = (np.linspace(0, 3, 301) * max_size) ** 2
-    quadratic_square = tau_square[:, None] + (_BENDS * slope) ** 2
-    log_of_others = _log_density(observed[:-1], sampling_variance[:-1] + tau_square[:, None]).sum(axis=1)
-    log_of_quadratic = _log_density(observed[-1], sampling_variance[-1] + quadratic_square)
-    log_likelihood = log_of_others[:, None] + log_of_quadratic
+    last_prior_variance = tau_square[:, None] + (_RELATIVE_QUADRATIC_SDS * slope) ** 2
 
+    # log-likelihood on the grid; only that of the last deviation depends on the column
+    variance_without_last = sampling_variance[:-1] + tau_square[:, None]
+    log_likelihood_without_last = _log_density(deviation[:-1], variance_without_last).sum(axis=1)
+    log_likelihood_of_last = _log_density(deviation[-1], sampling_variance[-1] + last_prior_variance)
+    log_likelihood = log_likelihood_without_last[:, None] + log_likelihood_of_last
+
+    # draw points of the grid, numbered row by row
     weight = np.exp(log_likelihood - log_likelihood.max()).ravel()
     grid_point = rng.choice(weight.size, n_draws, p=weight / weight.sum())
-    prior_variance = np.repeat(tau_square[grid_point // len(_BENDS), None], len(observed), axis=1)
-    prior_variance[:, -1] = quadratic_square.ravel()[grid_point]
+    row = grid_point // len(_RELATIVE_QUADRATIC_SDS)
+    prior_variance = np.repeat(tau_square[row, None], len(deviation), axis=1)
+    prior_variance[:, -1] = last_prior_variance.ravel()[grid_point]
     return prior_variance
 
 
 def _make_nonlinear_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]:
-    """Make a basis of the part of the effects under judge B that no linear function of x explains.
+    """Make an orthonormal basis of the vectors over agents that are orthogonal to all linear functions of x.
 
-    The basis is orthonormal. Its last vector is the quadratic function of x, which is 0 for 3 agents. The other vectors
-    are chosen so that the sampling errors of the effects in their directions are uncorrelated.
+    The last vector of the basis is the quadratic function of x; it is 0 for 3 agents. The other vectors are chosen so that
+    the sampling errors of the effects under judge B in their directions are uncorrelated.
 
-    x : float array (n_agents,), effects under judge A, centred and of length 1
+    shift : effects under both judges, with the covariance of the effects under judge B
+    x : float array (n_agents,), effects under judge A, centred and divided by their length √Σx²
 
     Returns the basis vectors as columns, float array (n_agents, n_vectors), and the sampling variance of the effects in the
     direction of each, float array (n_vectors,).
     """
-    # functions of x: linear, (n_agents, 2), and the part of x² that is orthogonal to them, (n_agents,)
+    # linear functions of x: float (n_agents, 2); and the part of x² that is orthogonal to them: float (n_agents,)
     n_agents = len(x)
     linear = np.column_stack([np.full(n_agents, n_agents**-0.5), x])
     quadratic = np.zeros(n_agents)
@@ -163,7 +170,7 @@ def _make_nonlinear_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]
     if quadratic.any():
         functions = np.column_stack([linear, quadratic])
 
-    # orthogonal complement of these functions, whose eigenvectors make the sampling errors uncorrelated
+    # orthogonal complement of these functions; the rotation to eigenvectors makes the sampling errors uncorrelated
     left, _, _ = np.linalg.svd(functions, full_matrices=True)
     complement = left[:, functions.shape[1] :]
     complement_variance, rotation = np.linalg.eigh(complement.T @ shift.covariance @ complement)

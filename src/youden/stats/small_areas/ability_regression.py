@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -39,6 +40,13 @@ _MAX_Z = 3.0
 _OUTLIER_SHARES, _OUTLIER_PRIOR = np.array([0.02, 0.1]), np.array([0.6, 0.4])
 """Shares of agents that are outliers, and their prior probabilities."""
 _NEGLIGIBLE_WEIGHT = 1e-6
+"""Posterior weight of a τ below which its regressions are left out of predictions."""
+_INTERCEPT_LIMIT, _N_COARSE_INTERCEPTS = 5.0, 17
+_SLOPE_LIMIT, _N_COARSE_SLOPES = 3.2, 13
+"""Limits and numbers of points of the coarse grids of intercepts and slopes, in logits."""
+_N_POINTS, _GRID_SDS, _MIN_GRID_SD = 13, 3.5, 0.6
+"""Number of points of the final grids, and their half-width in posterior standard deviations. A standard deviation counts
+as at least 0.6 steps of the coarse grid, which cannot show smaller ones."""
 
 
 def logit_grid(step: float) -> Floats:
@@ -87,9 +95,30 @@ class LabelLikelihood:
         return np.asarray(density / density.sum())
 
 
+class _Interpolation(NamedTuple):
+    """Likelihoods that were interpolated between two points of the grid of logits.
+
+    Attributes
+    ----------
+    likelihood : float array (n_intercepts, n_slopes, n_agents)
+        Interpolated likelihood of each agent's labels.
+    lower : int64 array (n_intercepts, n_slopes, n_agents)
+        Index of the likelihood at the lower point in `_Regression.likelihood`, flattened. The index of the upper point
+        is larger by n_agents.
+    fraction : float array (n_intercepts, n_slopes, n_agents)
+        Distance from the lower point, as a fraction of the step.
+    """
+
+    likelihood: Floats
+    lower: Positions
+    fraction: Floats
+
+
 @dataclass(frozen=True, eq=False)
 class _Regression:
     """One regression of quality on ability, logit(quality) = a + b·x + u, and the likelihood of all labels under it.
+
+    a is the intercept, b the slope, x the transformed ability, and u the deviation of an agent, with SD τ.
 
     Attributes
     ----------
@@ -97,9 +126,9 @@ class _Regression:
         Curvature c of the form in which ability enters.
     x, std_error : float array (n_agents,)
         Transformed abilities and their standard errors.
-    on_line : float array (n_sds, n_grid, n_agents)
+    likelihood : float array (n_sds, n_grid, n_agents)
         Likelihood of an agent's labels if the agent is not an outlier, for each SD and each mean of its logit quality.
-    off_line : float array (n_agents,)
+    outlier_likelihood : float array (n_agents,)
         Likelihood of the labels of an agent if it is an outlier.
     step : float
         Step of the grid of logits.
@@ -112,96 +141,95 @@ class _Regression:
     curvature: float
     x: Floats
     std_error: Floats
-    on_line: Floats
-    off_line: Floats
+    likelihood: Floats
+    outlier_likelihood: Floats
     step: float
     has_slope: bool
     prior: float
 
-    def on_line_likelihood(self, a: Floats, b: Floats, tau: float) -> tuple[Floats, Positions, Floats]:
-        """Interpolate the likelihood of each agent's labels under regressions of logit quality on ability.
+    def interpolate_likelihood(self, intercepts: Floats, slopes: Floats, tau: float) -> _Interpolation:
+        """Interpolate the likelihood of each agent's labels, if it is no outlier, for each intercept and slope.
 
-        The agents are taken as not being outliers.
-
-        a : float array (n_a,), intercepts
-        b : float array (n_b,), slopes
+        intercepts : float array (n_intercepts,)
+        slopes : float array (n_slopes,)
         tau : SD τ of the agents' deviations from the regression
-
-        Returns three arrays (n_a, n_b, n_agents): the likelihood, interpolated between two points of the grid of
-        logits; the index of the lower one in `on_line`, flattened; and the distance from it, as a fraction of the
-        step.
         """
-        n_sds, n_grid, n_agents = self.on_line.shape
+        n_sds, n_grid, n_agents = self.likelihood.shape
 
-        # nearest SD in the table: √(τ² + (b·std_error)²)
-        sd = np.hypot(tau, b[:, None] * self.std_error)
-        log_ratio = np.log(_KERNEL_SDS[1] / _KERNEL_SDS[0])
-        nearest = np.rint(np.log(sd / _KERNEL_SDS[0]) / log_ratio).astype(np.int64)
+        # SD of the logit quality around the line, √(τ² + (b·std_error)²), and the nearest of the equidistant log SDs
+        sd = np.hypot(tau, slopes[:, None] * self.std_error)
+        log_step = np.log(_KERNEL_SDS[1] / _KERNEL_SDS[0])
+        nearest = np.rint(np.log(sd / _KERNEL_SDS[0]) / log_step).astype(np.int64)
         sd_index = np.clip(nearest, 0, n_sds - 1)
 
-        # position of the mean a + b·x on the grid of logits
-        position = (a[:, None, None] + b[:, None] * self.x + _MAX_LOGIT) / self.step
+        # position of the mean a + b·x on the grid of logits; 1.001 leaves an upper point to interpolate to
+        position = (intercepts[:, None, None] + slopes[:, None] * self.x + _MAX_LOGIT) / self.step
         position = np.clip(position, 0, n_grid - 1.001)
-        lower = position.astype(np.int64)
-        fraction = position - lower
+        lower_point = position.astype(np.int64)
+        fraction = position - lower_point
 
-        index = (sd_index * n_grid + lower) * n_agents + np.arange(n_agents)
-        likelihoods = self.on_line.reshape(-1)
-        at_lower = likelihoods[index]
-        at_upper = likelihoods[index + n_agents]
-        return at_lower + (at_upper - at_lower) * fraction, index, fraction
+        # index in the flattened array (n_sds, n_grid, n_agents)
+        lower = (sd_index * n_grid + lower_point) * n_agents + np.arange(n_agents)
+        likelihoods = self.likelihood.reshape(-1)
+        at_lower = likelihoods[lower]
+        at_upper = likelihoods[lower + n_agents]
+        return _Interpolation(at_lower + (at_upper - at_lower) * fraction, lower, fraction)
 
-    def log_weights(self, a: Floats, b: Floats) -> Floats:
-        """Compute log posterior weights on a grid of regressions: intercepts a, slopes b, SDs τ and shares of outliers.
+    def log_weights(self, intercepts: Floats, slopes: Floats) -> Floats:
+        """Compute log posterior weights for all combinations of τ, share of outliers, intercept and slope.
 
         τ is the SD of the agents' deviations from the regression.
 
-        a : float array (n_a,)
-        b : float array (n_b,), equidistant
+        intercepts : float array (n_intercepts,), equidistant
+        slopes : float array (n_slopes,), equidistant; [0] without a slope
 
-        Returns a float array (n_taus, n_outlier_shares, n_a, n_b).
+        Returns a float array (n_taus, n_outlier_shares, n_intercepts, n_slopes), without a common normalisation.
         """
-        log_weight = np.empty((len(_TAUS), len(_OUTLIER_SHARES), len(a), len(b)))
-        for t, tau in enumerate(_TAUS):
-            on_line = self.on_line_likelihood(a, b, tau)[0]
-            for s, share in enumerate(_OUTLIER_SHARES):
-                likelihood = (1 - share) * on_line + share * self.off_line
-                log_weight[t, s] = np.log(likelihood).sum(axis=2)
+        log_weight = np.empty((len(_TAUS), len(_OUTLIER_SHARES), len(intercepts), len(slopes)))
+        for tau_index, tau in enumerate(_TAUS):
+            likelihood = self.interpolate_likelihood(intercepts, slopes, tau).likelihood
+            for share_index, share in enumerate(_OUTLIER_SHARES):
+                mixture = (1 - share) * likelihood + share * self.outlier_likelihood
+                log_weight[tau_index, share_index] = np.log(mixture).sum(axis=2)
 
-        # priors of the share of outliers, of the intercept, and of τ
-        half_square = 0.5 * (a[:, None] / _INTERCEPT_SD) ** 2  # minus the log density of the intercept
-        log_weight += np.log(_OUTLIER_PRIOR)[:, None, None] - half_square + np.log(a[1] - a[0])
+        # priors of the share of outliers, and of the intercept: a normal density times the step of the grid
+        half_square = 0.5 * (intercepts[:, None] / _INTERCEPT_SD) ** 2
+        intercept_step = intercepts[1] - intercepts[0]
+        log_weight += np.log(_OUTLIER_PRIOR)[:, None, None] - half_square + np.log(intercept_step)
+
+        # priors of the regression and of τ
         tau_prior = _TAU_PRIOR_WITH_SLOPE if self.has_slope else _TAU_PRIOR_WITHOUT_SLOPE
         log_weight += np.log(self.prior * tau_prior / tau_prior.sum())[:, None, None, None]
         if not self.has_slope:
             return np.asarray(log_weight)
 
-        # prior of the slope: a normal density, times twice the prior probability of its sign
+        # prior of the slope: a normal density times the step of the grid, times twice the prior probability of its sign
         p_positive = _P_POSITIVE if self.curvature == 0 else _P_POSITIVE_CURVED
-        p_sign = np.full(len(b), 0.5)
-        p_sign[b > 0] = p_positive
-        p_sign[b < 0] = 1 - p_positive
-        log_scale = np.log(2 * p_sign * (b[1] - b[0]) / _SLOPE_SD / np.sqrt(2 * np.pi))
-        return np.asarray(log_weight + log_scale - 0.5 * (b / _SLOPE_SD) ** 2)
+        p_sign = np.full(len(slopes), 0.5)
+        p_sign[slopes > 0] = p_positive
+        p_sign[slopes < 0] = 1 - p_positive
+        slope_step = slopes[1] - slopes[0]
+        log_scale = np.log(2 * p_sign * slope_step / _SLOPE_SD / np.sqrt(2 * np.pi))
+        return np.asarray(log_weight + log_scale - 0.5 * (slopes / _SLOPE_SD) ** 2)
 
 
 @dataclass(frozen=True, eq=False)
 class _PosteriorGrid:
-    """Grid of intercepts a and slopes b of a regression, with posterior weights.
+    """Grid of intercepts and slopes of a regression, with posterior weights.
 
     Attributes
     ----------
     regression : _Regression
         The regression.
-    a, b : float array (n_a,), (n_b,)
-        Intercepts and slopes.
-    weight : float array (n_taus, n_outlier_shares, n_a, n_b)
+    intercepts, slopes : float array (n_intercepts,), (n_slopes,)
+        Intercepts a and slopes b.
+    weight : float array (n_taus, n_outlier_shares, n_intercepts, n_slopes)
         Posterior weight of each τ, share of outliers, intercept and slope.
     """
 
     regression: _Regression
-    a: Floats
-    b: Floats
+    intercepts: Floats
+    slopes: Floats
     weight: Floats
 
 
@@ -224,7 +252,7 @@ class RegressionPosterior:
         total = 0.0
         for grid in self.grids:
             weight = grid.weight.sum(axis=(1, 2))  # by τ and slope
-            explained_share = grid.b**2 / (grid.b**2 + _TAUS[:, None] ** 2)
+            explained_share = grid.slopes**2 / (grid.slopes**2 + _TAUS[:, None] ** 2)
             total += float((weight * explained_share).sum())
         return total
 
@@ -241,49 +269,50 @@ class RegressionPosterior:
         float
             Quantile. Because the slope has a positive probability of being exactly 0, a range of p has the quantile 0.
         """
-        # over all grids of regressions: cumulative probability at each slope other than 0, and that of a negative slope
+        # distribution function of the slopes other than 0, summed over the grids with a slope
         sloped_grids = [grid for grid in self.grids if grid.regression.has_slope]
-        slopes = np.sort(np.concatenate([grid.b for grid in sloped_grids]))
+        slopes = np.sort(np.concatenate([grid.slopes for grid in sloped_grids]))
         cumulative = np.zeros(len(slopes))
         p_negative = 0.0
         for grid in sloped_grids:
             weight = grid.weight.sum(axis=(0, 1, 2))
-            cumulative_of_grid = np.cumsum(weight) - weight / 2
-            cumulative += np.interp(slopes, grid.b, cumulative_of_grid)
-            p_negative += float(np.interp(0, grid.b, cumulative_of_grid))
+            cumulative_of_grid = np.cumsum(weight) - weight / 2  # half of the weight of a point is below it
+            cumulative += np.interp(slopes, grid.slopes, cumulative_of_grid)
+            p_negative += float(np.interp(0, grid.slopes, cumulative_of_grid))
 
-        # the probability of a slope of 0 lies between those of negative and of positive slopes
+        # the distribution function of all slopes jumps at 0, by the probability of a slope of 0
         if p <= p_negative:
             return float(np.interp(p, cumulative, slopes))
         if p <= p_negative + self.p_zero_slope:
             return 0.0
         return float(np.interp(p - self.p_zero_slope, cumulative, slopes))
 
-    def at_slope(self, slope: float) -> RegressionPosterior:
+    def condition_on_slope(self, slope: float) -> RegressionPosterior:
         """Condition the posterior on a value of the slope of quality on ability.
 
         Parameters
         ----------
         slope : float
-            Slope; 0 means the regressions without a slope.
+            Slope b. 0 keeps only the regressions without a slope, and another value only those whose grid contains it.
 
         Returns
         -------
         RegressionPosterior
-            Posterior, with each grid interpolated between the two values of b next to the slope.
+            Posterior at this slope. Each grid has two slopes, the neighbours of the given one, with weights that
+            interpolate between them.
         """
         grids = []
         for grid in self.grids:
             has_slope = grid.regression.has_slope
             if slope == 0 and not has_slope:
                 grids.append(grid)
-            elif slope != 0 and has_slope and grid.b[0] <= slope <= grid.b[-1]:
+            elif slope != 0 and has_slope and grid.slopes[0] <= slope <= grid.slopes[-1]:
                 grids.append(_interpolate_slope(grid, slope))
         total = sum(float(grid.weight.sum()) for grid in grids)
         return replace(self, grids=[replace(grid, weight=grid.weight / total) for grid in grids])
 
     def mean_curve(self, ability: Floats) -> Floats:
-        """Compute the posterior mean of the regression at given abilities.
+        """Compute the posterior mean of the quality that the regression predicts at given abilities.
 
         Parameters
         ----------
@@ -293,18 +322,18 @@ class RegressionPosterior:
         Returns
         -------
         float array (n_points,)
-            Mean of logit⁻¹(a + b·t(z)), in [0, 1].
+            Posterior mean of logit⁻¹(a + b·x), in [0, 1], with a the intercept, b the slope, and x the ability in the
+            form of the regression. Deviations of agents from the regression are not included.
         """
         z = _standardise(ability, self.ability)
         reference = _standardise(self.ability, self.ability)
 
-        # sum over all regressions of the mean over intercepts a and slopes b, by their posterior weights
         curve = np.zeros(len(z))
         for grid in self.grids:
             x, _ = _transform(z, grid.regression.curvature, reference)
-            quality = expit(grid.a[:, None, None] + grid.b[:, None] * x)  # by intercept, slope and point
-            weight = grid.weight.sum(axis=(0, 1))
-            curve += np.tensordot(weight, quality, axes=2)
+            logit = grid.intercepts[:, None, None] + grid.slopes[:, None] * x  # (n_intercepts, n_slopes, n_points)
+            weight = grid.weight.sum(axis=(0, 1))  # by intercept and slope
+            curve += np.tensordot(weight, expit(logit), axes=2)
         return curve
 
     def predict(self) -> tuple[Floats, Floats]:
@@ -321,58 +350,68 @@ class RegressionPosterior:
         -----
         The predictions leave the agent's own labels out: the posterior weight of each regression is proportional to the
         product of the likelihoods of all agents' labels, and is divided by the likelihood of the agent's own labels.
-        """
-        # weights, by SD, mean of the logit quality and agent, if it is no outlier; flattened (n_sds · n_grid · n_agents)
-        on_line_table = self.grids[0].regression.on_line
-        n_agents = on_line_table.shape[2]
-        flat_weight, outlier_weight = np.zeros(on_line_table.size), np.zeros(n_agents)
-        for grid in self.grids:
-            for t, tau in enumerate(_TAUS):
-                if grid.weight[t].sum() >= _NEGLIGIBLE_WEIGHT:
-                    _add_predictions(grid, t, tau, flat_weight, outlier_weight)
 
-        # density_kh = Σ_s Σ_g weight_sgk·N(h; mean g, SD s), for agent k and logit h; only SDs s with a weight
-        weight = flat_weight.reshape(on_line_table.shape)
-        is_used = weight.any(axis=(1, 2))
-        kernels = _normal_kernels(self.grids[0].regression.step)
-        density = np.einsum("sgk,sgh->kh", weight[is_used], kernels[is_used], optimize=True)
+        The logit quality of an agent that is no outlier is a mixture of normal distributions over the regressions.
+        """
+        # Weights of the normal distributions for each agent, by their SD and their mean, a point of the grid of logits:
+        # an array (n_sds, n_grid, n_agents), flattened because it is filled by index.
+        regression = self.grids[0].regression
+        n_agents = regression.likelihood.shape[2]
+        flat_weight = np.zeros(regression.likelihood.size)
+        outlier_weight = np.zeros(n_agents)
+        for grid in self.grids:
+            for tau_index, tau in enumerate(_TAUS):
+                if grid.weight[tau_index].sum() >= _NEGLIGIBLE_WEIGHT:
+                    _add_predictions(grid, tau_index, tau, flat_weight, outlier_weight)
+
+        # density_kh = Σ_s Σ_g weight_sgk·N(h; mean g, SD s) of agent k at logit h, over the SDs s that have a weight
+        mixture_weight = flat_weight.reshape(regression.likelihood.shape)
+        is_used = mixture_weight.any(axis=(1, 2))
+        kernels = _normal_kernels(regression.step)
+        density = np.einsum("sgk,sgh->kh", mixture_weight[is_used], kernels[is_used], optimize=True)
+
         total = density.sum(axis=1) + outlier_weight
         return density / total[:, None], outlier_weight / total
 
 
 def _interpolate_slope(grid: _PosteriorGrid, slope: float) -> _PosteriorGrid:
     """Restrict a grid to the two slopes next to a given one, with weights that interpolate the density at it."""
-    k = int(np.clip(np.searchsorted(grid.b, slope) - 1, 0, len(grid.b) - 2))
-    step = grid.b[k + 1] - grid.b[k]
-    fraction = (slope - grid.b[k]) / step
-    weight = grid.weight[..., k : k + 2] * np.array([1 - fraction, fraction]) / step
-    return replace(grid, b=grid.b[k : k + 2], weight=weight)
+    lower = int(np.clip(np.searchsorted(grid.slopes, slope) - 1, 0, len(grid.slopes) - 2))
+    neighbours = slice(lower, lower + 2)
+    step = grid.slopes[lower + 1] - grid.slopes[lower]
+    fraction = (slope - grid.slopes[lower]) / step
+    weight = grid.weight[..., neighbours] * np.array([1 - fraction, fraction]) / step
+    return replace(grid, slopes=grid.slopes[neighbours], weight=weight)
 
 
 def _add_predictions(
     grid: _PosteriorGrid, tau_index: int, tau: float, flat_weight: Floats, outlier_weight: Floats
 ) -> None:
-    """Add the posterior weights for one SD τ of the deviations to two arrays, in place.
+    """Add the posterior weights for one SD τ of the deviations to `flat_weight` and `outlier_weight`, in place.
 
-    The labels of an agent do not count for its own prediction.
+    The posterior of an agent's prediction leaves out its own labels: it is divided by their likelihood.
 
-    tau_index, tau : position of τ in the grid, and its value
-    flat_weight : float array (n_sds · n_grid · n_agents,), weights of the predictions of agents that are no outliers
+    tau_index, tau : position of τ in the weights of the grid, and its value
+    flat_weight : float array (n_sds · n_grid · n_agents,), weights of the SDs and means of the logit quality of agents
+        that are no outliers
     outlier_weight : float array (n_agents,), weights of being an outlier
     """
-    n_agents = len(outlier_weight)
-    on_line, index, fraction = grid.regression.on_line_likelihood(grid.a, grid.b, tau)
-    weight = np.zeros_like(on_line)
-    for s, share in enumerate(_OUTLIER_SHARES):
-        own_likelihood = (1 - share) * on_line + share * grid.regression.off_line
-        without_own = grid.weight[tau_index, s][:, :, None] / own_likelihood
-        weight += (1 - share) * without_own
-        outlier_weight += share * without_own.sum(axis=(0, 1))
+    regression = grid.regression
+    interpolation = regression.interpolate_likelihood(grid.intercepts, grid.slopes, tau)
+    weight = np.zeros_like(interpolation.likelihood)  # (n_intercepts, n_slopes, n_agents)
+    for share_index, share in enumerate(_OUTLIER_SHARES):
+        own_likelihood = (1 - share) * interpolation.likelihood + share * regression.outlier_likelihood
+        weight_without_own = grid.weight[tau_index, share_index][:, :, None] / own_likelihood
+        weight += (1 - share) * weight_without_own
+        outlier_weight += share * weight_without_own.sum(axis=(0, 1))
 
-    # each weight is divided between the two grid points next to the mean
-    to_lower, to_upper = weight * (1 - fraction), weight * fraction
-    flat_weight += np.bincount(index.ravel(), weights=to_lower.ravel(), minlength=flat_weight.size)
-    flat_weight += np.bincount(index.ravel() + n_agents, weights=to_upper.ravel(), minlength=flat_weight.size)
+    # each weight is divided between the two points of the grid of logits next to the mean
+    n_agents = len(outlier_weight)
+    lower = interpolation.lower.ravel()
+    weight_of_lower = (weight * (1 - interpolation.fraction)).ravel()
+    weight_of_upper = (weight * interpolation.fraction).ravel()
+    flat_weight += np.bincount(lower, weights=weight_of_lower, minlength=flat_weight.size)
+    flat_weight += np.bincount(lower + n_agents, weights=weight_of_upper, minlength=flat_weight.size)
 
 
 def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Floats) -> RegressionPosterior:
@@ -403,8 +442,8 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
         curvature=0.0,
         x=z,
         std_error=z_error,
-        on_line=_normal_kernels(likelihood.step) @ likelihood.value.T,
-        off_line=likelihood.value @ likelihood.uniform,
+        likelihood=_normal_kernels(likelihood.step) @ likelihood.value.T,
+        outlier_likelihood=likelihood.value @ likelihood.uniform,
         step=likelihood.step,
         has_slope=False,
         prior=p_no_slope,
@@ -419,7 +458,7 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
         regressions.append(regression)
 
     # the weights of all grids sum to 1
-    grids = [_make_grid(regression) for regression in regressions]
+    grids = [_make_log_weight_grid(regression) for regression in regressions]
     max_log_weight = max(float(grid.weight.max()) for grid in grids)
     total = sum(float(np.exp(grid.weight - max_log_weight).sum()) for grid in grids)
     normalised = [replace(grid, weight=np.exp(grid.weight - max_log_weight) / total) for grid in grids]
@@ -438,19 +477,24 @@ def _standardise(x: Floats, reference: Floats) -> Floats:
 
 
 def _transform(z: Floats, curvature: float, reference: Floats) -> tuple[Floats, Floats]:
-    """Transform z by sign(c)·exp(c·z), with c the curvature, or leave it unchanged if c = 0.
+    """Transform abilities to the form with the given curvature, an increasing function.
+
+    The form is z for curvature 0. For another curvature c it is sign(c)·exp(c·z), standardised so that the transformed
+    reference has mean 0 and SD 1. In the exponent, z is clipped to ±`_MAX_Z`, so that extreme abilities do not dominate.
 
     z : float array (n,), standardised abilities
-    reference : float array (n_reference,), standardised abilities whose transformed values have mean 0 and SD 1
+    reference : float array (n_reference,), standardised abilities of all agents
 
-    Returns the transformed z and the derivative, float array (n,) each.
+    Returns the transformed z, and its derivative by z (as if z were not clipped), float array (n,) each.
     """
     if curvature == 0:
         return z, np.ones(len(z))
+
     exponential = np.exp(curvature * np.clip(z, -_MAX_Z, _MAX_Z))
     reference_exponential = np.exp(curvature * np.clip(reference, -_MAX_Z, _MAX_Z))
+    transformed = np.sign(curvature) * _standardise(exponential, reference_exponential)
     derivative = abs(curvature) * exponential / _sd(reference_exponential)
-    return np.sign(curvature) * _standardise(exponential, reference_exponential), derivative
+    return transformed, derivative
 
 
 @lru_cache(2)
@@ -461,30 +505,33 @@ def _normal_kernels(step: float) -> Floats:
     return np.asarray(kernel / kernel.sum(axis=2, keepdims=True))
 
 
-def _make_grid(regression: _Regression) -> _PosteriorGrid:
-    """Make a grid of intercepts and slopes with log posterior weights.
+def _make_log_weight_grid(regression: _Regression) -> _PosteriorGrid:
+    """Make a grid of intercepts and slopes around the posterior mean; its weights are log posterior weights.
 
-    A coarse grid shows where the posterior weights are. The grid that is returned is finer and lies around them.
+    A coarse grid of all plausible values shows the posterior mean and SD of intercept and slope.
     """
-    a, b = np.linspace(-5, 5, 17), np.zeros(1)
+    intercepts = np.linspace(-_INTERCEPT_LIMIT, _INTERCEPT_LIMIT, _N_COARSE_INTERCEPTS)
+    slopes = np.zeros(1)
     if regression.has_slope:
-        b = np.linspace(-3.2, 3.2, 13)
-    log_weight = regression.log_weights(a, b)
+        slopes = np.linspace(-_SLOPE_LIMIT, _SLOPE_LIMIT, _N_COARSE_SLOPES)
+    log_weight = regression.log_weights(intercepts, slopes)
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
 
-    a = _make_finer_grid(a, weight.sum(axis=(0, 1, 3)), 13)
+    # the axes of weights are: τ, share of outliers, intercept, slope
+    intercepts = _make_centred_grid(intercepts, weight.sum(axis=(0, 1, 3)))
     if regression.has_slope:
-        b = _make_finer_grid(b, weight.sum(axis=(0, 1, 2)), 13)
-    return _PosteriorGrid(regression, a, b, regression.log_weights(a, b))
+        slopes = _make_centred_grid(slopes, weight.sum(axis=(0, 1, 2)))
+    return _PosteriorGrid(regression, intercepts, slopes, regression.log_weights(intercepts, slopes))
 
 
-def _make_finer_grid(grid: Floats, weight: Floats, n: int) -> Floats:
-    """Make a grid of `n` points that covers 3.5 standard deviations around the mean of a distribution.
+def _make_centred_grid(coarse: Floats, probability: Floats) -> Floats:
+    """Make a grid of `_N_POINTS` points that covers `_GRID_SDS` standard deviations around the mean of a distribution.
 
-    grid, weight : float array (n_grid,), points and their probabilities
+    coarse, probability : float array (n_coarse,), equidistant points and their probabilities
     """
-    mean = float(weight @ grid)
-    sd = float(np.sqrt(weight @ (grid - mean) ** 2))
-    half_width = 3.5 * max(sd, 0.6 * (grid[1] - grid[0]))
-    return np.linspace(mean - half_width, mean + half_width, n)
+    mean = float(probability @ coarse)
+    sd = float(np.sqrt(probability @ (coarse - mean) ** 2))
+    coarse_step = coarse[1] - coarse[0]
+    half_width = _GRID_SDS * max(sd, _MIN_GRID_SD * coarse_step)
+    return np.linspace(mean - half_width, mean + half_width, _N_POINTS)

@@ -293,25 +293,27 @@ def _estimate_relative_variance(agent: Positions, value: Floats, mean: Floats) -
 def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates:
     """Estimate the quality of agents from their labels alone, by label means with Wilson intervals.
 
-    The posterior densities have a uniform prior of quality.
-
-    labels : label means of the agents, with effective numbers of labels
+    labels : label means and numbers of labels of the agents
     level : confidence level
-    """
-    mean, n = labels.mean, labels.n
-    intervals = [proportion(m * k, k, level=level) for m, k in zip(mean, n, strict=True)]
 
-    # The derivative of quality by its logit is the uniform prior on the grid of logits.
+    Returns the label means, NaN for an agent without a label. The posterior densities, which all agents have, are for a
+    uniform prior of quality.
+    """
+    mean, n_labels = labels.mean, labels.n
+    is_labelled = n_labels > 0
+    intervals = [proportion(m * n, n, level=level) for m, n in zip(mean, n_labels, strict=True)]
+
+    # if quality q is uniform, its logit has the density q·(1 − q)
     logits = logit_grid(_STEP)
     prior = expit(logits) * expit(-logits)
-    density = _binomial_likelihood(mean, n, _STEP) * prior
+    density = _binomial_likelihood(mean, n_labels, _STEP) * prior
 
     unknown = np.full(len(mean), np.nan)
     return QualityEstimates(
-        quality=np.where(n > 0, mean, np.nan),
+        quality=np.where(is_labelled, mean, np.nan),
         low=np.array([interval.low for interval in intervals]),
         high=np.array([interval.high for interval in intervals]),
-        label_weight=np.where(n > 0, 1.0, 0.0),
+        label_weight=np.where(is_labelled, 1.0, 0.0),
         p_outlier=unknown,
         predicted=unknown,
         regression=None,
@@ -323,15 +325,20 @@ def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates
 
 
 def _widen_intervals(estimates: QualityEstimates, shared_variance: float) -> QualityEstimates:
-    """Widen the intervals of quality q by an error that all label means share, of variance `shared_variance`·q·(1 − q).
+    """Widen the intervals of quality by an error that the label means of all agents share.
 
-    The error is added on the scale arcsin(√q), on which its standard deviation is √shared_variance/2 for every q.
+    estimates : estimates with intervals that do not contain the error
+    shared_variance : variance of the error of an agent of quality q, divided by q·(1 − q)
+
+    Returns a copy with wider intervals.
     """
+    # on the scale arcsin(√q), the standard deviation of the error is √shared_variance/2 for every q
     centre = np.arcsin(np.sqrt(estimates.quality))
     low = np.arcsin(np.sqrt(estimates.low))
     high = np.arcsin(np.sqrt(estimates.high))
     margin = ndtri((1 + estimates.level) / 2) * np.sqrt(shared_variance) / 2
 
+    # half-widths of independent errors add up as squares
     low = np.maximum(centre - np.hypot(centre - low, margin), 0)
     high = np.minimum(centre + np.hypot(high - centre, margin), np.pi / 2)
     return replace(estimates, low=np.sin(low) ** 2, high=np.sin(high) ** 2)
@@ -370,7 +377,7 @@ def _fit_regression(labels: _LabelMeans, ability: Floats, std_error: Floats, lev
 
     # point estimates: the same with the slope at its posterior median
     slope = posterior.slope_quantile(0.5)
-    at_median = posterior.at_slope(slope)
+    at_median = posterior.condition_on_slope(slope)
     quality = _posterior_means(at_median, likelihood)
 
     # intervals, which contain the point estimates
@@ -412,12 +419,15 @@ def _posterior_means(posterior: RegressionPosterior, likelihood: LabelLikelihood
 def _compute_credible_bounds(
     density: Floats, likelihood: LabelLikelihood, p_outlier: Floats, labels: _LabelMeans, level: float
 ) -> tuple[Floats, Floats]:
-    """Compute credible bounds of quality; for an outlier, they enclose the interval from its labels alone.
+    """Compute credible bounds of quality.
+
+    The bounds of an agent that is probably an outlier are widened until they contain the Wilson interval from its labels
+    alone.
 
     density : float array (n_agents, n_grid), posterior probabilities of the logits of quality
     likelihood : likelihood of the labels, with the grid of logits
-    p_outlier : float array (n_agents,), probability of being an outlier from the regression on ability
-    labels : label means, with effective numbers of labels
+    p_outlier : float array (n_agents,), posterior probability that the agent is an outlier from the regression on ability
+    labels : label means and numbers of labels
     level : posterior probability that the bounds enclose the quality
 
     Returns lower and upper bounds, float array (n_agents,) each.
@@ -442,16 +452,19 @@ def _make_curve(posterior: RegressionPosterior) -> tuple[tuple[float, float], ..
 
 
 def _count_equivalent_labels(labels: _LabelMeans, quality: Floats, variance: Floats) -> int:
-    """Compute how many labels would make label means as precise as these estimates, in total over all agents.
+    """Count the labels, over all agents, that label means would need to be as precise as the estimates.
 
-    labels : label means, with effective numbers of labels
+    The ratio of the two variances is taken over the agents with labels.
+
+    labels : label means and numbers of labels
     quality, variance : float arrays (n_agents,), estimates and their posterior variances
     """
     is_labelled = labels.n > 0
     label_variance = quality * (1 - quality) * labels.relative_variance
     variance_of_means = label_variance[is_labelled] / labels.n[is_labelled]
     variance_ratio = float(variance_of_means.sum() / variance[is_labelled].sum())
-    return round(variance_ratio * float(labels.n.sum()))
+    n_labels = float(labels.n.sum())
+    return round(variance_ratio * n_labels)
 
 
 def _equivalent_labels(density: Floats, q: Floats) -> Floats:

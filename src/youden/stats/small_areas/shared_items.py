@@ -74,17 +74,27 @@ class LabelResiduals:
         return float((self.n_by_item * (self.n_by_item - 1)).sum())
 
     def correlation_beyond_chance(self) -> float:
-        """Estimate the correlation of labels on one item, minus what chance may produce.
+        """Estimate a conservative correlation of labels of different agents on one item.
 
         Returns
         -------
         float
-            Correlation from 0 to 0.8, shrunk towards 0.
+            Correlation from 0 to 0.8; 0 if uncorrelated labels may well produce the observed correlation.
+
+        Notes
+        -----
+        The estimate is the sum of products of two standardised residuals on one item, minus 1.65 times the standard
+        error that this sum has without correlation, divided by the number of products plus 20, which shrinks it towards
+        0.
         """
         standardised = self.value / self.sd
         products = self._sum_products(standardised)
-        excess = products - _CHANCE_ERRORS * np.sqrt(2 * self.n_pairs)
-        return float(np.clip(excess / (self.n_pairs + 2 * _PRIOR_ITEM_PAIRS), 0, _MAX_CORRELATION))
+
+        # each pair is summed in both orders, so the variance of the sum without correlation is 2·n_pairs
+        chance_products = _CHANCE_ERRORS * np.sqrt(2 * self.n_pairs)
+        n_products = self.n_pairs + 2 * _PRIOR_ITEM_PAIRS
+        correlation = (products - chance_products) / n_products
+        return float(np.clip(correlation, 0, _MAX_CORRELATION))
 
     def predict_from_others(self, correlation: float) -> tuple[Floats, Floats]:
         """Predict each residual from the other residuals on its item.
@@ -109,12 +119,14 @@ class LabelResiduals:
         return predicted, np.asarray(1 - correlation * weight * n_others)
 
     def shared_variance(self, relative_variance: float) -> float:
-        """Estimate the variance of the error that the label means of all agents share, as all have the same items.
+        """Estimate the variance of the error that the label means of all agents share.
+
+        The error arises because the labelled items may be easier or harder than others, for all agents.
 
         Parameters
         ----------
         relative_variance : float
-            Variance of a label divided by that of a label of 0 or 1 with the same mean.
+            Variance of a label divided by the variance of a label of 0 or 1 with the same mean.
 
         Returns
         -------
@@ -123,14 +135,21 @@ class LabelResiduals:
 
         Notes
         -----
-        The covariance of labels on one item is a ratio of sums over pairs of labels, because a mean of ratios is biased
-        towards 0. It is averaged with a usual value, which counts as 20 items, and is at least this value.
+        The covariance of two labels on one item, in units of q·(1 − q), is estimated by a ratio of sums over pairs of
+        labels, because a mean of ratios is biased towards 0. The estimate is averaged with the usual covariance of 0.25
+        (less for grades, which vary less than labels of 0 or 1), which has the weight of 20 items. The usual covariance
+        is also its lower limit, and 0.8 its upper limit.
+
+        The shared error is the covariance times the share of pairs of labels that are on one item.
         """
         n_labels = len(self.value)
         usual = min(_USUAL_COVARIANCE, _MAX_SHARE * relative_variance)
-        n_items = n_labels**2 / float((self.n_by_item**2).sum())
+        n_effective_items = n_labels**2 / float((self.n_by_item**2).sum())
         estimate = self._sum_products(self.value) / self._sum_products(self.sd)
-        averaged = (n_items * estimate + _PRIOR_ITEMS * usual) / (n_items - 1 + _PRIOR_ITEMS)
+
+        # one item is subtracted from the denominator, because the qualities were estimated from the same labels
+        weighted_sum = n_effective_items * estimate + _PRIOR_ITEMS * usual
+        averaged = weighted_sum / (n_effective_items - 1 + _PRIOR_ITEMS)
         covariance = max(usual, min(_MAX_CORRELATION, averaged))
         return covariance * self.n_pairs / n_labels**2
 

@@ -143,20 +143,23 @@ class AgentRates(ReadOnly):
         Parameters
         ----------
         covariance : CentredCovariance
-            Covariance of the abilities, of which only the NaN are used: they mark pairs of agents that cannot be compared.
+            Covariance of the abilities. An entry of NaN marks a pair of agents that cannot be compared; other entries
+            are not used.
         reference : bool array (n_agents,), optional
             Agents over which the mean is taken. Default: all that can be compared with an agent.
 
         Returns
         -------
         float array (n_agents, n_agents)
-            Without NaN; an agent that cannot be compared with any other is not centred.
+            Covariance without NaN. The mean is not subtracted for an agent that cannot be compared with any other.
         """
-        is_linked = ~np.isnan(covariance.covariance)
-        in_mean = is_linked if reference is None else is_linked & reference
+        is_comparable = ~np.isnan(covariance.covariance)
+        in_mean = is_comparable if reference is None else is_comparable & reference
         weight = in_mean / np.maximum(in_mean.sum(axis=1, keepdims=True), 1)
-        distance = np.eye(len(self.rate)) - weight
-        return np.asarray(distance @ self.covariance @ distance.T)
+
+        # the matrix that subtracts the mean of each agent's reference from its rate
+        centring = np.eye(len(self.rate)) - weight
+        return np.asarray(centring @ self.covariance @ centring.T)
 
     def difference_variance(self, first: int, second: int) -> tuple[float, float]:
         """Compute the variance of the difference between the rates of two agents, and its degrees of freedom.
@@ -169,14 +172,20 @@ class AgentRates(ReadOnly):
         Returns
         -------
         variance, df : float
-            The variance is 0 and `df` infinite if the covariance is 0.
+            Variance, and degrees of freedom of at least 1. Without uncertainty of the rates, the variance is 0 and `df`
+            is infinite.
+
+        Notes
+        -----
+        The squared error of the difference is taken as a multiple of a χ² variable with df degrees of freedom. With its
+        mean, the variance V, and its own variance W, df = 2V²/W.
         """
         pair = [first, second]
         variance = float(self.covariance[pair, pair].sum() - 2 * self.covariance[first, second])
         squared_error_variance = float(self.squared_error_variance[pair].sum())
         if not (variance > 0 and squared_error_variance > 0):
             return 0.0, float("inf")
-        df = 2 * variance**2 / squared_error_variance  # of a multiple of χ² with this mean and variance
+        df = 2 * variance**2 / squared_error_variance
         return variance, max(df, 1.0)
 
 
@@ -295,12 +304,12 @@ class IndependentTotals:
         return cells, n_by_cell, total_by_cell
 
     def merged(self, added: IndependentTotals) -> IndependentTotals:
-        """Add the sums of other trials to these, and return the result as a new object.
+        """Return the sums over these trials and others; neither object is changed.
 
         Parameters
         ----------
         added : IndependentTotals
-            Sums of other trials of the same plan.
+            Sums of other trials of the same plan, with the same numbers of agents and items.
 
         Returns
         -------
@@ -407,7 +416,7 @@ class IndependentTotals:
         n_agents, n_anchors = len(self.n), len(anchors.n)
         if not anchors.training_n:
             return AgentRates.unknown(n_agents)
-        linked = anchors._fit_rates(items_vary=items_vary).link(self.n[agents], self.total[agents])
+        linked = anchors._fit_rates(items_vary=items_vary).estimate_linked_rates(self.n[agents], self.total[agents])
 
         def combine(of_anchors: Floats, of_linked: Floats) -> Floats:
             """Put values of the anchors and of the linked agents into one array (n_agents,), 0 for other agents."""
@@ -464,20 +473,23 @@ def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> fl
     Returns
     -------
     float
-        Posterior variance of an agent's rate minus the mean rate, mean over agents, if each agent has `n_trials * rate`
-        yes answers. It is smaller than the binomial variance, because rates are shrunk to their mean
-        (`IndependentTotals.estimate_rates`).
+        Posterior variance of the difference between an agent's rate and the mean rate, averaged over agents, if each
+        agent has `n_trials * rate` yes answers. It is smaller than the binomial variance, because estimated rates are
+        shrunk to their mean (`IndependentTotals.estimate_rates`).
 
     Examples
     --------
     >>> [round(expected_rate_variance(n, rate=0.02, n_agents=20), 5) for n in (10, 40, 160)]
     [0.0002, 3e-05, 1e-05]
     """
+    # sums of the expected answers; a trial counts for both of its agents, and yes is 1, so squares equal answers
     totals = IndependentTotals(n_agents, 1)
     totals.n += n_trials
     totals.total += n_trials * rate
-    totals.training_n = max(1, round(n_agents * n_trials / 2))
-    totals.training_total = totals.training_squares = totals.training_n * rate
+    n_all = max(1, round(n_agents * n_trials / 2))
+    totals.training_n = n_all
+    totals.training_total = totals.training_squares = n_all * rate
+
     covariance = totals.estimate_rates(items_vary=False).covariance
     return float(np.diag(covariance).mean() - covariance.mean())
 
@@ -485,7 +497,8 @@ def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> fl
 class _Posterior(NamedTuple):
     """Posterior distribution of the rates of some agents, for each κ on the grid.
 
-    κ is the coefficient of variation of the rates of all agents.
+    κ is the coefficient of variation of the rates of all agents. A rate is regular, with a gamma distribution around the
+    mean rate, or an outlier.
 
     Attributes
     ----------
@@ -521,8 +534,8 @@ class _RateFit:
         dispersion = 1.0
         if answer_sum > 0:
             dispersion = max(totals.training_squares / answer_sum - answer_sum / n_answers, _MIN_DISPERSION)
-        self._effective_yeses = answer_sum / dispersion + 0.5
-        self._mean = dispersion * self._effective_yeses / n_answers
+        self._n_effective_yes = answer_sum / dispersion + 0.5
+        self._mean = dispersion * self._n_effective_yes / n_answers
         self._linked_dispersion = dispersion * design_effect
         self._dispersion = self._linked_dispersion
         if K > 2:  # a trial counts for both agents, and only the distance from their mean matters
@@ -551,36 +564,37 @@ class _RateFit:
 
         Returns arrays (n_kappa, n_agents), one row for each κ.
         """
-        # the scaled sum of the answers is modelled as a Poisson variable with mean n·rate/dispersion
+        # the scaled sum y of the answers is modelled as a Poisson variable with mean n·rate/dispersion
         n_yes = answer_sum / dispersion
         expected_n_yes = np.maximum(n * self._mean / dispersion, 1e-300)
         log_regular, log_outlier = _log_likelihoods(n_yes, expected_n_yes)
         log_likelihood = np.logaddexp(log_regular, log_outlier)
         p_outlier = np.exp(log_outlier - log_likelihood)
 
-        # regular rates: the prior is gamma with shape 1/κ² and mean m, so the posterior is gamma with shape 1/κ² + y and
-        # inverse scale 1/(κ²·m) + n/dispersion. The first κ is 0: all rates are equal to m, and variances are 0.
-        mean = np.full((len(_KAPPA), len(n)), self._mean)
-        variance, kurtosis_term = np.zeros_like(mean), np.zeros_like(mean)
+        # posterior of a regular rate
+        regular_mean = np.full((len(_KAPPA), len(n)), self._mean)
+        regular_variance, kurtosis_term = np.zeros_like(regular_mean), np.zeros_like(regular_mean)
+        # for κ = 0, the first row, all rates are equal to the mean m. For other κ the prior is gamma with shape 1/κ² and
+        # mean m, so the posterior is gamma with shape 1/κ² + y and inverse scale 1/(κ²·m) + n/dispersion
         prior_shape = 1 / _KAPPA[1:, None] ** 2
         shape = prior_shape + n_yes
         inverse_scale = prior_shape / self._mean + n / dispersion
-        mean[1:] = shape / inverse_scale
-        variance[1:] = shape / inverse_scale**2
-        kurtosis_term[1:] = 2 * variance[1:] ** 2 / shape
+        regular_mean[1:] = shape / inverse_scale
+        regular_variance[1:] = shape / inverse_scale**2
+        kurtosis_term[1:] = 2 * regular_variance[1:] ** 2 / shape
 
-        # gamma posterior of an outlier
+        # posterior of an outlier, which is gamma, too
         outlier_inverse_scale = _OUTLIER_SHAPE / (_OUTLIER_FACTOR * self._mean) + n / dispersion
         outlier_mean = (_OUTLIER_SHAPE + n_yes) / outlier_inverse_scale
         outlier_variance = outlier_mean / outlier_inverse_scale
 
-        # moments of the mixture: M = Σ_c p_c·M_c and V = Σ_c p_c·(V_c + (M_c − M)²), over c = regular, outlier
+        # mean and variance of the mixture: M = Σ_c p_c·M_c and Σ_c p_c·(V_c + (M_c − M)²), with c regular or outlier
         p_regular = 1 - p_outlier
-        mixed_mean = p_regular * mean + p_outlier * outlier_mean
-        regular_square = variance + (mean - mixed_mean) ** 2
-        outlier_square = outlier_variance + (outlier_mean - mixed_mean) ** 2
-        mixed_variance = p_regular * regular_square + p_outlier * outlier_square
-        return _Posterior(mixed_mean, mixed_variance, kurtosis_term, log_likelihood)
+        mean = p_regular * regular_mean + p_outlier * outlier_mean
+        regular_square = regular_variance + (regular_mean - mean) ** 2
+        outlier_square = outlier_variance + (outlier_mean - mean) ** 2
+        variance = p_regular * regular_square + p_outlier * outlier_square
+        return _Posterior(mean, variance, kurtosis_term, log_likelihood)
 
     def _kappa_weights(self, prior: Floats) -> Floats:
         """Compute the posterior probabilities of the κ on the grid from prior ones: float array (n_kappa,)."""
@@ -611,63 +625,69 @@ class _RateFit:
         squared_error_variance += weight @ posterior.kurtosis_term
         return self._make_rates(self.shrunk_rate, covariance, squared_error_variance, totals.n)
 
-    def link(self, n: Floats, answer_sum: Floats) -> AgentRates:
-        """Estimate the false-positive rate of each agent that joined later, with the rates of the first agents as prior.
+    def estimate_linked_rates(self, n: Floats, answer_sum: Floats) -> AgentRates:
+        """Estimate the false-positive rates of agents that joined later, with the fitted distribution as their prior.
+
+        Each rate depends only on the agent's own trials and on the fit to the first agents.
 
         n, answer_sum : float arrays (n_linked,), number and sum of the answers to the independent trials of each of them
+
+        Returns rates (n_linked,), whose errors are independent of each other.
         """
         posterior = self._compute_posterior(n, answer_sum, self._linked_dispersion)
         likelihood = np.exp(posterior.log_likelihood - posterior.log_likelihood.max(axis=0))
 
         def kappa_weights(prior: Floats) -> Floats:
-            """Compute the posterior of κ given the trials of the first agents and of one other: (n_kappa, n_linked)."""
+            """Compute the posterior of κ for each agent, given its trials and those of the first agents: (n_kappa, n_linked)."""
             weight = self._kappa_weights(prior)[:, None] * likelihood
             return np.asarray(weight / weight.sum(axis=0))
 
-        # the rate is the posterior mean, with the prior mass at equal rates
+        # posterior mean; the prior of κ contains the probability that all rates are equal
         rate = (kappa_weights(_SHRINKING_PRIOR) * posterior.mean).sum(axis=0)
 
-        # mean of the squared error, which is the variance of the error, and variance of the squared error
+        # expectation and variance of the squared error; this prior does not contain it
         weight = kappa_weights(_PRIOR)
         squared_error = posterior.variance + (posterior.mean - rate) ** 2
-        variance = (weight * squared_error).sum(axis=0)
-        squared_error_variance = (weight * squared_error**2).sum(axis=0) - variance**2
+        error_variance = (weight * squared_error).sum(axis=0)
+        squared_error_variance = (weight * squared_error**2).sum(axis=0) - error_variance**2
         squared_error_variance += (weight * posterior.kurtosis_term).sum(axis=0)
-        return self._make_rates(rate, np.diag(variance), squared_error_variance, n)
+        return self._make_rates(rate, np.diag(error_variance), squared_error_variance, n)
 
     def _make_rates(
         self, rate: Floats, covariance: Floats, squared_error_variance: Floats, n_trials: Floats
     ) -> AgentRates:
-        """Make the result from fitted rates: shift them to the mean answer, and add confidence intervals.
+        """Make the result from estimated rates: shift them to the mean answer, and add 95 % intervals.
 
-        After the shift, the mean of the fitted rates is the mean answer, unless one of these rates would leave [0, 1].
+        The same shift is added to all rates. It makes the mean of the rates of the first agents equal to the mean answer,
+        unless one of them would leave [0, 1]. The covariance is increased for the uncertainty of the fitted mean.
 
-        rate, squared_error_variance, n_trials : float array (n_agents,)
+        rate, squared_error_variance, n_trials : float arrays (n_agents,)
         covariance : float array (n_agents, n_agents)
-
-        The covariance is increased for the uncertainty of the fitted mean.
         """
-        n_answers, pooled = max(self._totals.training_n, 1), self._totals.training_rate
-        factor = 1 + 1 / self._effective_yeses
+        # the relative variance of the mean rate is 1/number of yes answers
+        covariance_factor = 1 + 1 / self._n_effective_yes
+        n_answers = max(self._totals.training_n, 1)
+        mean_variance = self._linked_dispersion * self._mean / n_answers
 
-        # 95 % interval of a gamma distribution with the mean and the variance of the rate
-        variance = factor * np.diag(covariance) + self._linked_dispersion * self._mean / n_answers
+        # interval of a gamma distribution with the mean and the variance of the rate
+        variance = covariance_factor * np.diag(covariance) + mean_variance
         shape, scale = rate**2 / variance, variance / rate
         low = scale * gammaincinv(shape, 0.025)
         high = scale * gammaincinv(shape, 0.975)
 
-        # a shift that all agents share cancels in differences, so it is limited by the agents of extreme rates
-        fitted = self.shrunk_rate
-        shift = np.clip(pooled - fitted.mean(), -fitted.min(), 1 - fitted.max())
+        # a shift that all agents share cancels in differences, so it is limited by the first agents' extreme rates
+        first_rates = self.shrunk_rate
+        mean_answer = self._totals.training_rate
+        shift = np.clip(mean_answer - first_rates.mean(), -first_rates.min(), 1 - first_rates.max())
         shifted = np.clip(rate + shift, 0.0, 1.0)
         return AgentRates(
             rate=shifted,
-            covariance=factor * covariance,
-            squared_error_variance=factor**2 * squared_error_variance,
+            covariance=covariance_factor * covariance,
+            squared_error_variance=covariance_factor**2 * squared_error_variance,
             low=np.minimum(low, shifted),
             high=np.minimum(np.maximum(high, shifted), 1.0),
             n_trials=n_trials.copy(),
-            pooled=pooled,
+            pooled=mean_answer,
         )
 
 

@@ -126,7 +126,7 @@ class AnchorScale:
         self.centre_variance = trial_variance / max(n_trials, 1)
 
     def _fit_items(self, chunks: ChunkSource, n_items: int) -> int:
-        """Estimate the effects of items and their variances, in place, from the residuals of the anchors' answers.
+        """Estimate the effects of items and their variances from the residuals of the anchors' answers.
 
         Sets the attributes that begin with `item_`, and `residual_variance`.
 
@@ -135,32 +135,35 @@ class AnchorScale:
 
         Returns the number of trials.
         """
-        # number of trials and mean residual of each item, and sum of squares within items
-        n = np.zeros(n_items, dtype=np.int64)
-        mean = np.zeros(n_items)
-        squares = 0.0
+        # number of trials and mean residual of each item, and squared deviations from these means
+        n_by_item = np.zeros(n_items, dtype=np.int64)
+        item_mean = np.zeros(n_items)
+        squares_within = 0.0
         for items, chunk in _with_items(chunks()):
             residual = self._residuals(chunk)
-            n[items] = np.bincount(chunk.item, minlength=chunk.n_items)
-            mean[items] = np.bincount(chunk.item, residual, chunk.n_items) / np.maximum(n[items], 1)
-            squares += float(((residual - mean[items][chunk.item]) ** 2).sum())
+            n_by_item[items] = np.bincount(chunk.item, minlength=chunk.n_items)
+            residual_sum = np.bincount(chunk.item, residual, chunk.n_items)
+            item_mean[items] = residual_sum / np.maximum(n_by_item[items], 1)
+            squares_within += float(((residual - item_mean[items][chunk.item]) ** 2).sum())
 
-        # σ² of an answer and σ²_b between items; the mean square of item means exceeds σ²_b by σ²/n
-        observed = n > 0
-        n_trials = int(n.sum())
-        df = n_trials - int(observed.sum()) - len(self.effect)
-        self.residual_variance = squares / df if df > 0 else 0.0
+        # variance σ² of an answer given its item, and σ²_b between items: the mean of mean² − σ²/n over observed items
+        is_observed = n_by_item > 0
+        n_trials = int(n_by_item.sum())
+        df = n_trials - int(is_observed.sum()) - len(self.effect)
+        self.residual_variance = 0.0
         between_variance = 0.0
         if df > 0:
-            excess = mean[observed] ** 2 - self.residual_variance / n[observed]
+            self.residual_variance = squares_within / df
+            excess = item_mean[is_observed] ** 2 - self.residual_variance / n_by_item[is_observed]
             between_variance = max(0.0, float(excess.mean()))
 
         # reliability n·σ²_b/(n·σ²_b + σ²), by which item means are shrunk
-        total_variance = between_variance * n + self.residual_variance
-        reliability = np.divide(between_variance * n, total_variance, out=np.zeros(n_items), where=total_variance > 0)
-        self.item_residual = mean
-        self.item_share = n / max(n_trials, 1)
-        self.item_effect: Floats = reliability * mean
+        n_between = between_variance * n_by_item
+        total_variance = n_between + self.residual_variance
+        reliability = np.divide(n_between, total_variance, out=np.zeros(n_items), where=total_variance > 0)
+        self.item_residual = item_mean
+        self.item_share = n_by_item / max(n_trials, 1)
+        self.item_effect: Floats = reliability * item_mean
         self.item_effect_variance: Floats = between_variance * (1 - reliability)
         return n_trials
 
@@ -169,14 +172,12 @@ class AnchorScale:
         return np.asarray(chunk.value - self.centre - self.effect[chunk.first] - self.effect[chunk.second])
 
     def _estimate_covariances(self, chunks: ChunkSource) -> tuple[float, float]:
-        """Estimate two variance components of the anchors' answers: agent × item, and agent × partner.
-
-        The first is the covariance of two answers about one agent on one item, the second that of two answers about the
-        same two agents.
+        """Estimate two variance components of the anchors' answers.
 
         chunks : function that yields the answers in chunks of items at each call
 
-        Returns `cell_variance` and `pair_variance`.
+        Returns the cell variance, the covariance of two answers about one agent in one block, and the pair variance, the
+        covariance of two answers about the same two agents. Both are at least 0.
         """
         n_anchors = len(self.effect)
         product_sum = 0.0
@@ -190,11 +191,13 @@ class AnchorScale:
                 product_sum += chunk_sum
                 n_products += n_chunk_products
 
-        # Each of the two agents of a trial adds a cell variance to its residual: together at most half of the variance.
+        # each of the two agents of a trial adds a cell variance to the residual; together they are limited to half of its
+        # variance, so that one cell variance is at most a quarter
         cell_variance = 0.0
         if n_products:
             mean_product = product_sum / n_products
-            cell_variance = min(max(0.0, mean_product), self.residual_variance / 4)
+            max_cell_variance = self.residual_variance / 4
+            cell_variance = min(max(0.0, mean_product), max_cell_variance)
         return cell_variance, _estimate_pair_variance(*pair_sums)
 
 
@@ -243,25 +246,28 @@ def _item_fpc(share_squares: Floats, n_items: int) -> Floats:
 
 
 def _estimate_pair_variance(n_residuals: Floats, total: Floats, squares: Floats) -> float:
-    """Estimate the variance between pairs of anchors of their expected residuals; 0 if no pair has two residuals.
+    """Estimate the variance over pairs of anchors of the expected residual of a pair.
 
-    n_residuals, total, squares : float array (n_anchors, n_anchors), number, sum and sum of squares of the residuals
+    n_residuals, total, squares : float arrays (n_anchors, n_anchors), number, sum and sum of squares of the residuals
         of each unordered pair, above the diagonal
+
+    Returns a variance of at least 0; 0 if no pair has two residuals.
     """
     is_compared = n_residuals > 0
     n = n_residuals[is_compared]
     mean = total[is_compared] / n
-    df = n.sum() - len(n)
-    if df < 1:
+    df_within = n.sum() - len(n)
+    if df_within < 1:
         return 0.0
 
+    # variance of the residuals of one pair
     squares_within = squares[is_compared] - n * mean**2
-    within_variance = float(squares_within.sum()) / df
+    variance_within = float(squares_within.sum()) / df_within
 
-    # The expected residual of all pairs is 0. The square of a mean over n residuals exceeds that of the pair's expected
-    # residual by within_variance/n on average.
-    excess = mean**2 - within_variance / n
-    return max(0.0, float(excess.mean()))
+    # the expected residuals have the mean 0; the square of a pair's mean of n residuals exceeds the square of its expected
+    # residual by variance_within/n on average
+    squared_expectation = mean**2 - variance_within / n
+    return max(0.0, float(squared_expectation.mean()))
 
 
 def effect_scale(n_anchors: int) -> float:
@@ -383,19 +389,16 @@ class _ClusterSums(NamedTuple):
 
 
 def _sum_clusters(chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats, n: Floats) -> _ClusterSums:
-    """Sum, for each agent, the squared residuals from which the variance of its linked effect is estimated.
+    """Sum, over the blocks and items of each agent, the terms of the variance of its linked effect.
 
     chunks : function that yields the linking trials in chunks of items at each call
     scale : scale of the anchors, with the effects of the items
     effect, n : float arrays (n_agents,), effects of the agents on this scale, and their numbers of trials
-
-    Returns sums over blocks (squared residual sums, and the number of blocks) and over items (variance because the agent
-    and the anchors were compared on different items, and squared shares of the items).
     """
     n_agents = len(n)
     squares, n_blocks, item_linking_variance, share_squares = np.zeros((4, n_agents))
     for items, chunk in _with_items(chunks()):
-        # squared sum of the residuals of each agent in each block
+        # squared sum of the residuals of each agent in each block; the number of a combination is block·n_agents + agent
         residual = _linking_residuals(chunk, items, scale) - effect[chunk.agent]
         block_and_agent = chunk.block.astype(np.int64) * n_agents + chunk.agent
         distinct, index = np.unique(block_and_agent, return_inverse=True)
@@ -479,26 +482,29 @@ def compute_linked_influence(
         known_share += item_share @ beta[items]
 
     def iter_influence() -> Iterator[tuple[slice, Floats, Floats]]:
-        """Yield the items of each chunk, their influence on each agent, and their share in the agent's trials."""
-        for items, chunk in _with_items(chunks()):
-            shape = n_agents, chunk.n_items
+        """Yield a slice of items, their influence on each agent, and the share of the agent's trials on each item.
 
-            # Σ_t (r_t − effect_i)/n_i over the trials of agent i on each item
+        Both arrays are float arrays (n_agents, n_chunk_items). The comments name the terms of the formula in the notes.
+        """
+        for items, chunk in _with_items(chunks()):
+            # item j through the agent's own trials: Σ_t (r_t − effect_i)/n_i
             residual = _linking_residuals(chunk, items, scale) - linked.effect[chunk.agent]
             cell = chunk.agent.astype(np.int64) * chunk.n_items + chunk.item
-            residual_sum = np.bincount(cell, residual, n_agents * chunk.n_items).reshape(shape)
+            residual_sum = np.bincount(cell, residual, n_agents * chunk.n_items).reshape(n_agents, chunk.n_items)
             through_trials = residual_sum / n_trials
 
-            # q_j·(1 − Σ_l p_il·β_l)·r̄_j
-            through_centre = (1 - known_share)[:, None] * scale.item_share[items] * scale.item_residual[items]
+            # item j through the centre of the scale: q_j·(1 − Σ_l p_il·β_l)·r̄_j
+            unknown_share = (1 - known_share)[:, None]
+            through_centre = unknown_share * scale.item_share[items] * scale.item_residual[items]
 
-            # Σ_k p_ik·U_kj, with U_kj measured from the mean of the anchors
+            # item j through the anchors' effects: Σ_k p_ik·U_kj, with U_kj measured from the mean of the anchors
             on_anchors = anchors(items)
             through_anchors = linked.partner_share @ (on_anchors - on_anchors.mean(axis=0))
 
             influence = effect_scale(n_anchors) * (through_trials - through_centre) - through_anchors
             influence = np.where(linked.n_trials[:, None] > 0, influence, 0.0)
-            yield items, influence, _count_by_agent(chunk.agent, chunk.item, *shape) / n_trials
+            share = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n_trials
+            yield items, influence, share
 
     return iter_influence
 
@@ -587,7 +593,7 @@ def estimate_block_drift(chunks: ChunkSource, *, scale: AnchorScale) -> Drift | 
 
     # one degree of freedom less for each block, whose mean was subtracted
     n_trials = sums.count / 2
-    mean, mean_variance = sums.means(df_share=1 - n_blocks / n_trials)
+    mean, mean_variance = sums.compute_means(df_per_residual=1 - n_blocks / n_trials)
     factor = (n_anchors - 1) / (n_anchors - 2)
     change, variance = factor * mean, factor**2 * mean_variance + scale.effect_variance
 
@@ -644,7 +650,7 @@ def estimate_partner_drift(chunks: LinkingChunkSource, *, effect: Floats, scale:
         return None
 
     # one degree of freedom less in all, for the mean of all residuals
-    change, mean_variance = sums.means(df_share=1 - 1 / sums.count, centred=True)
+    change, mean_variance = sums.compute_means(df_per_residual=1 - 1 / sums.count, centred=True)
 
     n_trials_of_anchor = n_trials.sum(axis=1, keepdims=True)
     agent_share = n_trials / np.maximum(n_trials_of_anchor, 1)
@@ -669,17 +675,17 @@ class _ResidualSums:
         self._squares += float((residual**2).sum())
         self.count += len(residual)
 
-    def means(self, *, df_share: float, centred: bool = False) -> tuple[Floats, Floats]:
+    def compute_means(self, *, df_per_residual: float, centred: bool = False) -> tuple[Floats, Floats]:
         """Compute the mean residual of each agent and the variance of this mean.
 
-        df_share : degrees of freedom of the residual variance, divided by the number of residuals
+        df_per_residual : degrees of freedom of the variance of a residual, divided by the number of residuals
         centred : whether to subtract the mean of all residuals from each mean
 
-        Returns two float arrays (n_agents,), NaN for an agent without a residual.
+        Returns means and variances, float arrays (n_agents,), NaN for an agent without a residual.
         """
         overall_mean = float(self._total.sum()) / self.count if centred else 0.0
         mean_square = self._squares / self.count - overall_mean**2
-        residual_variance = mean_square / max(df_share, 1e-9)
+        residual_variance = mean_square / max(df_per_residual, 1e-9)
 
         has_residuals = self._n > 0
         unknown = np.full(len(self._n), np.nan)

@@ -135,7 +135,7 @@ def select_best(
     leader = int(selected[0])
     n_candidates = len(np.union1d(candidates, leader))
     level = 1 - (1 - differences.level) * alpha_fraction
-    distance_low, distance_high = _adjust_distances(covariance, leader, n_candidates, level)
+    distance_low, distance_high = _compute_bound_distances(covariance, leader, n_candidates, level)
     p_best, expected_regret = best_probabilities(ability, differences)
     return Choice(
         agents=tuple(selected.tolist()),
@@ -150,16 +150,18 @@ def select_best(
     )
 
 
-def _adjust_distances(
+def _compute_bound_distances(
     covariance: CentredCovariance, agent: int, n_candidates: int, level: float
 ) -> tuple[float, float]:
-    """Compute how far an interval that allows for selection reaches below and above the estimate of the selected agent.
+    """Compute the distances of the confidence bounds of the selected agent's ability from its estimate.
 
     The lower bound holds simultaneously for all candidates, by Šidák's correction; the upper bound is not adjusted.
 
     covariance : covariance of all abilities
     agent : position of the agent, which was selected as the one with the highest estimate of `n_candidates` agents
     level : confidence level
+
+    Returns the distance of the lower bound and the distance of the upper bound, both above 0.
     """
     p_upper = (1 + level) / 2
     df = covariance.df[agent]
@@ -230,7 +232,7 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
 
     df = np.max(differences.df, axis=1, where=~diagonal, initial=1.0)
     if top == 1:
-        quantile = _dunnett_quantiles(_split_std_errors(differences), df, level)
+        quantile = _compute_t_quantiles(_split_std_errors(differences), df, level)
     else:
         tail = ndtr(-_compute_range_quantile(n_agents, level))
         quantile = np.tile(stdtrit(df, 1 - tail), (n_agents, 1))
@@ -245,24 +247,27 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
     return np.asarray(bounds)
 
 
-def _dunnett_quantiles(std_error: Floats, df: Floats, level: float) -> Floats:
-    """Compute Dunnett's quantile for each agent as the control, transformed to Student's t of each other agent.
+def _compute_t_quantiles(std_error: Floats, df: Floats, level: float) -> Floats:
+    """Compute critical values for the differences of all agents from each agent as Dunnett's control.
+
+    Dunnett's quantile is computed for normal errors. For each other agent, it is replaced by the quantile of Student's t
+    with the same tail probability and the agent's degrees of freedom.
 
     std_error, df : float arrays (n_agents,), standard errors and degrees of freedom
 
     Returns a float array (n_agents, n_agents): row k has the control k, and column i has the degrees of freedom of agent i.
     """
-    # quantiles for a few standard errors of the control, transformed to Student's t with the same tail probability
-    sizes = np.unique(np.quantile(std_error, np.linspace(0, 1, _N_SIZES)))
-    tails = ndtr(-_dunnett(sizes, std_error, level))
-    t_by_size = np.array([stdtrit(df, 1 - tail) for tail in tails])
+    # t quantiles for a few standard errors of the control: (n_sizes, n_agents)
+    control_errors = np.unique(np.quantile(std_error, np.linspace(0, 1, _N_SIZES)))
+    tail_probabilities = ndtr(-_compute_dunnett_quantiles(control_errors, std_error, level))
+    t_quantiles = np.array([stdtrit(df, 1 - tail) for tail in tail_probabilities])
 
-    # linear interpolation between the sizes, at the standard error of each control
-    position = np.interp(std_error, sizes, np.arange(len(sizes), dtype=np.float64))
+    # linear interpolation between them, at the standard error of each control
+    position = np.interp(std_error, control_errors, np.arange(len(control_errors), dtype=np.float64))
     lower = np.floor(position).astype(np.int64)
-    upper = np.minimum(lower + 1, len(sizes) - 1)
+    upper = np.minimum(lower + 1, len(control_errors) - 1)
     fraction = (position % 1)[:, None]
-    return np.asarray(t_by_size[lower] * (1 - fraction) + t_by_size[upper] * fraction)
+    return np.asarray(t_quantiles[lower] * (1 - fraction) + t_quantiles[upper] * fraction)
 
 
 def next_allocation(
@@ -349,7 +354,7 @@ def _split_std_errors(differences: Differences) -> Floats:
 
 
 def best_probabilities(ability: Floats, differences: Differences) -> tuple[Floats, float]:
-    """Estimate each agent's probability of being the best, and the expected regret of selecting the first one.
+    """Estimate each agent's probability of being the best, and the expected regret of selecting the highest estimate.
 
     Agents are independent given the prior, which is estimated from all abilities. Without sampling error, agents with the
     highest ability share the probability equally.
@@ -358,27 +363,33 @@ def best_probabilities(ability: Floats, differences: Differences) -> tuple[Float
     differences : pairwise differences of the same abilities, all of which can be compared
 
     Returns the posterior probabilities, float array (n_agents,) with sum 1; and the posterior mean of the best ability
-    minus that of the agent with the highest estimate, at least 0.
+    minus the posterior mean of the agent with the highest estimate, at least 0.
     """
     std_error = _split_std_errors(differences)
     if not std_error.any():
-        is_first = ability == ability.max()
-        return np.asarray(is_first / is_first.sum()), 0.0
+        is_highest = ability == ability.max()
+        return np.asarray(is_highest / is_highest.sum()), 0.0
 
     grid, posterior = _estimate_posteriors(ability, std_error)
     cumulative = np.cumsum(posterior, axis=1)
     tiny = np.finfo(np.float64).tiny  # avoids the logarithm of 0
 
-    # P(k is best) = Σ_x p_k(x)·Π_{i≠k} P(θ_i < x), where half of the probability of x itself counts as below x
-    log_p_below = np.log(np.maximum(cumulative - posterior / 2, tiny))
+    # P(θ_i < x) of each agent; half of the probability of the grid point x itself counts as below it
+    p_below = np.maximum(cumulative - posterior / 2, tiny)
+
+    # P(k is best) = Σ_x p_k(x)·Π_{i≠k} P(θ_i < x)
+    log_p_below = np.log(p_below)
     log_p_others_below = log_p_below.sum(axis=0) - log_p_below
     p_best = (posterior * np.exp(log_p_others_below)).sum(axis=1)
 
-    # the best ability has the distribution function Π_i P(θ_i ≤ x)
-    cdf_of_best = np.exp(np.log(np.maximum(cumulative, tiny)).sum(axis=0))
-    mean_of_best = float(np.diff(cdf_of_best, prepend=0.0) @ grid)
-    mean_of_first = float(posterior[np.argmax(ability)] @ grid)
-    return np.asarray(p_best / p_best.sum()), max(mean_of_best - mean_of_first, 0.0)
+    # the best ability has the distribution function Π_i P(θ_i ≤ x), whose steps are its probabilities
+    log_cumulative = np.log(np.maximum(cumulative, tiny))
+    distribution_of_best = np.exp(log_cumulative.sum(axis=0))
+    p_of_best_ability = np.diff(distribution_of_best, prepend=0.0)
+
+    mean_of_best = float(p_of_best_ability @ grid)
+    mean_of_highest_estimate = float(posterior[np.argmax(ability)] @ grid)
+    return np.asarray(p_best / p_best.sum()), max(mean_of_best - mean_of_highest_estimate, 0.0)
 
 
 def expected_selection_bias(differences: Differences, selected: Bools) -> Floats:
@@ -475,31 +486,36 @@ def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Fl
     return grid, likelihood * prior / marginal[:, None]
 
 
-def _dunnett(sizes: Floats, std_error: Floats, level: float) -> Floats:
+def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level: float) -> Floats:
     """Compute the `level` quantile of the largest standardised difference between a control and the other agents.
 
-    sizes : float array (n_sizes,), standard errors √v_k of the control for which to compute it
-    std_error : float array (n_agents,), those of all agents, which are independent
+    The errors e of all agents are independent and normal.
+
+    control_errors : float array (n_sizes,), standard errors √v_k of the control for which to compute the quantile
+    std_error : float array (n_agents,), standard errors √v_i of all agents
 
     Returns the quantiles of max_i (e_k − e_i)/√(v_k + v_i) over the other agents i, float array (n_sizes,).
     """
-    K = len(std_error)
-    total_variance = sizes[:, None] ** 2 + std_error**2
+    n_agents = len(std_error)
+    total_variance = control_errors[:, None] ** 2 + std_error**2
 
-    # correlation of each standardised difference with the error of the control, and SD of what is independent of it
-    loading = sizes[:, None] / np.sqrt(np.where(total_variance > 0, total_variance, 1.0))
+    # A standardised difference is loading·z_k − specific_sd·z_i, with standard normal z_k of the control and z_i of the
+    # other agent. Given z_k, the differences are independent.
+    loading = control_errors[:, None] / np.sqrt(np.where(total_variance > 0, total_variance, 1.0))
     loading = np.where(total_variance > 0, loading, np.sqrt(0.5))[:, None, :]
     specific_sd = np.sqrt(np.maximum(1 - loading**2, 1e-12))
 
     def cdf(d: Floats) -> Floats:
-        """Compute P(max ≤ d) given each error of the control, a quadrature node, and average over the nodes."""
+        """Compute P(max ≤ d) given z_k at each quadrature node, and average over the nodes."""
         log_p_by_agent = log_ndtr((d[:, None, None] + loading * _NODES[:, None]) / specific_sd)
-        log_p = log_p_by_agent.sum(axis=2) * ((K - 1) / K)  # K terms, for K − 1 other agents
+
+        # the sum has a term of each of the K agents, the control included, and is scaled to K − 1 other agents
+        log_p = log_p_by_agent.sum(axis=2) * ((n_agents - 1) / n_agents)
         return np.asarray(np.exp(log_p) @ _WEIGHTS / _WEIGHTS.sum())
 
     # the quantile is at least that of one comparison, and at most that of Bonferroni's correction for K − 1
-    one_comparison = np.full(len(sizes), ndtri(level))
-    bonferroni = np.full(len(sizes), -ndtri((1 - level) / (K - 1)))
+    one_comparison = np.full(len(control_errors), ndtri(level))
+    bonferroni = np.full(len(control_errors), -ndtri((1 - level) / (n_agents - 1)))
     return _bisect(cdf, one_comparison, bonferroni, level)
 
 

@@ -55,13 +55,15 @@ def agent_components(agent: Ids | Positions, item: Ids | Positions, *, n_agents:
     return component
 
 
-def describe_components(component: Ids) -> str:
+def describe_components(component: Ids, *, by_pairs: bool = False) -> str:
     """Write a warning about agents in several components.
 
     Parameters
     ----------
     component : int array (n_agents,)
         Component of each agent, −1 for an agent without a cell.
+    by_pairs : bool, default False
+        Whether agents are linked by comparisons with each other, instead of by items that they share.
 
     Returns
     -------
@@ -74,6 +76,11 @@ def describe_components(component: Ids) -> str:
     largest_sizes = ", ".join(map(str, sizes[:5]))
     if len(sizes) > 5:
         largest_sizes += ", …"
+    if by_pairs:
+        return (
+            f"The agents fall into {len(sizes)} components (of {largest_sizes} agents) that no comparison links. "
+            "Compare agents only within a component, or add comparisons that join them."
+        )
     return (
         f"The cells fall into {len(sizes)} components (of {largest_sizes} agents) that share no agent and no item. "
         "Compare agents only within a component, or score cells that join them."
@@ -224,14 +231,18 @@ class Differences(ReadOnly):
     def marginal_ranks(self) -> RankRange:
         """Confidence interval of each agent's rank, one agent at a time: int32 array (n_agents,) each.
 
+        Each interval contains the agent's rank with a probability of about `level`.
+
         Notes
         -----
-        The lowest rank is 1 + the number of agents that are better, the highest n_agents − the number of agents that
-        are worse. For these counts, differences are multiplied by √(1 − Σ SE²/Σ value²), sums over all pairs, and then
-        compared with their half-widths. If agents hardly differ by more than their sampling error, one of many
-        comparisons would otherwise exclude 0 too often; if they differ widely, the factor is near 1. The unique best
-        agent, and pairs that differ simultaneously, count as different whatever the factor is. Each interval contains
-        the agent's rank with a probability of about `level`.
+        The lowest rank is 1 plus the number of better agents. The highest rank is n_agents minus the number of worse
+        agents. An agent is better than another one in any of three cases:
+
+        - Their difference, multiplied by √(1 − Σ SE²/Σ value²), exceeds its half-width. The sums are over all pairs. The
+          factor is near 1 if agents differ widely. If they hardly differ by more than their sampling error, it is small,
+          because otherwise one of many comparisons would exclude 0 too often.
+        - It is simultaneously better, with the confidence level for all pairs jointly.
+        - It is the unique best agent.
 
         References
         ----------
@@ -240,12 +251,12 @@ class Differences(ReadOnly):
         is_estimated = ~np.isnan(self.half_width)
         error_square = float((self.std_error[is_estimated] ** 2).sum())
         total_square = float((self.value[is_estimated] ** 2).sum())
+        shrunk = np.zeros(self.value.shape)
         if total_square > 0:
             shrunk = self.value * np.sqrt(max(0.0, 1 - error_square / total_square))
-        else:
-            shrunk = np.zeros(self.value.shape)
-
         is_better = (shrunk > self.half_width) | self.simultaneously_better
+
+        # the unique best agent is better than all others
         best = self.unique_best
         if best is not None:
             is_better[best] = np.arange(len(is_better)) != best

@@ -38,11 +38,21 @@ class Alarm:
 
 
 class _RateTests(NamedTuple):
-    """One-sided binomial tests: yes answers, trials, rate of all other trials, and p-value, arrays (n_tests,)."""
+    """One-sided binomial tests of rates of yes answers.
+
+    Attributes
+    ----------
+    n_yes, n : int64 array (n_tests,)
+        Numbers of yes answers and of trials.
+    expected_rate : float array (n_tests,)
+        Rate of yes answers in all other trials.
+    p_value : float array (n_tests,)
+        Probability of at least `n_yes` yes answers at the expected rate.
+    """
 
     n_yes: Positions
     n: Positions
-    rate: Floats
+    expected_rate: Floats
     p_value: Floats
 
 
@@ -149,14 +159,20 @@ def _test_rates(n: Positions, n_yes: Positions, n_total: int, n_yes_total: int) 
 
 
 def _iter_significant(tests: _RateTests, alpha: float) -> Iterator[tuple[int, tuple[int, int, float, float]]]:
-    """Yield the index and the statistics (n_yes, n, rate, p_value) of each significant test.
+    """Yield the index and the statistics of each significant test.
 
-    A test is significant if p < alpha/number of tests (Bonferroni), with 2 yes answers or more, and more than twice the
-    expected number.
+    A test is significant if its p-value is below alpha divided by the number of tests with a trial (Bonferroni), and there
+    are at least 2 yes answers, and more than twice the expected number.
+
+    tests : tests of rates of yes answers
+    alpha : familywise error rate
+
+    The statistics are (yes answers, trials, expected rate, p-value).
     """
-    n_yes, n, rate, p = tests
+    n_yes, n, expected_rate, p_value = tests
     n_tests = max(int((n > 0).sum()), 1)
-    is_significant = (n_yes > 1) & (n_yes > 2 * n * rate) & (p < alpha / n_tests)
-    for i in np.flatnonzero(is_significant):
-        statistics = int(n_yes[i]), int(n[i]), float(rate[i]), float(p[i])
-        yield int(i), statistics
+    is_frequent = (n_yes > 1) & (n_yes > 2 * n * expected_rate)
+    is_significant = is_frequent & (p_value < alpha / n_tests)
+    for index in np.flatnonzero(is_significant):
+        statistics = int(n_yes[index]), int(n[index]), float(expected_rate[index]), float(p_value[index])
+        yield int(index), statistics

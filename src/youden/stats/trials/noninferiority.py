@@ -268,22 +268,24 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
     )
 
 
-def _predict_variance(influence: InfluenceTable, pair: list[int]) -> float:
+def _predict_variance(table: InfluenceTable, pair: list[int]) -> float:
     """Predict the variance of the difference of two abilities from the variance per trial, averaged over all agents.
 
     The prediction is σ²·(1/n_new + 1/n_old), with n_new and n_old the numbers of trials of the two agents.
 
-    influence : influence of each item on each ability, with numbers of trials
+    table : influence of each item on each ability, with numbers of trials
     pair : positions of the two agents
     """
-    has_trials = influence.n_trials.any(axis=1)
-    K = int(has_trials.sum())
-    n_trials = influence.n_trials.sum(axis=1)
+    n_trials = table.n_trials.sum(axis=1)
+    has_trials = table.n_trials.any(axis=1)
+    n_agents = int(has_trials.sum())
 
-    # σ², the mean over agents of the variance of an ability times the number of its trials
-    all_influence = influence.influence[has_trials]
-    variance_by_agent = ((all_influence - all_influence.mean(axis=0)) ** 2).sum(axis=1)
-    variance_per_trial = float((variance_by_agent * n_trials[has_trials]).sum()) / (K - 1)
+    # the variance of an ability is the sum over items of the squared influences, measured from the mean of the agents
+    influence = table.influence[has_trials]
+    ability_variance = ((influence - influence.mean(axis=0)) ** 2).sum(axis=1)
+
+    # σ², the mean over agents of this variance times the number of trials; n_agents − 1, because a mean was subtracted
+    variance_per_trial = float((ability_variance * n_trials[has_trials]).sum()) / (n_agents - 1)
     return variance_per_trial * float((1 / n_trials[pair]).sum())
 
 

@@ -19,12 +19,16 @@ from youden.extras import format_install
 from youden.stats.base.clusters import MIN_ITEMS, ROUNDING, CentredCovariance, check_level, covariance_of_chunks
 from youden.stats.base.metrics import Metric
 from youden.stats.base.pair_chunks import InfluenceChunk, check_trials
+from youden.stats.trials.comparisons import agent_components
 from youden.types.pool import Floats, Ids, Positions, ReadOnly
 
 _MIN_EIGENVALUE = 1e-9
 """Directions with an eigenvalue below this share of the largest are not determined by the trials."""
 _EXACT_FIT = 1e-9
 """A trial of leverage above 1 minus this is fitted exactly, whatever its answer."""
+_EQUAL_ABILITY_ITEMS = 12
+"""Number of items up to which errors have at least the variance that answers have if all abilities are equal. Chosen by the exact
+error rates for two equal agents with 6 to 30 items, and by the coverage for 5 agents and 30 items."""
 _MAX_CELLS_PER_CHUNK = 2_000_000
 """Maximum size of a matrix of agents × items."""
 
@@ -39,20 +43,28 @@ class PreferenceFit(ReadOnly):
         Abilities θ_i, which sum to 0 over the agents that trials link; NaN for an agent without a trial. A difference of two
         abilities is the win rate of one agent against the other minus its loss rate, ties counting ½.
     covariance : CentredCovariance
-        Covariance of the distances from the mean ability, for items like these.
+        Covariance of the distances from the mean ability, for items like these. NaN for an agent with fewer than 6 effective
+        items.
+    component : int32 array (n_agents,)
+        Set of agents that trials link, numbered from 0; −1 for an agent without a trial.
     n_trials : int array (n_agents,)
         Trials of each agent.
+    n_effective_items : float array (n_agents,)
+        Number of items of equal weight that would determine the ability as well, at most the number of items of the agent.
+        It is small if an ability depends on a few trials, such as the only ones that show the agent in second place.
     position_effect : Metric
         Win rate of the first response minus its loss rate if both agents have the same ability; in [−1, 1], 0 without position
-        bias. NaN if the orders do not determine it. Its bounds are NaN for fewer than 6 items, and if no residual shows its
-        error. If the same position wins all comparisons, the bound is that of a proportion without an event.
+        bias. NaN if the orders do not determine it. Its bounds are NaN for fewer than 6 effective items, and if no residual
+        shows its error. If the same position wins all comparisons, the bound is that of a proportion without an event.
     influence_chunks : callable
         Function that yields, for one chunk of items after another, their influence on the abilities.
     """
 
     ability: Floats
     covariance: CentredCovariance
+    component: Ids
     n_trials: Positions
+    n_effective_items: Floats
     position_effect: Metric
     influence_chunks: Callable[[], Iterator[InfluenceChunk]]
 
@@ -99,6 +111,12 @@ def fit_preferences(
     from these influences, shrunk as in `covariance_over_clusters`. π is dropped from the model if the orders do not determine it,
     for example if one agent always comes second.
 
+    The effective number of items of agent i is m_i = (Σ_j ω_ij)²/Σ_j ω_ij², with ω_ij the sum of the squares of (P·x)_i −
+    Σ_k n_k·(P·x)_k/Σ_k n_k over the trials of item j, and n_k the trials of agent k. It takes the place of the number of items
+    in the shrinkage, and limits the degrees of freedom, which are also at most (K − 1)(J − 1) and the number of trials minus
+    the rank of M. The error e of a trial with h = 1 is unknown, and counts as 1. A variance is at least min(1, 12/m_i)·s²·P_ii,
+    with s² the variance of 2y − 1 around its mean, which is its error variance if all abilities are equal.
+
     Examples
     --------
     >>> rng = np.random.default_rng(0)
@@ -118,13 +136,14 @@ def fit_preferences(
     first, second, value = first[order], second[order], 2 * answer[order] - 1
     _, item = np.unique(item[order], return_inverse=True)
     design = _make_design(first, second, n_agents)
-    inverse, has_position = _invert((design.T @ design).toarray())
+    inverse, has_position = _invert_normal_matrix((design.T @ design).toarray())
     effect = inverse @ (design.T @ value)
 
-    # e/√(1 − h) with h = xᵀPx; a trial that is fitted exactly has no residual
+    # e/√(1 − h) with h = xᵀPx; the error of a trial that is fitted exactly is unknown, and counts as the largest one
+    residual = value - design @ effect
     leverage = _compute_leverages(first, second, inverse)
     is_free = leverage < 1 - _EXACT_FIT
-    adjusted = np.where(is_free, value - design @ effect, 0.0) / np.sqrt(np.where(is_free, 1 - leverage, 1.0))
+    adjusted = np.where(is_free, residual, 1.0) / np.sqrt(np.where(is_free, 1 - leverage, 1.0))
 
     # number of trials of each observed cell (agent, item)
     n_items = int(item.max(initial=-1)) + 1
@@ -135,44 +154,75 @@ def fit_preferences(
     total = np.maximum(n_trials, 1).astype(np.float64)
 
     def influence_chunks() -> Iterator[InfluenceChunk]:
-        """Yield the influence of the items of each chunk on the abilities."""
+        """Yield the influence of the items of each chunk on the abilities, with the numbers of trials."""
         items_per_chunk = max(1, _MAX_CELLS_PER_CHUNK // (n_agents + 1))
         for start in range(0, n_items, items_per_chunk):
-            n = min(items_per_chunk, n_items - start)
-            rows = slice(*np.searchsorted(item, [start, start + n]))
-            position = np.arange(rows.stop - rows.start), item[rows] - start
-            by_item = coo_array((adjusted[rows], position), shape=(len(position[0]), n)).tocsr()
-            x = design[rows]
-            influence = (inverse @ (x.T @ by_item).toarray())[:n_agents]
-            n_cell_trials = (abs(x).T @ coo_array((np.ones(len(position[0])), position), by_item.shape)).toarray()
-            yield InfluenceChunk(influence, influence, n_cell_trials[:n_agents])
+            n_chunk_items = min(items_per_chunk, n_items - start)
+            trials = slice(*np.searchsorted(item, [start, start + n_chunk_items]))  # trials are sorted by item
+            chunk_design = design[trials]
 
-    covariance = covariance_of_chunks(
+            # sparse matrices (n_chunk_trials, n_chunk_items) that assign each trial to its item
+            shape = chunk_design.shape[0], n_chunk_items
+            entry = np.arange(shape[0]), item[trials] - start
+            residual_by_item = coo_array((adjusted[trials], entry), shape=shape).tocsr()
+            is_on_item = coo_array((np.ones(shape[0]), entry), shape=shape)
+
+            # the last row of both products belongs to the position effect
+            influence = (inverse @ (chunk_design.T @ residual_by_item).toarray())[:n_agents]
+            n_cell_trials = (abs(chunk_design).T @ is_on_item).toarray()[:n_agents]
+            yield InfluenceChunk(influence, direct_influence=influence, weight=n_cell_trials)
+
+    component = _find_components(first, second, n_agents)
+    n_items_of_agent = np.bincount(agent_of_cell, minlength=n_agents)
+    n_effective = _count_effective_items(design, item, _centre_by_trials(inverse, n_trials, component))
+    n_effective[:n_agents] = np.minimum(n_effective[:n_agents], n_items_of_agent)
+    variance = _variance_if_equal(value, n_effective, has_position=has_position)
+    max_df = min(len(value) - leverage.sum(), ((n_trials > 0).sum() - 1) * (n_items - 1))
+
+    share_squares = np.bincount(agent_of_cell, cell_size.astype(np.float64) ** 2, n_agents) / total**2
+    estimate = covariance_of_chunks(
         ((chunk.influence, chunk.weight / total[:, None]) for chunk in influence_chunks()),
-        n_clusters=np.bincount(agent_of_cell, minlength=n_agents),
-        share_squares=np.bincount(agent_of_cell, cell_size.astype(np.float64) ** 2, n_agents) / total**2,
-        relative_variance=1 / total,
+        n_clusters=np.where(n_items_of_agent > 1, np.maximum(n_effective[:n_agents], 2), n_items_of_agent),
+        share_squares=np.maximum(share_squares, 1 / np.maximum(n_effective[:n_agents], 1)),
+        relative_variance=np.maximum(np.diag(inverse)[:n_agents], ROUNDING / total),
     )
+    covariance = _limit_covariance(estimate, (variance * np.diag(inverse))[:n_agents], n_effective[:n_agents], max_df)
+
     position = Metric(np.nan, np.nan, np.nan, level, "unknown: the orders do not determine it")
     if has_position:
         influence_of_trial = inverse[n_agents, first] - inverse[n_agents, second] + inverse[n_agents, n_agents]
-        influence = np.bincount(item, influence_of_trial * adjusted)
-        std_error = np.sqrt((influence**2).sum() * n_items / (n_items - 1))
-        half_width = float(stdtrit(n_items - 1, (1 + level) / 2) * std_error)
-        estimate = float(effect[n_agents])
-        if abs(estimate) > 1 - ROUNDING:
-            from youden.stats.trials.noninferiority import zero_event_upper_bound  # takes long to load
-
-            half_width = 2 * float(zero_event_upper_bound((1 - level) / 2, np.asarray(float(n_items))))
-        if n_items < MIN_ITEMS or half_width < ROUNDING:
-            half_width = np.nan
-        low, high = np.clip([estimate - half_width, estimate + half_width], -1, 1).tolist()
-        position = Metric(estimate, low, high, level, _POSITION_METHOD)
+        influence = np.bincount(item, influence_of_trial * adjusted).astype(np.float64)
+        min_variance = float(variance[-1] * inverse[-1, -1])
+        position = _estimate_position_effect(
+            float(effect[-1]), influence, min_variance, float(n_effective[-1]), max_df=max_df, level=level
+        )
     ability = np.where(n_trials > 0, effect[:n_agents], np.nan)
-    return PreferenceFit(ability, covariance, n_trials, position, influence_chunks)
+    return PreferenceFit(ability, covariance, component, n_trials, n_effective[:n_agents], position, influence_chunks)
 
 
 _POSITION_METHOD = "position effect, residuals by item, HC2, Student t"
+
+
+def _estimate_position_effect(
+    effect: float, influence: Floats, min_variance: float, n_effective: float, *, max_df: float, level: float
+) -> Metric:
+    """Return a position effect with its interval, whose bounds are NaN if it cannot be estimated.
+
+    influence : float array (n_items,), influence of each item
+    min_variance, n_effective, max_df : smallest variance, effective number of items and largest degrees of freedom
+    """
+    n_items = len(influence)
+    variance = max(float((influence**2).sum()) * n_items / max(n_items - 1, 1), min_variance)
+    df = max(min(n_effective - 1, max_df), 1)
+    half_width = float(stdtrit(df, (1 + level) / 2) * np.sqrt(variance))
+    if abs(effect) > 1 - ROUNDING:
+        from youden.stats.trials.noninferiority import zero_event_upper_bound  # takes long to load
+
+        half_width = 2 * float(zero_event_upper_bound((1 - level) / 2, np.asarray(n_effective)))
+    if n_effective < MIN_ITEMS - ROUNDING or half_width < ROUNDING:
+        half_width = np.nan
+    low, high = np.clip([effect - half_width, effect + half_width], -1, 1).tolist()
+    return Metric(effect, low, high, level, _POSITION_METHOD)
 
 
 def _make_design(first: Ids | Positions, second: Ids | Positions, n_agents: int) -> csr_array:
@@ -190,15 +240,86 @@ def _compute_leverages(first: Ids | Positions, second: Ids | Positions, inverse:
     return np.asarray(squares + 2 * (with_position[first] - with_position[second] - inverse[first, second]))
 
 
-def _invert(normal: Floats) -> tuple[Floats, bool]:
-    """Return the pseudo-inverse of M, and whether the trials determine the position effect, which it leaves out if not."""
-    eigenvalues, eigenvectors = eigh(normal, check_finite=False)
+def _find_components(first: Ids | Positions, second: Ids | Positions, n_agents: int) -> Ids:
+    """Find the sets of agents that trials link: int32 (n_agents,), −1 for an agent without a trial."""
+    pairs = np.unique(first.astype(np.int64) * n_agents + second)
+    agents, number = np.append(pairs // n_agents, pairs % n_agents), np.tile(np.arange(len(pairs)), 2)
+    return agent_components(agents, number, n_agents=n_agents, n_items=len(pairs))
+
+
+def _centre_by_trials(inverse: Floats, n_trials: Positions, component: Ids) -> Floats:
+    """Measure abilities from the mean of their component, weighted by trials, so that agents with few trials move no other.
+
+    inverse : float array (n_agents + 1, n_agents + 1), the pseudo-inverse P, of which the rows of abilities are centred
+    """
+    weight = np.where(component[:, None] == component, n_trials, 0.0)
+    weight /= np.maximum(weight.sum(axis=1, keepdims=True), 1)
+    centred = inverse.copy()
+    centred[:-1] -= weight @ inverse[:-1]
+    return centred
+
+
+def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Floats) -> Floats:
+    """Count the items of equal weight that would determine each estimate as well: float array (n_agents + 1,).
+
+    design : rows x of all trials, sorted by `item`
+    inverse : float array (n_agents + 1, n_agents + 1); its product with x is the influence of a trial's error
+    """
+    total, squares = np.zeros((2, len(inverse)))
+    first_row = np.flatnonzero(np.diff(item, prepend=-1))  # of each item
+    chunk_of_item = first_row // max(1, _MAX_CELLS_PER_CHUNK // len(inverse))
+    starts = first_row[np.flatnonzero(np.diff(chunk_of_item, prepend=-1))]
+    for start, stop in zip(starts, np.append(starts[1:], len(item)), strict=True):
+        influence = design[start:stop] @ inverse.T
+        by_item = np.add.reduceat(influence**2, np.flatnonzero(np.diff(item[start:stop], prepend=-1)), axis=0)
+        total += by_item.sum(axis=0)
+        squares += (by_item**2).sum(axis=0)
+    return np.divide(total**2, squares, out=np.zeros(len(total)), where=squares > 0)
+
+
+def _variance_if_equal(value: Floats, n_effective: Floats, *, has_position: bool) -> Floats:
+    """Return the smallest error variance of a trial for each estimate: float array (n_agents + 1,).
+
+    It is the variance of `value`, float array (n_trials,), around its mean, and decreases with the effective number of items.
+    """
+    mean = value.mean() if has_position else 0.0
+    variance = float(((value - mean) ** 2).sum()) / max(len(value) - has_position, 1)
+    return variance * np.minimum(1, _EQUAL_ABILITY_ITEMS / np.maximum(n_effective, 1))
+
+
+def _limit_covariance(
+    estimate: CentredCovariance, min_variance: Floats, n_effective: Floats, max_df: float
+) -> CentredCovariance:
+    """Raise variances to their minima, limit the degrees of freedom, and set agents with too few effective items to NaN.
+
+    min_variance, n_effective : float arrays (n_agents,)
+    """
+    is_short = n_effective < MIN_ITEMS - ROUNDING
+    variance = np.maximum(np.diag(estimate.covariance), np.finfo(np.float64).tiny)
+    raised = estimate.with_scaled_variances(np.maximum(min_variance / variance, 1.0)).covariance
+    covariance = np.where(is_short[:, None] | is_short, np.nan, raised)
+    return CentredCovariance(covariance, np.where(is_short, np.nan, np.minimum(estimate.df, max(max_df, 1))))
+
+
+def _invert_normal_matrix(normal_matrix: Floats) -> tuple[Floats, bool]:
+    """Compute the pseudo-inverse of the normal matrix, and whether the trials determine the position effect.
+
+    normal_matrix : float array (n_agents + 1, n_agents + 1), of the abilities and, last, the position effect
+
+    Returns the pseudo-inverse, an array of the same shape. If the trials do not determine the position effect, it is left
+    out of the model: its row and its column are 0.
+    """
+    eigenvalues, eigenvectors = eigh(normal_matrix, check_finite=False)
     is_determined = eigenvalues > _MIN_EIGENVALUE * eigenvalues[-1]
-    has_position = bool((np.abs(eigenvectors[-1, ~is_determined]) < np.sqrt(_MIN_EIGENVALUE)).all())
+
+    # the position effect is determined if it has no part in the undetermined directions
+    undetermined_part = np.abs(eigenvectors[-1, ~is_determined])
+    has_position = bool((undetermined_part < np.sqrt(_MIN_EIGENVALUE)).all())
     if not has_position:
-        inverse = np.zeros_like(normal)
-        inverse[:-1, :-1] = pinvh(normal[:-1, :-1], rtol=_MIN_EIGENVALUE)
+        inverse = np.zeros_like(normal_matrix)
+        inverse[:-1, :-1] = pinvh(normal_matrix[:-1, :-1], rtol=_MIN_EIGENVALUE)
         return inverse, False
+
     basis = eigenvectors[:, is_determined]
     return (basis / eigenvalues[is_determined]) @ basis.T, True
 

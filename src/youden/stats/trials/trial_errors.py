@@ -171,20 +171,22 @@ def remaining_variance(n_blocks: Positions, *, n_current: int, n_items: int) -> 
 
     Notes
     -----
-    Block s is on item s mod J, for J items. With m_j of the S blocks on item j, the agent × item component is
-    proportional to Σ_j (m_j/S)², and the residual component to 1/S.
+    A cyclic plan assigns its blocks to the items in turn: block s is on item s mod J, for J items. In each block, each
+    agent has two trials. With m_j of the S blocks on item j, the agent × item component is proportional to Σ_j (m_j/S)²,
+    and the residual component to 1/S.
 
     Examples
     --------
     >>> remaining_variance(np.array([10, 20, 40]), n_current=10, n_items=20)
     RemainingVariance(agent_item=array([1. , 0.5, 0.5]), residual=array([1.  , 0.5 , 0.25]))
     """
-    all_n_blocks = np.append(n_current, n_blocks)
-    blocks_per_item, n_with_one_more = np.divmod(all_n_blocks.astype(np.float64), n_items)
+    all_n_blocks = np.append(n_current, n_blocks)  # the current number comes first
+    blocks_per_item, n_items_with_one_more = np.divmod(all_n_blocks.astype(np.float64), n_items)
 
-    # Σ_j m_j²: some items have one block more than the others
-    squares = (n_items - n_with_one_more) * blocks_per_item**2 + n_with_one_more * (blocks_per_item + 1) ** 2
-    agent_item = squares / all_n_blocks**2.0
+    # Σ_j m_j², over items with m_j = blocks_per_item and items with one block more
+    n_other_items = n_items - n_items_with_one_more
+    square_sum = n_other_items * blocks_per_item**2 + n_items_with_one_more * (blocks_per_item + 1) ** 2
+    agent_item = square_sum / all_n_blocks**2.0
     return RemainingVariance(agent_item=agent_item[1:] / agent_item[0], residual=n_current / n_blocks)
 
 
@@ -441,7 +443,9 @@ class _BlockSums:
         self._inverse_sizes = np.zeros(2)  # Σ 1/m over blocks of m trials, and the number of blocks
 
     def add(self, chunk: PairChunk) -> None:
-        """Add the trials of a chunk, whose effect groups must be blocks, to all sums, in place.
+        """Add the trials of a chunk to all sums.
+
+        chunk : trials whose effect groups are blocks; a block may not be divided between chunks
 
         Raises StatisticsError [block-missing] if the chunk has no blocks.
         """
@@ -450,7 +454,8 @@ class _BlockSums:
                 f"Trials must belong to blocks: got {len(chunk.value)} trials without one. Set the target items-like-these.",
                 slug="block-missing",
             )
-        n_agents, residual = len(self.n), self._residuals(chunk)
+        n_agents = len(self.n)
+        residual = self._residuals(chunk)
         ones = np.ones(len(residual))
 
         # numbers of trials by agent (row) and block or item (column)
@@ -461,32 +466,36 @@ class _BlockSums:
         self.block_squares += (n_by_block**2).sum(axis=1)
         self.item_squares += (n_by_item**2).sum(axis=1)
 
-        # products e₁·e₂ of an agent's two residuals in a block, as ((e₁ + e₂)² − e₁² − e₂²)/2
+        # products of an agent's two residuals in a block: e₁·e₂ = ((e₁ + e₂)² − e₁² − e₂²)/2
         squares = sum_by_effect_group(chunk, residual**2, n_agents)
-        twice_products = sum_by_effect_group(chunk, residual, n_agents) ** 2 - squares
-        twice_n_products = n_by_block * (n_by_block - 1)
+        products = (sum_by_effect_group(chunk, residual, n_agents) ** 2 - squares).sum(axis=1) / 2
+        n_products = (n_by_block * (n_by_block - 1)).sum(axis=1) / 2
         self.squares += squares.sum(axis=1)
-        self.products += [twice_products.sum(axis=1) / 2, twice_n_products.sum(axis=1) / 2]
+        self.products += [products, n_products]
 
         # number, sum and sum of squares of the residuals of each ordered pair of agents
         pair = chunk.first.astype(np.int64) * n_agents + chunk.second
         pair_sums = [np.bincount(pair, column, n_agents**2) for column in (ones, residual, residual**2)]
         self.pairs += np.reshape(pair_sums, self.pairs.shape)
 
-        block_sizes = np.bincount(chunk.effect_group)
+        # reciprocal sizes of the blocks, and their number
+        block_size = np.bincount(chunk.effect_group)
         n_blocks = chunk.effect_group.max(initial=-1) + 1
-        self._inverse_sizes += (1 / block_sizes).sum(), n_blocks
+        self._inverse_sizes += (1 / block_size).sum(), n_blocks
 
     def iter_influence(self, chunks: Iterable[PairChunk]) -> Iterator[tuple[Floats, Floats]]:
-        """Yield, for each chunk, the influence of its blocks on each agent, and their shares in the agent's trials.
+        """Yield, for each chunk, the influence of its blocks on each ability, and the share of each agent's trials in them.
 
-        Both are float array (n_agents, n_blocks_of_chunk). The chunks must be those that were added.
+        chunks : the same chunks that were added; all of them must have been added before
+
+        Yields two float arrays (n_agents, n_chunk_blocks).
         """
-        n_agents, n = len(self.n), np.maximum(self.n, 1)[:, None]
+        n_agents = len(self.n)
+        n_trials = np.maximum(self.n, 1)[:, None]
         for chunk in chunks:
             residual_sum = sum_by_effect_group(chunk, self._residuals(chunk), n_agents)
             n_by_block = sum_by_effect_group(chunk, np.ones(len(chunk.value)), n_agents)
-            yield residual_sum / n, n_by_block / n
+            yield residual_sum / n_trials, n_by_block / n_trials
 
     def _residuals(self, chunk: PairChunk) -> Floats:
         """Compute residuals of the additive model, which subtracts agent effects and block means: float array (n_trials,)."""
@@ -495,10 +504,11 @@ class _BlockSums:
     def estimate_components(self, relative_variance: Floats) -> tuple[Floats, Floats] | None:
         """Estimate two variance components of each agent: agent × item, and agent × partner.
 
-        relative_variance : float array (n_agents,), residual variance of each agent divided by the mean one
+        relative_variance : float array (n_agents,), residual variance of each agent divided by the mean over agents
 
-        Returns two float arrays (n_agents,), each shrunk towards its average over agents times `relative_variance`.
-        The second is 0 if there are too few products of residuals. Returns None if no agent appears twice in a block.
+        Returns the two components, float arrays (n_agents,), each shrunk towards its average over agents times
+        `relative_variance`. The second is 0 if there are too few products of residuals. Returns None if no agent appears
+        twice in a block.
         """
         n_agents = len(self.n)
         cell_products, n_cell_products = self.products
@@ -507,21 +517,21 @@ class _BlockSums:
 
         # Residuals are measured from the mean of their block. In a block of m trials, this lowers the mean product of
         # two residuals by variance/m.
-        n_residuals, total, squares = self.pairs
+        n_residuals, residual_sum, squares = self.pairs
         inverse_size_sum, n_blocks = self._inverse_sizes
         correction = float(squares.sum() / n_residuals.sum() * inverse_size_sum / n_blocks)
         cell_variance = shrink_component(cell_products, n_cell_products, relative_variance, correction=correction)
 
-        # sum and number of the products of two residuals of each ordered pair: Σ_{s<t} e_s·e_t = ((Σe)² − Σe²)/2
-        pair_products = (total**2 - squares) / 2
+        # products of two residuals of each ordered pair, their sum Σ_{s<t} e_s·e_t = ((Σe)² − Σe²)/2 and number
+        pair_products = (residual_sum**2 - squares) / 2
         n_pair_products = n_residuals * (n_residuals - 1) / 2
         if n_pair_products.sum() < _MIN_PAIR_PRODUCTS * n_agents:
             return cell_variance, np.zeros(n_agents)
 
-        # summed over the pairs that contain an agent, as the first or as the second one
-        products = pair_products.sum(axis=0) + pair_products.sum(axis=1)
-        n_products = n_pair_products.sum(axis=0) + n_pair_products.sum(axis=1)
-        return cell_variance, shrink_component(products, n_products, relative_variance)
+        # summed over the pairs that contain an agent, as the second (axis 0) or as the first one (axis 1)
+        agent_products = pair_products.sum(axis=0) + pair_products.sum(axis=1)
+        n_agent_products = n_pair_products.sum(axis=0) + n_pair_products.sum(axis=1)
+        return cell_variance, shrink_component(agent_products, n_agent_products, relative_variance)
 
 
 def _shrink_trial_variance(mean_square: Floats, *, df: Floats) -> Floats:

@@ -157,10 +157,10 @@ class VarianceComponents:
         n_cells = n_agents * n_items
         n_texts = n_cells * n_repeats
 
-        cell_factor, own_share = _sum_squared_weights(
+        cell_factor, own_share = _compute_component_coefficient(
             first_cell, second_cell, n_cells, first=first, second=second, w=w, base=base
         )
-        text_factor, own_share_of_texts = _sum_squared_weights(
+        text_factor, own_share_of_texts = _compute_component_coefficient(
             first_text, second_text, n_texts, first=first, second=second, w=w, base=base
         )
         self.agent_item_factor = cell_factor * own_share
@@ -176,28 +176,32 @@ class VarianceComponents:
         self.showings_per_response = 2 * len(first) / n_distinct_texts
 
 
-def _sum_squared_weights(
+def _compute_component_coefficient(
     first_unit: Ids, second_unit: Ids, n_units: int, *, first: Ids, second: Ids, w: Floats, base: Floats
 ) -> tuple[float, float]:
-    """Compute the coefficient of a variance component, the variance between units, in the variance of an ability.
+    """Compute the coefficient of a variance component in the variance of an ability's distance from the mean ability.
 
-    A unit is an agent on an item, or a response to an item. An ability is the mean answer to the agent's trials. The
-    coefficient is the sum over units of their squared weights in the distance of an ability from the mean ability.
+    The component is the variance between units: agents on items, or responses to items. An ability is the mean answer to
+    the agent's trials. In the distance of an ability from the mean ability, each unit has a weight; the coefficient is the
+    sum over units of the squared weights.
 
-    first_unit, second_unit : int64 arrays (n_trials,), unit on either side of each trial
+    first_unit, second_unit : int64 arrays (n_trials,), unit of the first and of the second agent of each trial
     first, second : int arrays (n_trials,), agents of the trial
     w : float array (n_agents,), weight of each of its trials in an agent's ability
     base : float array (n_trials,), weight of each trial in the mean ability
 
-    Returns the coefficient, and the share of the agent's own units in it, both averaged over agents.
+    Returns the coefficient, and the share of the agent's own units (not those of its partners) in it, both averaged over
+    agents.
     """
     n_agents = len(w)
     units = np.append(first_unit, second_unit)
 
-    # products of the weights in the ability and in the mean ability, summed over the trials of each agent
-    base_by_unit = np.bincount(units, np.tile(base, 2), n_units)
-    base_of_trial = base_by_unit[first_unit] + base_by_unit[second_unit]
-    cross = w * (np.bincount(first, base_of_trial, n_agents) + np.bincount(second, base_of_trial, n_agents))
+    # for each agent, Σ over units of weight in the ability × weight in the mean ability
+    weight_in_mean = np.bincount(units, np.tile(base, 2), n_units)
+    weight_in_mean_of_trial = weight_in_mean[first_unit] + weight_in_mean[second_unit]
+    sum_over_first = np.bincount(first, weight_in_mean_of_trial, n_agents)
+    sum_over_second = np.bincount(second, weight_in_mean_of_trial, n_agents)
+    products = w * (sum_over_first + sum_over_second)
 
     # squared weights of each agent's own units in its ability
     n_showings = np.bincount(units, minlength=n_units).astype(np.float64)
@@ -205,20 +209,18 @@ def _sum_squared_weights(
     agent_of_unit[first_unit], agent_of_unit[second_unit] = first, second
     own_squares = np.bincount(agent_of_unit, n_showings**2, n_agents) * w**2
 
-    # squared weights of the units of its partners in its ability
-    agent_and_unit = np.append(
-        first.astype(np.int64) * n_units + second_unit, second.astype(np.int64) * n_units + first_unit
-    )
-    distinct, n_meetings = np.unique(agent_and_unit, return_counts=True)
-    agent_of_meeting = distinct // n_units
+    # squared weights of its partners' units in its ability; the number of a meeting is agent·n_units + partner's unit
+    meeting = np.append(first.astype(np.int64) * n_units + second_unit, second.astype(np.int64) * n_units + first_unit)
+    distinct_meetings, n_meetings = np.unique(meeting, return_counts=True)
+    agent_of_meeting = distinct_meetings // n_units
     partner_squares = np.bincount(agent_of_meeting, n_meetings.astype(np.float64) ** 2, n_agents) * w**2
 
-    # Σ (weight in θ̂_i − weight in θ̄)², with the squares multiplied out
+    # Σ (weight in the ability − weight in the mean ability)², with the squares multiplied out
     has_trials = np.bincount(np.append(first, second), minlength=n_agents) > 0
     squares = own_squares + partner_squares
-    squared_weights = squares - 2 * cross + (base_by_unit**2).sum()
+    coefficient = squares - 2 * products + (weight_in_mean**2).sum()
     own_share = own_squares / np.maximum(squares, 1e-300)
-    return float(squared_weights[has_trials].mean()), float(own_share[has_trials].mean())
+    return float(coefficient[has_trials].mean()), float(own_share[has_trials].mean())
 
 
 def _variance_interval(value: float, std_error: float, t: float) -> Part:
@@ -235,16 +237,19 @@ def _identifies_responses(first: Ids, second: Ids, item: Ids, responses: tuple[I
 
     It can if some agents have several responses to an item, and if some responses are shown more than once.
 
-    first, second, item : int arrays (n_trials,)
-    responses : number of the response on either side, such arrays
+    first, second, item : int arrays (n_trials,), agents and item of each trial
+    responses : int arrays (n_trials,), numbers of the responses of the first and of the second agent; different agents
+        have different numbers
     """
-    agents = np.append(first, second).astype(np.int64)
-    response_numbers = np.append(*responses).astype(np.int64)
+    # each trial shows two responses
+    shown_agents = np.append(first, second).astype(np.int64)
+    shown_responses = np.append(*responses).astype(np.int64)
     items = np.tile(item, 2)
-    n_cells = len(np.unique(agents * n_items + items))
-    n_texts = len(np.unique(response_numbers * n_items + items))
-    n_showings = len(agents)
-    return n_cells < n_texts < n_showings
+
+    n_cells = len(np.unique(shown_agents * n_items + items))  # agents on items
+    n_responses = len(np.unique(shown_responses * n_items + items))
+    n_shown = len(shown_agents)
+    return n_cells < n_responses < n_shown
 
 
 def _compute_sums_of_squares(
@@ -257,40 +262,53 @@ def _compute_sums_of_squares(
     n_agents: int,
     n_repeats: int,
 ) -> tuple[Floats, Floats]:
-    """Compute sums of squared residuals by cell, by response (if given) and by trial, and their expectations.
+    """Compute the sums of squared residuals of each item, and the coefficients of the components in their expectations.
 
-    A cell is an agent on an item. Returns the sums of each item, float array (n_items, n_components), and the coefficients of
-    the variance components in their expectations, float array (n_items, n_components, n_components).
+    The sums are by cell (an agent on an item), by response, and by trial. The second one is left out without responses.
+
+    first, second, item : int arrays (n_trials,), agents and item of each trial
+    residual : float array (n_trials,)
+    responses : int arrays (n_trials,), numbers of the responses of the first and of the second agent, or None
+    n_repeats : largest number of responses of an agent to an item
+
+    Returns the sums, float array (n_items, n_components), and the coefficients of the variance components in the
+    expectations of the sums, float array (n_items, n_components, n_components). Large plans are represented by a sample
+    of their items.
     """
     n_units_per_item = n_agents * n_repeats if responses is not None else n_agents
     max_items = max(20, MAX_DESIGN_ENTRIES // max(n_units_per_item**2, 1))
     squares, expectations = [], []
-    for rows in _select_items(item, max_items):
-        units = [(first[rows], second[rows])]
+    for trials in _group_by_item(item, max_items):
+        # centred design matrices Z (n_trials_of_item, n_units), one by agents and one by responses
+        designs = [_make_centred_design(first[trials], second[trials])]
         if responses is not None:
-            units.append((responses[0][rows], responses[1][rows]))
-        designs = [_make_centred_design(*sides) for sides in units]
+            first_response, second_response = responses
+            designs.append(_make_centred_design(first_response[trials], second_response[trials]))
 
-        # Σ(Zᵀe)² over the cells, the same over the responses, and Σe² over the trials of the item
-        item_residual = residual[rows]
+        # Σ(Zᵀe)² over the units of each design, and Σe² over the trials, with the residuals e
+        item_residual = residual[trials]
         squares_by_unit = [float(((design.T @ item_residual) ** 2).sum()) for design in designs]
-        squares.append([*squares_by_unit, float((item_residual**2).sum())])
-        expectations.append(_compute_expectation_coefficients(designs, len(rows)))
+        squares_by_trial = float((item_residual**2).sum())
+        squares.append([*squares_by_unit, squares_by_trial])
+        expectations.append(_compute_expectation_coefficients(designs, len(trials)))
     return np.array(squares), np.array(expectations)
 
 
-def _select_items(item: Ids, max_items: int) -> list[Positions]:
-    """Group the rows of trials by item, and return the groups of two or more trials, int64 arrays.
+def _group_by_item(item: Ids, max_items: int) -> list[Positions]:
+    """Group trials by item, and return the positions of each group of two or more trials, int64 arrays.
 
     item : int array (n_trials,), item of each trial
     max_items : maximum number of groups; if there are more, a random sample of them is returned
     """
     order = np.argsort(item, kind="stable")
     starts = np.flatnonzero(np.diff(item[order])) + 1
-    groups = [rows for rows in np.split(order, starts) if len(rows) > 1]
-    if len(groups) <= max_items:
+    groups = [trials for trials in np.split(order, starts) if len(trials) > 1]
+    n_groups = len(groups)
+    if n_groups <= max_items:
         return groups
-    sample = standalone_stream(len(groups)).choice(len(groups), max_items, replace=False)
+
+    # the seed is the number of groups, so that the same plan always has the same sample
+    sample = standalone_stream(n_groups).choice(n_groups, max_items, replace=False)
     return [groups[index] for index in np.sort(sample)]
 
 

@@ -1,77 +1,117 @@
 "use strict";
-// Draws the figures, one after the other while the page is idle, and again when the theme changes.
+// Draw the figures one after another while the page is idle, and draw them again if the theme changes.
 (() => {
-  const place = document.getElementById("figure-data");
-  if (!place || !window.vegaEmbed) return;
-  // Vega finds marks by name in plain objects, where an agent called __proto__ is a name as any other without this.
+  const dataElement = document.getElementById("figure-data");
+  if (!dataElement || !window.vegaEmbed) return;
+  // Vega stores marks by name in plain objects. Without this line, an agent called __proto__ would replace their prototype.
   delete Object.prototype.__proto__;
-  let data = JSON.parse(place.textContent);
+  let figures = JSON.parse(dataElement.textContent);
 
-  const rows = (frame) => {
+  // Convert a table from columns to rows. A column is an array of values, or `codes` into an array of `levels`.
+  const toRows = (frame) => {
     const names = Object.keys(frame);
-    const columns = names.map((name) => Array.isArray(frame[name]) ? frame[name] : frame[name].codes.map((code) => frame[name].levels[code]));
-    return (columns[0] || []).map((_, k) => Object.fromEntries(names.map((name, c) => [name, columns[c][k]])));
+    const columns = names.map((name) => {
+      const column = frame[name];
+      return Array.isArray(column) ? column : column.codes.map((code) => column.levels[code]);
+    });
+    const nRows = columns.length ? columns[0].length : 0;
+    const makeRow = (_, row) => Object.fromEntries(names.map((name, k) => [name, columns[k][row]]));
+    return Array.from({ length: nRows }, makeRow);
   };
-  const config = () => {
-    const ink = getComputedStyle(document.documentElement);
-    const colour = (name) => ink.getPropertyValue(name).trim();
-    const text = { labelColor: colour("--ink"), titleColor: colour("--ink"), labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal" };
+
+  // Return the Vega configuration for the current theme and width of the window.
+  const makeConfig = () => {
+    const style = getComputedStyle(document.documentElement);
+    const getColour = (name) => style.getPropertyValue(name).trim();
+    const isNarrow = innerWidth < 640;
+    const text = {
+      labelColor: getColour("--ink"), titleColor: getColour("--ink"), labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal",
+    };
     return {
-      background: null, font: "system-ui, sans-serif", view: { stroke: colour("--line") },
-      axis: { ...text, gridColor: colour("--line"), domainColor: colour("--soft"), tickColor: colour("--soft") },
+      background: null,
+      font: "system-ui, sans-serif",
+      view: { stroke: getColour("--line") },
+      axis: { ...text, gridColor: getColour("--line"), domainColor: getColour("--soft"), tickColor: getColour("--soft") },
       axisQuantitative: { tickCount: 8 },
-      legend: { ...text, orient: "bottom", columns: innerWidth < 640 ? 1 : 6, labelLimit: innerWidth < 640 ? 240 : 160, symbolLimit: 30, gradientLength: 180 },
-      rule: { color: colour("--ink") },
+      legend: { ...text, orient: "bottom", columns: isNarrow ? 1 : 6, labelLimit: isNarrow ? 240 : 160, symbolLimit: 30, gradientLength: 180 },
+      rule: { color: getColour("--ink") },
     };
   };
-  const drawn = new Map();
-  const draw = async (element) => {
-    const { spec, frame, canvas } = data[element.dataset.figure];
-    drawn.get(element)?.finalize();
-    const whole = { ...spec, datasets: { ...spec.datasets, frame: rows(frame) } };
-    // The text of the element describes the picture, so the picture itself is hidden from screen readers.
+
+  const resultByElement = new Map(); // results of vegaEmbed, which own the listeners and timers of a figure
+  const drawFigure = async (element) => {
+    const slug = element.dataset.figure;
+    const { spec, frame, canvas } = figures[slug];
+    resultByElement.get(element)?.finalize();
+    const fullSpec = { ...spec, datasets: { ...spec.datasets, frame: toRows(frame) } };
+
+    // The label of the element describes the picture, so the picture itself is hidden from screen readers.
     const picture = document.createElement("div");
     picture.setAttribute("aria-hidden", "true");
     element.replaceChildren(picture);
-    // Names may take a large part of the width, so that they are cut only if there is no space for them.
+
+    // Names on the left axis may take this part of the width; longer ones are truncated.
     const labelLimit = element.clientWidth * (element.clientWidth < 640 ? 0.42 : 0.33);
-    const patch = (vega) => {
-      for (const axis of vega.axes ?? []) if (axis.orient === "left" && axis.labels !== false) axis.labelLimit = labelLimit;
-      return vega;
+    const limitLabels = (vegaSpec) => {
+      for (const axis of vegaSpec.axes ?? []) {
+        if (axis.orient === "left" && axis.labels !== false) axis.labelLimit = labelLimit;
+      }
+      return vegaSpec;
     };
-    const view = await vegaEmbed(picture, whole, {
-      patch, ast: true, actions: false, renderer: canvas ? "canvas" : "svg", defaultStyle: false, config: config(),
+
+    const result = await vegaEmbed(picture, fullSpec, {
+      patch: limitLabels,
+      ast: true,
+      actions: false,
+      renderer: canvas ? "canvas" : "svg",
+      defaultStyle: false,
+      config: makeConfig(),
       tooltip: { disableDefaultStyle: true },
     });
     picture.removeAttribute("role");
-    view.view.addEventListener("click", (_event, item) => {
-      const pressed = item?.datum?.agent ?? item?.datum?.value;
-      if (element.dataset.figure === "ranking" && pressed) document.dispatchEvent(new CustomEvent("pressed", { detail: pressed }));
+    result.view.addEventListener("click", (_event, item) => {
+      const agent = item?.datum?.agent ?? item?.datum?.value;
+      if (slug === "ranking" && agent) document.dispatchEvent(new CustomEvent("agent-selected", { detail: agent }));
     });
-    drawn.set(element, view);
+    resultByElement.set(element, result);
     element.dataset.drawn = document.documentElement.dataset.theme;
   };
-  let running = Promise.resolve();
-  const idle = () => new Promise((resolve) => window.requestIdleCallback ? requestIdleCallback(resolve, { timeout: 100 }) : setTimeout(resolve));
-  const all = () => {
-    running = running.then(async () => {
-      for (const element of document.querySelectorAll("[data-figure]")) {
-        if (element.closest("[hidden], details:not([open])") || !(element.dataset.figure in data)) continue;
-        if (element.dataset.drawn === document.documentElement.dataset.theme) continue;
-        await idle();
-        try { await draw(element); } catch (error) { element.textContent = `This chart could not be drawn: ${error.message}`; }
-      }
-      document.documentElement.dataset.figures = "done";
-    });
-    return running;
+
+  const needsDrawing = (element) => {
+    const isHidden = element.closest("[hidden], details:not([open])");
+    const isCurrent = element.dataset.drawn === document.documentElement.dataset.theme;
+    return !isHidden && !isCurrent && element.dataset.figure in figures;
   };
-  document.addEventListener("theme", all);
-  document.addEventListener("shown", all);
-  document.addEventListener("toggle", all, true);
-  document.addEventListener("figures", (event) => {
-    data = event.detail;
-    for (const element of document.querySelectorAll("[data-drawn]")) delete element.dataset.drawn;
-    all();
+
+  const waitUntilIdle = () => new Promise((resolve) => {
+    if (window.requestIdleCallback) requestIdleCallback(resolve, { timeout: 100 });
+    else setTimeout(resolve);
   });
-  requestAnimationFrame(() => setTimeout(all));
+
+  const drawNeededFigures = async () => {
+    for (const element of document.querySelectorAll("[data-figure]")) {
+      if (!needsDrawing(element)) continue;
+      await waitUntilIdle();
+      try {
+        await drawFigure(element);
+      } catch (error) {
+        element.textContent = `This chart could not be drawn: ${error.message}`;
+      }
+    }
+    document.documentElement.dataset.figures = "done";
+  };
+
+  // Calls wait for each other, so that no figure is drawn twice at the same time.
+  let lastDrawing = Promise.resolve();
+  const scheduleDrawing = () => { lastDrawing = lastDrawing.then(drawNeededFigures); };
+
+  document.addEventListener("theme-changed", scheduleDrawing);
+  document.addEventListener("content-shown", scheduleDrawing);
+  document.addEventListener("toggle", scheduleDrawing, true); // of a <details> element; it does not bubble
+  document.addEventListener("figures-changed", (event) => {
+    figures = event.detail;
+    for (const element of document.querySelectorAll("[data-drawn]")) delete element.dataset.drawn;
+    scheduleDrawing();
+  });
+  requestAnimationFrame(() => setTimeout(scheduleDrawing));
 })();

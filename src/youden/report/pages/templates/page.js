@@ -1,83 +1,109 @@
 "use strict";
-// What every page has: the theme, sortable tables, figures that stand for one another.
+// Add what every page has: the theme button, sortable tables, and buttons that switch between two figures.
 (() => {
   const root = document.documentElement;
-  const button = document.getElementById("theme");
-  const kept = () => { try { return localStorage.getItem("youden-theme"); } catch { return null; } };
-  const keep = (theme) => { try { localStorage.setItem("youden-theme", theme); } catch { /* a page from disk may not store */ } };
-  const set = (theme) => {
+
+  // Theme. A page that is opened from disk may have no storage, so errors of the storage are ignored.
+  const themeButton = document.getElementById("theme");
+  const loadTheme = () => { try { return localStorage.getItem("youden-theme"); } catch { return null; } };
+  const saveTheme = (theme) => { try { localStorage.setItem("youden-theme", theme); } catch { /* see above */ } };
+  const setTheme = (theme) => {
     root.dataset.theme = theme;
-    button.textContent = theme === "dark" ? "Light" : "Dark";
-    button.setAttribute("aria-label", `Switch to the ${theme === "dark" ? "light" : "dark"} theme`);
-    document.dispatchEvent(new CustomEvent("theme"));
+    themeButton.textContent = theme === "dark" ? "Light" : "Dark";
+    themeButton.setAttribute("aria-label", `Switch to the ${theme === "dark" ? "light" : "dark"} theme`);
+    document.dispatchEvent(new CustomEvent("theme-changed"));
   };
-  set(kept() || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"));
-  button.hidden = false;
-  button.addEventListener("click", () => {
+  const systemTheme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  setTheme(loadTheme() || systemTheme);
+  themeButton.hidden = false;
+  themeButton.addEventListener("click", () => {
     const theme = root.dataset.theme === "dark" ? "light" : "dark";
-    keep(theme);
-    set(theme);
+    saveTheme(theme);
+    setTheme(theme);
   });
   addEventListener("beforeprint", () => { if (root.dataset.theme === "dark") root.dataset.theme = "light"; });
 
-  const value = (row, k) => {
-    const cell = row.cells[k];
+  // Return what a cell is sorted by: its `data-value` or text, as a number if it is one; null if the cell has no value.
+  const parseCell = (cell) => {
     const text = cell.dataset.value ?? cell.textContent.trim();
+    if (text === "–") return null;
     const number = Number(text.replaceAll(",", ""));
-    return text === "–" ? null : Number.isNaN(number) || text === "" ? text : number;
+    return Number.isNaN(number) || text === "" ? text : number;
   };
-  const compare = (a, b) => a === null ? 1 : b === null ? -1 : typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
-  const FOLD = 100;
-  // The first rows of a long table, and a button for all of them; without scripts, and on paper, all stand there.
-  const fold = (table) => {
-    const rows = [...table.tBodies[0].rows];
-    const open = "unfolded" in table.dataset;
-    rows.forEach((row, k) => row.classList.toggle("folded", !open && k >= FOLD));
+
+  // Compare two values for sorting. Null comes last in both directions.
+  const compareValues = (a, b, isDescending) => {
+    if (a === null) return 1;
+    if (b === null) return -1;
+    const areNumbers = typeof a === "number" && typeof b === "number";
+    const order = areNumbers ? a - b : String(a).localeCompare(String(b));
+    return isDescending ? -order : order;
   };
-  const foldable = (table) => {
-    const n = table.tBodies[0].rows.length;
-    if (n <= 2 * FOLD) return;
-    const press = document.createElement("button");
-    press.type = "button";
-    press.className = "unfold";
-    const say = () => { press.textContent = "unfolded" in table.dataset ? `Show the first ${FOLD}` : `Show all ${n.toLocaleString("en")}`; };
-    press.addEventListener("click", () => {
+
+  // Long tables show their first rows, and a button that shows all. Without scripts and on paper, all rows are visible.
+  const N_VISIBLE = 100;
+  const isLong = (table) => table.tBodies[0].rows.length > 2 * N_VISIBLE;
+  const hideRows = (table) => {
+    const showsAll = "unfolded" in table.dataset;
+    [...table.tBodies[0].rows].forEach((row, k) => row.classList.toggle("folded", !showsAll && k >= N_VISIBLE));
+  };
+  const addShowAllButton = (table) => {
+    const nRows = table.tBodies[0].rows.length;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "unfold";
+    const update = () => {
+      const showsAll = "unfolded" in table.dataset;
+      button.textContent = showsAll ? `Show the first ${N_VISIBLE}` : `Show all ${nRows.toLocaleString("en")}`;
+      hideRows(table);
+    };
+    button.addEventListener("click", () => {
       if ("unfolded" in table.dataset) delete table.dataset.unfolded;
       else table.dataset.unfolded = "";
-      fold(table);
-      say();
+      update();
     });
-    say();
-    fold(table);
-    table.parentElement.after(press);
+    update();
+    table.parentElement.after(button);
   };
-  for (const table of document.querySelectorAll("table.sortable")) {
-    foldable(table);
-    const heads = [...table.tHead.rows[0].cells];
-    heads.forEach((head, k) => {
-      if ("fixed" in head.dataset) return;
-      const press = document.createElement("button");
-      press.type = "button";
-      press.textContent = head.textContent;
-      head.replaceChildren(press);
-      press.addEventListener("click", () => {
-        const down = head.getAttribute("aria-sort") === "ascending";
-        heads.forEach((other) => other.removeAttribute("aria-sort"));
-        head.setAttribute("aria-sort", down ? "descending" : "ascending");
-        const rows = [...table.tBodies[0].rows].map((row) => [value(row, k), row]);
-        rows.sort(([a], [b]) => (down && a !== null && b !== null ? -compare(a, b) : compare(a, b)));
-        table.tBodies[0].append(...rows.map(([, row]) => row));
-        if (rows.length > 2 * FOLD) fold(table);
+
+  const sortTable = (table, column, isDescending) => {
+    const body = table.tBodies[0];
+    const valuesAndRows = [...body.rows].map((row) => [parseCell(row.cells[column]), row]);
+    valuesAndRows.sort(([a], [b]) => compareValues(a, b, isDescending));
+    body.append(...valuesAndRows.map(([, row]) => row));
+    if (isLong(table)) hideRows(table);
+  };
+
+  const makeSortable = (table) => {
+    const headings = [...table.tHead.rows[0].cells];
+    headings.forEach((heading, column) => {
+      if ("fixed" in heading.dataset) return;
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = heading.textContent;
+      heading.replaceChildren(button);
+      button.addEventListener("click", () => {
+        const isDescending = heading.getAttribute("aria-sort") === "ascending";
+        headings.forEach((cell) => cell.removeAttribute("aria-sort"));
+        heading.setAttribute("aria-sort", isDescending ? "descending" : "ascending");
+        sortTable(table, column, isDescending);
       });
     });
+  };
+
+  for (const table of document.querySelectorAll("table.sortable")) {
+    if (isLong(table)) addShowAllButton(table);
+    makeSortable(table);
   }
-  for (const press of document.querySelectorAll("[data-swap]")) {
-    const [one, two] = press.dataset.swap.split(" ").map((slug) => document.getElementById(`figure-${slug}`));
-    press.addEventListener("click", () => {
-      one.hidden = !one.hidden;
-      two.hidden = !one.hidden;
-      press.setAttribute("aria-pressed", String(one.hidden));
-      document.dispatchEvent(new CustomEvent("shown"));
+
+  // A button with `data-swap="FIRST SECOND"` switches between these two figures.
+  for (const button of document.querySelectorAll("[data-swap]")) {
+    const [firstFigure, secondFigure] = button.dataset.swap.split(" ").map((slug) => document.getElementById(`figure-${slug}`));
+    button.addEventListener("click", () => {
+      firstFigure.hidden = !firstFigure.hidden;
+      secondFigure.hidden = !firstFigure.hidden;
+      button.setAttribute("aria-pressed", String(firstFigure.hidden));
+      document.dispatchEvent(new CustomEvent("content-shown"));
     });
   }
 })();

@@ -1,246 +1,377 @@
 "use strict";
-// The table of trials, from the page's own sample or page by page from the viewer, and one trial opened.
+// Show the table of trials and one opened trial. The trials come from the sample in the page, or page by page from the viewer.
 (() => {
   const filters = document.getElementById("trial-filters");
   if (!filters) return;
-  const SIZE = 10;
-  const live = filters.dataset.live;
+  const PAGE_SIZE = 10;
+  const viewerAddress = filters.dataset.live; // undefined in a file, which contains a sample
+  const hasOtherJudge = "against" in filters.dataset;
   const data = JSON.parse(document.getElementById("trial-data").textContent);
   const table = document.getElementById("trial-table");
   const dialog = document.getElementById("trial");
   document.getElementById("main").append(dialog);
-  const state = { page: 0, by: "kind", down: false, serial: 0 };
-  const make = (tag, text, props = {}) => Object.assign(document.createElement(tag), { textContent: text }, props);
-  const agent = (k) => data.agents[k];
-  const item = (line) => line.other_item === null ? data.items[line.item] : `${data.items[line.item]} / ${data.items[line.other_item]}`;
-  const percent = (value) => value === null ? "–" : value.toFixed(2);
+  const state = { page: 0, sortColumn: "kind", isDescending: false, requestNumber: 0 };
 
-  const local = data.lines.map((line, k) => ({ ...Object.fromEntries(data.columns.map((name, c) => [name, line[c]])), k }));
-  const kinds = [...filters.elements.kind.options].map((option) => option.value);
-  const columns = [["kind", "Kind"], ["item", "Item"], ["first", "Read first"], ["second", "Read second"], ["trial_type", "Trial type"], ["answer", "Answer"]];
-  if ("against" in filters.dataset) columns.push(["against", "Other judge"]);
+  const makeElement = (tag, text, properties = {}) => Object.assign(document.createElement(tag), { textContent: text }, properties);
+  const formatCount = (n) => n.toLocaleString("en");
+  const formatAnswer = (answer) => answer === null ? "–" : answer.toFixed(2);
+  const formatYesNo = (isYes) => isYes ? "yes" : "no";
+  const getAgentName = (position) => data.agents[position];
+  const getItemNames = (trial) =>
+    trial.other_item === null ? data.items[trial.item] : `${data.items[trial.item]} / ${data.items[trial.other_item]}`;
 
-  const sortable = {
-    kind: (line) => kinds.indexOf(line.kind), item, first: (line) => agent(line.first), second: (line) => agent(line.second),
-  };
-  const wanted = () => Object.fromEntries([...new FormData(filters)].filter(([, text]) => text !== ""));
-  const lower = new Map();
-  const holds = (text, words) => {
+  // The sample: objects with the columns of a trial, and `index`, its position in `data.first` and `data.second`.
+  const toTrial = (values, index) => ({ ...Object.fromEntries(data.columns.map((name, k) => [name, values[k]])), index });
+  const sample = data.lines.map(toTrial);
+  const getSampleText = (position) => position < 0 ? null : data.texts[position];
+
+  // Filtering of the sample. The viewer filters by itself.
+  const readFilters = () => Object.fromEntries([...new FormData(filters)].filter(([, text]) => text !== ""));
+
+  const lowerCaseTexts = new Map(); // cache: text → text in lower case
+  const containsPhrase = (text, phrase) => {
     if (text === null) return false;
-    if (!lower.has(text)) lower.set(text, text.toLowerCase());
-    return lower.get(text).includes(words);
+    if (!lowerCaseTexts.has(text)) lowerCaseTexts.set(text, text.toLowerCase());
+    return lowerCaseTexts.get(text).includes(phrase);
   };
-  const textAt = (k) => k < 0 ? null : data.texts[k];
-  const speaksOf = (line, words) => [agent(line.first), agent(line.second), item(line), textAt(data.first[line.k]), textAt(data.second[line.k])]
-    .some((text) => holds(text, words));
-  // The name equal to the text, or else all names that contain it; null selects all.
-  const named = (names, text) => {
-    const words = (text ?? "").trim().toLowerCase();
-    if (!words) return null;
-    const shown = Object.entries(names).map(([k, name]) => [+k, name.toLowerCase()]);
-    const exact = shown.filter(([, name]) => name === words);
-    return new Set((exact.length ? exact : shown.filter(([, name]) => name.includes(words))).map(([k]) => k));
+
+  const mentionsPhrase = (trial, phrase) => {
+    const names = [getAgentName(trial.first), getAgentName(trial.second), getItemNames(trial)];
+    const texts = [getSampleText(data.first[trial.index]), getSampleText(data.second[trial.index])];
+    return [...names, ...texts].some((text) => containsPhrase(text, phrase));
   };
-  const fits = (line, want) =>
-    (!want.agents || want.agents.has(line.first) || want.agents.has(line.second)) &&
-    (!want.items || want.items.has(line.item) || want.items.has(line.other_item)) &&
-    (!want.trial_type || line.trial_type === want.trial_type) && (!want.kind || line.kind === want.kind) &&
-    (!want.text || speaksOf(line, want.text.trim().toLowerCase())) &&
-    (!want.answer || (want.answer === "missing" ? line.hard_answer === null : line.hard_answer === (want.answer === "yes")));
-  const order = (a, b) => {
-    const [one, two] = [a, b].map(sortable[state.by] ?? ((line) => line[state.by]));
-    if (one === two) return 0;
-    if (one === null) return 1;
-    if (two === null) return -1;
-    return (one < two ? -1 : 1) * (state.down ? -1 : 1);
+
+  // Return the positions of the name that equals the text, or else of all names that contain it; null if the text is empty.
+  const findNames = (nameByPosition, text) => {
+    const phrase = (text ?? "").trim().toLowerCase();
+    if (!phrase) return null;
+    const entries = Object.entries(nameByPosition).map(([position, name]) => [Number(position), name.toLowerCase()]);
+    const equal = entries.filter(([, name]) => name === phrase);
+    const matching = equal.length ? equal : entries.filter(([, name]) => name.includes(phrase));
+    return new Set(matching.map(([position]) => position));
   };
-  const ask = async () => {
-    const want = wanted();
-    if (!live) {
-      Object.assign(want, { agents: named(data.agents, want.agent), items: named(data.items, want.item) });
-      const lines = local.filter((line) => fits(line, want)).sort(order);
-      return { total: lines.length, lines: lines.slice(state.page * SIZE, (state.page + 1) * SIZE) };
-    }
-    const address = new URL(live, location);
-    for (const [name, text] of Object.entries({ ...want, page: state.page, by: state.by, descending: state.down })) address.searchParams.set(name, text);
-    const answer = await fetch(address);
-    if (!answer.ok) throw new Error(await answer.text());
-    return addNames(await answer.json());
+
+  const hasAnswer = (trial, answer) =>
+    answer === "missing" ? trial.hard_answer === null : trial.hard_answer === (answer === "yes");
+
+  const selectFromSample = (criteria) => {
+    const agents = findNames(data.agents, criteria.agent);
+    const items = findNames(data.items, criteria.item);
+    const phrase = criteria.text?.trim().toLowerCase();
+    return sample.filter((trial) =>
+      (!agents || agents.has(trial.first) || agents.has(trial.second)) &&
+      (!items || items.has(trial.item) || items.has(trial.other_item)) &&
+      (!criteria.trial_type || trial.trial_type === criteria.trial_type) &&
+      (!criteria.kind || trial.kind === criteria.kind) &&
+      (!criteria.text || mentionsPhrase(trial, phrase)) &&
+      (!criteria.answer || hasAnswer(trial, criteria.answer)));
   };
-  // The viewer sends the names of the agents and items in its reply.
+
+  // Sorting of the sample. Kinds are in the order of the filter; missing values come last in both directions.
+  const kinds = [...filters.elements.kind.options].map((option) => option.value);
+  const sortKeys = {
+    kind: (trial) => kinds.indexOf(trial.kind),
+    item: getItemNames,
+    first: (trial) => getAgentName(trial.first),
+    second: (trial) => getAgentName(trial.second),
+  };
+  const compareTrials = (firstTrial, secondTrial) => {
+    const getKey = sortKeys[state.sortColumn] ?? ((trial) => trial[state.sortColumn]);
+    const a = getKey(firstTrial);
+    const b = getKey(secondTrial);
+    if (a === b) return 0;
+    if (a === null) return 1;
+    if (b === null) return -1;
+    const order = a < b ? -1 : 1;
+    return state.isDescending ? -order : order;
+  };
+
+  // The viewer sends the names of agents and items with each reply.
   const addNames = (reply) => {
     Object.assign(data.agents, reply.agents);
     Object.assign(data.items, reply.items);
     return reply;
   };
-  const offer = async (kind) => {
-    const list = document.getElementById(`known-${kind}`);
-    const field = filters.elements.namedItem(kind); // elements.item is a function
-    const like = field.value;
-    let names = Object.values(kind === "agent" ? data.agents : data.items);
-    if (live) {
-      const address = new URL(live.split("?")[0].replace(/trials$/, "names"), location);
-      for (const [name, text] of Object.entries({ kind, like })) address.searchParams.set(name, text);
-      const answer = await fetch(address);
-      if (!answer.ok || like !== field.value) return;
-      names = await answer.json();
-    }
-    list.replaceChildren(...names.map((name) => make("option", "", { value: name })));
+  const addParameters = (address, parameters) => {
+    for (const [name, value] of Object.entries(parameters)) address.searchParams.set(name, value);
   };
-  const row = (line) => {
-    const tr = document.createElement("tr");
-    const answer = line.hard_answer === null ? line.missing_reason : `${line.hard_answer ? "yes" : "no"} (${percent(line.answer)})`;
-    const texts = [null, item(line), agent(line.first), agent(line.second), line.trial_type, answer];
-    if (columns.length > 6) texts.push(line.against === null ? "–" : line.against ? "yes" : "no");
-    texts.forEach((text, c) => {
-      if (c > 0) return tr.append(make("td", text, { className: c < 4 ? "name" : "" }));
-      const open = make("button", line.kind, { type: "button" });
-      open.setAttribute("aria-label", `Open trial ${line.row}: ${line.kind}`);
-      open.addEventListener("click", () => {
-        location.hash = `${location.hash.startsWith("#/agent/") ? location.hash : "#"}/trial/${line.row}`;
-      });
-      const cell = document.createElement("td");
-      cell.append(open);
-      return tr.append(cell);
-    });
-    return tr;
-  };
-  const draw = async () => {
-    const serial = ++state.serial;
-    const where = document.getElementById("trials-where");
-    let found;
-    try { found = await ask(); } catch (error) { where.textContent = `The trials could not be read: ${error.message}`; return; }
-    if (serial !== state.serial) return;
-    table.tBodies[0].replaceChildren(...found.lines.map(row));
-    const first = state.page * SIZE;
-    where.textContent = found.total ? `${(first + 1).toLocaleString("en")}–${(first + found.lines.length).toLocaleString("en")} of ${found.total.toLocaleString("en")}` : "No trial fits.";
-    document.getElementById("trials-back").disabled = state.page === 0;
-    document.getElementById("trials-on").disabled = first + SIZE >= found.total;
-    for (const head of table.tHead.rows[0].cells) {
-      if (head.dataset.by === state.by) head.setAttribute("aria-sort", state.down ? "descending" : "ascending");
-      else head.removeAttribute("aria-sort");
-    }
-  };
-  for (const [name, label] of columns) {
-    const head = make("th", "", { scope: "col" });
-    head.dataset.by = name;
-    const press = make("button", label, { type: "button" });
-    if (name === "against") head.textContent = label;
-    else head.append(press);
-    press.addEventListener("click", () => {
-      state.down = state.by === name && !state.down;
-      Object.assign(state, { by: name, page: 0 });
-      draw();
-    });
-    table.tHead.rows[0].append(head);
-  }
-  const drawFirstPage = () => { state.page = 0; draw(); };
-  let waiting = 0;
-  const soon = (act) => { clearTimeout(waiting); waiting = setTimeout(act, live ? 250 : 60); };
-  filters.addEventListener("change", (event) => { if (event.target.type !== "search") drawFirstPage(); });
-  filters.addEventListener("input", ({ target: { name, type } }) => {
-    if (type === "search") soon(() => { drawFirstPage(); if (live && name !== "text") offer(name); });
-  });
-  ["agent", "item"].forEach(offer);
-  filters.addEventListener("submit", (event) => event.preventDefault());
-  document.getElementById("trials-back").addEventListener("click", () => { state.page -= 1; draw(); });
-  document.getElementById("trials-on").addEventListener("click", () => { state.page += 1; draw(); });
-  document.addEventListener("trials-of", (event) => {
-    filters.reset();
-    filters.elements.agent.value = event.detail;
-    drawFirstPage();
-  });
 
-  // Words as the browser's own segmenter cuts them; short Latin words stand in every text and are not marked.
-  const cutter = new Intl.Segmenter(undefined, { granularity: "word" });
-  const key = (part) => part.isWordLike && !/^\p{Script=Latin}{1,3}$/u.test(part.segment) ? part.segment.normalize("NFKC").toLowerCase() : null;
-  const marked = (text, others) => {
-    const box = make("div", "", { className: "text", tabIndex: 0, dir: "auto" });
-    box.setAttribute("role", "group");
-    if (text === null) { box.textContent = "(the text is not available)"; return box; }
-    let plain = "";
-    for (const part of cutter.segment(text)) {
-      if (!others.has(key(part))) { plain += part.segment; continue; }
-      box.append(plain, make("mark", part.segment));
-      plain = "";
+  // Return `total`, the number of trials that pass the filters, and `lines`, those of the current page.
+  const loadPage = async () => {
+    const criteria = readFilters();
+    if (!viewerAddress) {
+      const trials = selectFromSample(criteria).sort(compareTrials);
+      const start = state.page * PAGE_SIZE;
+      return { total: trials.length, lines: trials.slice(start, start + PAGE_SIZE) };
     }
-    box.append(plain);
-    return box;
+    const address = new URL(viewerAddress, location);
+    addParameters(address, { ...criteria, page: state.page, by: state.sortColumn, descending: state.isDescending });
+    const response = await fetch(address);
+    if (!response.ok) throw new Error(await response.text());
+    return addNames(await response.json());
   };
-  const words = (text) => new Set([...cutter.segment(text ?? "")].map(key).filter(Boolean));
-  const detail = async (row) => {
-    if (live) {
-      const address = new URL(`${live.split("?")[0]}/${row}`, location);
-      address.search = new URL(live, location).search;
-      const answer = await fetch(address);
-      return answer.ok ? addNames(await answer.json()) : null;
+
+  // Fill the suggestions of the search field for agents or items (`kind`).
+  const updateSuggestions = async (kind) => {
+    const suggestions = document.getElementById(`known-${kind}`);
+    const field = filters.elements.namedItem(kind); // not elements.item, which is a function
+    const text = field.value;
+    let names = Object.values(kind === "agent" ? data.agents : data.items);
+    if (viewerAddress) {
+      const address = new URL(viewerAddress.split("?")[0].replace(/trials$/, "names"), location);
+      addParameters(address, { kind, like: text });
+      const response = await fetch(address);
+      const isOutdated = text !== field.value;
+      if (!response.ok || isOutdated) return;
+      names = await response.json();
     }
-    const line = local.find((one) => one.row === row);
-    return line ? { line, first: textAt(data.first[line.k]), second: textAt(data.second[line.k]), raw: data.raw[line.k], prompt: data.prompt } : null;
+    suggestions.replaceChildren(...names.map((name) => makeElement("option", "", { value: name })));
   };
-  const shut = (head) => {
-    const close = make("button", "Close", { type: "button" });
-    close.addEventListener("click", () => dialog.close());
-    head.append(close);
+
+  // The table
+  const columns = [
+    ["kind", "Kind"], ["item", "Item"], ["first", "Read first"], ["second", "Read second"], ["trial_type", "Trial type"], ["answer", "Answer"],
+  ];
+  if (hasOtherJudge) columns.push(["against", "Other judge"]);
+
+  const makeOpenButton = (trial) => {
+    const button = makeElement("button", trial.kind, { type: "button" });
+    button.setAttribute("aria-label", `Open trial ${trial.row}: ${trial.kind}`);
+    button.addEventListener("click", () => {
+      const base = location.hash.startsWith("#/agent/") ? location.hash : "#";
+      location.hash = `${base}/trial/${trial.row}`;
+    });
+    return button;
   };
-  const show = async (row) => {
-    const opened = await detail(row);
-    if (opened === null) {
-      const head = make("div", "", { className: "dialog-head" });
-      head.append(make("h3", `Trial ${row}`, { id: "trial-title" }));
-      shut(head);
-      dialog.replaceChildren(head, make("p", live ? "There is no such trial." : "This file contains a sample of the trials, without this one. youden view shows all."));
-      if (!dialog.open) dialog.showModal();
+
+  const makeRow = (trial) => {
+    const openCell = document.createElement("td");
+    openCell.append(makeOpenButton(trial));
+
+    const names = [getItemNames(trial), getAgentName(trial.first), getAgentName(trial.second)];
+    const isMissing = trial.hard_answer === null;
+    const answer = isMissing ? trial.missing_reason : `${formatYesNo(trial.hard_answer)} (${formatAnswer(trial.answer)})`;
+    const texts = [trial.trial_type, answer];
+    if (hasOtherJudge) texts.push(trial.against === null ? "–" : formatYesNo(trial.against));
+
+    const row = document.createElement("tr");
+    row.append(
+      openCell,
+      ...names.map((name) => makeElement("td", name, { className: "name" })),
+      ...texts.map((text) => makeElement("td", text, { className: "" })),
+    );
+    return row;
+  };
+
+  const showPage = async () => {
+    state.requestNumber += 1;
+    const requestNumber = state.requestNumber;
+    const status = document.getElementById("trials-where");
+    let loaded;
+    try {
+      loaded = await loadPage();
+    } catch (error) {
+      status.textContent = `The trials could not be read: ${error.message}`;
       return;
     }
-    const { line } = opened;
-    const head = make("div", "", { className: "dialog-head" });
-    head.append(make("h3", `Trial ${line.row}: ${line.kind}`, { id: "trial-title" }));
-    shut(head);
-    const answer = line.hard_answer === null ? `no answer: ${line.missing_reason}` : `${line.hard_answer ? "yes" : "no"}, ${percent(line.answer)} for “same source”`;
-    const parts = [head, make("p", `${line.trial_type}; the judge answers ${answer}${line.against === null ? "" : `; the other judge answers ${line.against ? "yes" : "no"}`}.`)];
-    const pair = make("div", "", { className: "pair" });
-    const sides = [["first", line.first, line.item, line.first_repeat], ["second", line.second, line.other_item ?? line.item, line.second_repeat]];
-    sides.forEach(([side, who, what, repeat]) => {
-      const column = document.createElement("div");
-      const text = marked(opened[side], words(opened[side === "first" ? "second" : "first"]));
-      text.setAttribute("aria-label", `Text read ${side}`);
-      column.append(make("h4", `Read ${side}: ${agent(who)} on ${data.items[what]}${repeat ? `, repeat ${repeat}` : ""}`, { className: "break" }), text);
-      pair.append(column);
+    const isOutdated = requestNumber !== state.requestNumber;
+    if (isOutdated) return;
+
+    table.tBodies[0].replaceChildren(...loaded.lines.map(makeRow));
+    const start = state.page * PAGE_SIZE;
+    const end = start + loaded.lines.length;
+    status.textContent = loaded.total ? `${formatCount(start + 1)}–${formatCount(end)} of ${formatCount(loaded.total)}` : "No trial fits.";
+    document.getElementById("trials-back").disabled = state.page === 0;
+    document.getElementById("trials-on").disabled = start + PAGE_SIZE >= loaded.total;
+    for (const heading of table.tHead.rows[0].cells) {
+      if (heading.dataset.by === state.sortColumn) heading.setAttribute("aria-sort", state.isDescending ? "descending" : "ascending");
+      else heading.removeAttribute("aria-sort");
+    }
+  };
+  const showFirstPage = () => { state.page = 0; showPage(); };
+
+  for (const [name, label] of columns) {
+    const heading = makeElement("th", "", { scope: "col" });
+    heading.dataset.by = name;
+    const isSortable = name !== "against";
+    if (isSortable) {
+      const button = makeElement("button", label, { type: "button" });
+      button.addEventListener("click", () => {
+        state.isDescending = state.sortColumn === name && !state.isDescending;
+        state.sortColumn = name;
+        showFirstPage();
+      });
+      heading.append(button);
+    } else {
+      heading.textContent = label;
+    }
+    table.tHead.rows[0].append(heading);
+  }
+
+  // A search starts after a pause in typing, so that the viewer does not get a request per key.
+  const TYPING_PAUSE = viewerAddress ? 250 : 60; // milliseconds
+  let timer = 0;
+  const runAfterPause = (action) => {
+    clearTimeout(timer);
+    timer = setTimeout(action, TYPING_PAUSE);
+  };
+  filters.addEventListener("change", (event) => { if (event.target.type !== "search") showFirstPage(); });
+  filters.addEventListener("input", ({ target: { name, type } }) => {
+    if (type !== "search") return;
+    runAfterPause(() => {
+      showFirstPage();
+      if (viewerAddress && name !== "text") updateSuggestions(name);
     });
-    parts.push(pair);
-    if (opened.raw) {
-      const { text, refusal, top, model, finish_reason: reason, tokens_in: into, tokens_out: out, seconds } = opened.raw;
-      parts.push(make("h4", "The judge's raw answer"), make("div", text || "(empty)", { className: "text", dir: "auto" }));
-      if (refusal) parts.push(make("p", `Refusal: ${refusal}`));
-      if (top.length) parts.push(make("p", `First token: ${top.map(([token, p]) => `${JSON.stringify(token)} ${(100 * p).toFixed(1)} %`).join(", ")}`));
-      parts.push(make("p", `${model}, ended by ${reason}, ${into} tokens in, ${out} out, ${seconds.toFixed(2)} s`, { className: "note break" }));
+  });
+  ["agent", "item"].forEach(updateSuggestions);
+  filters.addEventListener("submit", (event) => event.preventDefault());
+  document.getElementById("trials-back").addEventListener("click", () => { state.page -= 1; showPage(); });
+  document.getElementById("trials-on").addEventListener("click", () => { state.page += 1; showPage(); });
+  document.addEventListener("filter-by-agent", (event) => {
+    filters.reset();
+    filters.elements.agent.value = event.detail;
+    showFirstPage();
+  });
+
+  // Words that both texts contain are marked. Latin words of up to three letters occur in every text and are not marked.
+  const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
+  const normalizeWord = (segment) => {
+    const isShort = /^\p{Script=Latin}{1,3}$/u.test(segment.segment);
+    return segment.isWordLike && !isShort ? segment.segment.normalize("NFKC").toLowerCase() : null;
+  };
+  const findWords = (text) => new Set([...segmenter.segment(text ?? "")].map(normalizeWord).filter(Boolean));
+  const makeTextBox = (text, otherWords) => {
+    const box = makeElement("div", "", { className: "text", tabIndex: 0, dir: "auto" });
+    box.setAttribute("role", "group");
+    if (text === null) {
+      box.textContent = "(the text is not available)";
+      return box;
     }
-    if (opened.prompt) {
-      const more = document.createElement("details");
-      more.append(make("summary", "The prompt"));
-      if (opened.prompt.system) more.append(make("div", opened.prompt.system, { className: "text" }));
-      more.append(make("div", opened.prompt.template, { className: "text" }));
-      parts.push(more);
+    let unmarkedText = "";
+    for (const segment of segmenter.segment(text)) {
+      if (otherWords.has(normalizeWord(segment))) {
+        box.append(unmarkedText, makeElement("mark", segment.segment));
+        unmarkedText = "";
+      } else {
+        unmarkedText += segment.segment;
+      }
     }
-    dialog.replaceChildren(...parts);
+    box.append(unmarkedText);
+    return box;
+  };
+
+  // Return a trial as `line`, with its texts `first` and `second`, the judge's `raw` answer and the `prompt`; null if unknown.
+  const loadTrial = async (row) => {
+    if (viewerAddress) {
+      const address = new URL(`${viewerAddress.split("?")[0]}/${row}`, location);
+      address.search = new URL(viewerAddress, location).search;
+      const response = await fetch(address);
+      return response.ok ? addNames(await response.json()) : null;
+    }
+    const trial = sample.find((candidate) => candidate.row === row);
+    if (!trial) return null;
+    const first = getSampleText(data.first[trial.index]);
+    const second = getSampleText(data.second[trial.index]);
+    return { line: trial, first, second, raw: data.raw[trial.index], prompt: data.prompt };
+  };
+
+  const makeDialogHead = (title) => {
+    const closeButton = makeElement("button", "Close", { type: "button" });
+    closeButton.addEventListener("click", () => dialog.close());
+    const head = makeElement("div", "", { className: "dialog-head" });
+    head.append(makeElement("h3", title, { id: "trial-title" }), closeButton);
+    return head;
+  };
+
+  const describeAnswers = (trial) => {
+    const answer = trial.hard_answer === null
+      ? `no answer: ${trial.missing_reason}`
+      : `${formatYesNo(trial.hard_answer)}, ${formatAnswer(trial.answer)} for “same source”`;
+    const otherAnswer = trial.against === null ? "" : `; the other judge answers ${formatYesNo(trial.against)}`;
+    return `${trial.trial_type}; the judge answers ${answer}${otherAnswer}.`;
+  };
+
+  const makeTextPair = (loaded) => {
+    const trial = loaded.line;
+    const texts = [
+      { side: "first", agent: trial.first, item: trial.item, repeat: trial.first_repeat, otherSide: "second" },
+      { side: "second", agent: trial.second, item: trial.other_item ?? trial.item, repeat: trial.second_repeat, otherSide: "first" },
+    ];
+    const pair = makeElement("div", "", { className: "pair" });
+    for (const { side, agent, item, repeat, otherSide } of texts) {
+      const heading = `Read ${side}: ${getAgentName(agent)} on ${data.items[item]}${repeat ? `, repeat ${repeat}` : ""}`;
+      const textBox = makeTextBox(loaded[side], findWords(loaded[otherSide]));
+      textBox.setAttribute("aria-label", `Text read ${side}`);
+      const column = document.createElement("div");
+      column.append(makeElement("h4", heading, { className: "break" }), textBox);
+      pair.append(column);
+    }
+    return pair;
+  };
+
+  const makeRawAnswer = (raw) => {
+    const elements = [
+      makeElement("h4", "The judge's raw answer"),
+      makeElement("div", raw.text || "(empty)", { className: "text", dir: "auto" }),
+    ];
+    if (raw.refusal) elements.push(makeElement("p", `Refusal: ${raw.refusal}`));
+    if (raw.top.length) {
+      const tokens = raw.top.map(([token, probability]) => `${JSON.stringify(token)} ${(100 * probability).toFixed(1)} %`);
+      elements.push(makeElement("p", `First token: ${tokens.join(", ")}`));
+    }
+    const usage = `${raw.tokens_in} tokens in, ${raw.tokens_out} out, ${raw.seconds.toFixed(2)} s`;
+    elements.push(makeElement("p", `${raw.model}, ended by ${raw.finish_reason}, ${usage}`, { className: "note break" }));
+    return elements;
+  };
+
+  const makePrompt = (prompt) => {
+    const details = document.createElement("details");
+    details.append(makeElement("summary", "The prompt"));
+    if (prompt.system) details.append(makeElement("div", prompt.system, { className: "text" }));
+    details.append(makeElement("div", prompt.template, { className: "text" }));
+    return details;
+  };
+
+  const openTrial = async (row) => {
+    const loaded = await loadTrial(row);
+    if (loaded === null) {
+      const reason = viewerAddress
+        ? "There is no such trial."
+        : "This file contains a sample of the trials, without this one. youden view shows all.";
+      dialog.replaceChildren(makeDialogHead(`Trial ${row}`), makeElement("p", reason));
+    } else {
+      const trial = loaded.line;
+      dialog.replaceChildren(
+        makeDialogHead(`Trial ${trial.row}: ${trial.kind}`),
+        makeElement("p", describeAnswers(trial)),
+        makeTextPair(loaded),
+        ...(loaded.raw ? makeRawAnswer(loaded.raw) : []),
+        ...(loaded.prompt ? [makePrompt(loaded.prompt)] : []),
+      );
+    }
     if (!dialog.open) dialog.showModal();
   };
-  // The address of a trial is added to the history, so that the Back button closes it.
-  let entered = false;
-  const OPENED = /\/trial\/(\d+)$/;
-  const read = () => {
-    const named = OPENED.exec(location.hash);
-    if (named) show(Number(named[1]));
+
+  // Opening a trial adds its address to the history, so that the Back button closes it. Closing the dialog goes back in the
+  // history if the trial was opened from this page, and otherwise replaces the address.
+  const TRIAL_SUFFIX = /\/trial\/(\d+)$/;
+  let wasOpenedHere = false;
+  const showCurrentAddress = () => {
+    const match = TRIAL_SUFFIX.exec(location.hash);
+    if (match) openTrial(Number(match[1]));
     else if (dialog.open) dialog.close();
   };
   dialog.addEventListener("close", () => {
-    if (!OPENED.test(location.hash)) return;
-    if (entered) history.back();
-    else location.replace(location.hash.replace(OPENED, "") === "#" ? "#trials" : location.hash.replace(OPENED, ""));
-    entered = false;
+    if (!TRIAL_SUFFIX.test(location.hash)) return;
+    const hashWithoutTrial = location.hash.replace(TRIAL_SUFFIX, "");
+    if (wasOpenedHere) history.back();
+    else location.replace(hashWithoutTrial === "#" ? "#trials" : hashWithoutTrial);
+    wasOpenedHere = false;
   });
-  addEventListener("hashchange", (event) => { entered ||= !OPENED.test(event.oldURL); read(); });
-  read();
-  draw();
+  addEventListener("hashchange", (event) => {
+    if (!TRIAL_SUFFIX.test(event.oldURL)) wasOpenedHere = true;
+    showCurrentAddress();
+  });
+  showCurrentAddress();
+  showPage();
 })();

@@ -1,0 +1,106 @@
+"""Determine the range of the scores of a table, and check that all items have scores of one unit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from youden.data.importers.foreign_files import import_error
+from youden.types.pool import Floats
+
+_RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 10.0), (0.0, 100.0))
+"""Ranges of scores. The first that contains all scores is assumed."""
+_MAX_SCORE = 1e100
+_MAX_METRICS = 100
+"""A table with more items has scores of single items instead of metrics."""
+
+
+def determine_range(source: str, scores: Floats, score_range: tuple[float, float] | None) -> tuple[float, float]:
+    """Return the lowest and the highest possible score.
+
+    Parameters
+    ----------
+    source : str
+        Name of the table, for errors.
+    scores : float array (n_scores,)
+        All scores, without NaN; at least one.
+    score_range : tuple of (float, float), optional
+        The range, as set by the user. Default: the first of the usual ranges that contains all scores, or else the range
+        of the scores.
+
+    Returns
+    -------
+    tuple of (float, float)
+        Lowest and highest possible score.
+
+    Raises
+    ------
+    ImportFormatError
+        [scores-bounds]: if all scores are equal and their range is unknown, if a bound is above `_MAX_SCORE` in magnitude,
+        or if scores are outside of `score_range`.
+    """
+    lowest, highest = float(scores.min()), float(scores.max())
+    if score_range is not None:
+        low, high = score_range
+    else:
+        usual_ranges = [(low, high) for low, high in _RANGES if low <= lowest and highest <= high]
+        low, high = usual_ranges[0] if usual_ranges else (lowest, highest)
+
+    if low == high:
+        problem = f"all scores are equal, so their range is unknown: got {low:g}. Set it by --range LOW,HIGH."
+        raise import_error(source, problem, slug="scores-bounds")
+    if max(abs(low), abs(high)) > _MAX_SCORE:
+        problem = f"scores are too large to be squared: got a range of {low:g} to {high:g}. Rescale or correct them."
+        raise import_error(source, problem, slug="scores-bounds")
+    if lowest < low or highest > high:
+        problem = f"some scores are outside of the range {low:g} to {high:g}: got {lowest:g} to {highest:g}."
+        raise import_error(source, f"{problem} Correct them, or set --range LOW,HIGH.", slug="scores-bounds")
+    return low, high
+
+
+def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
+    """Check that all items have scores of one unit, unlike, for example, fractions of one item and Elo ratings of another.
+
+    Units are compared by three bounds: 1 (fractions), 10 (grades) and 100 (percentages). They differ if the scores of one
+    item do not exceed a bound, and those of another item are too large for it: all are above the bound, or one is above
+    ten times the bound. Two cases are not evidence of different units:
+
+    - Whole numbers up to 1 or 10, which may be any counts.
+    - Bounds of 1 and 10 in a table of more than 100 items, because these are tasks instead of metrics and have the same
+      unit.
+
+    Parameters
+    ----------
+    source : str
+        Name of the table, for errors.
+    score : float array (n_models, n_items)
+        Scores; NaN if missing. Each item has at least one.
+    item_ids : sequence of str
+        Ids of the items.
+
+    Raises
+    ------
+    ImportFormatError
+        [scores-scale]: if the units differ.
+    """
+    lowest, highest = np.nanmin(score, axis=0), np.nanmax(score, axis=0)
+    has_fractions = (np.nan_to_num(score) % 1 > 0).any(axis=0)
+    may_be_metrics = len(item_ids) <= _MAX_METRICS
+    for bound in (1, 10, 100):
+        is_largest_bound = bound == 100
+        if not may_be_metrics and not is_largest_bound:
+            continue
+        is_within_bound = highest <= bound
+        if not is_largest_bound:
+            is_within_bound &= has_fractions
+        is_too_large = (lowest > bound) | (highest > 10 * bound)
+        if not is_within_bound.any() or not is_too_large.any():
+            continue
+
+        examples = (int(is_within_bound.argmax()), int(is_too_large.argmax()))
+        ranges = [f"{lowest[item]:g} to {highest[item]:g} for {item_ids[item]!r}" for item in examples]
+        problem = f"its scores seem to have different units: got {' and '.join(ranges)}."
+        remedy = "Keep scores of one unit, for example by --column score=NAME,NAME or ignore=NAME"
+        alternative = "or set --range LOW,HIGH if all scores have this range."
+        raise import_error(source, f"{problem} {remedy}, {alternative}", slug="scores-scale")

@@ -1,0 +1,126 @@
+"""Read the rows of tables of scores, or of results of a benchmark, with their locations in the files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from youden.data.importers.column_names import infer_role, is_agent_name, normalize_name
+from youden.data.importers.foreign_files import import_error
+from youden.data.importers.score_results import read_result_rows
+from youden.data.importers.table_files import find_tables, read_plain_frame, read_rows, read_tables
+from youden.data.importers.table_header import Row, Rows
+from youden.text.replacements import Replacements
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class LocatedFrame(NamedTuple):
+    """Rows of a table, with their locations in the files.
+
+    Attributes
+    ----------
+    frame : pandas.DataFrame
+        The rows.
+    locate : callable
+        Function that returns the location of a row, for messages, for the position of the row in `frame`.
+    """
+
+    frame: pd.DataFrame
+    locate: Callable[[int], str]
+
+
+def read_score_rows(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:
+    """Read the rows of results of a benchmark, or else of all tables.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Files and folders. If there are several, a table without a column of models gets a column `model` with its name.
+    notes : list of str
+        Receives what was assumed.
+
+    Returns
+    -------
+    LocatedFrame
+        Rows of all tables. A cell is a text in a plain CSV or TSV file, and otherwise has the type of its file.
+
+    Raises
+    ------
+    ImportFormatError
+        [import-empty]: if there is no table, or if one has no rows; others if a file cannot be read.
+    """
+    result_rows = read_result_rows(paths, notes)
+    if result_rows:
+        return _to_located_frame(result_rows)
+
+    files = find_tables(paths)
+    if not files:
+        problem = "there is no table in this folder: got no CSV, TSV, Excel, JSON or Parquet file. Pass a file or another folder."
+        raise import_error(paths[0], problem, slug="import-empty")
+    if len(files) == 1:
+        (file,) = files
+        frame = read_plain_frame(file, lambda text, _location: notes.append(text))
+        if frame is not None:
+            return LocatedFrame(frame, lambda position: _find_location(file, position))
+    return _to_located_frame(_read_all_rows(files, notes, adds_models=len(paths) > 1))
+
+
+def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool) -> Rows:
+    """Read the rows of all tables in files.
+
+    notes : receives what was assumed
+    adds_models : whether a table without a column of models gets a column `model` with the name of the table
+
+    Raises: ImportFormatError [import-empty] if a table has no rows.
+    """
+    rows: Rows = []
+    replaced = Replacements()
+    for file in files:
+        for name, table_rows in read_tables(file, lambda text, _location: notes.append(text), replaced):
+            if not table_rows:
+                problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
+                raise import_error(file, problem, slug="import-empty")
+            _, first_row = table_rows[0]
+            lacks_models = not any(map(is_model_name, first_row))
+            added_columns: Row = {"model": name} if adds_models and lacks_models else {}
+            rows += [(location, added_columns | row) for location, row in table_rows]
+
+    replacements = replaced.describe()
+    if replacements:
+        notes.append(replacements)
+    return rows
+
+
+def _to_located_frame(rows: Rows) -> LocatedFrame:
+    """Convert rows with their locations to a frame."""
+    import pandas as pd  # takes long to load
+
+    locations = [location for location, _ in rows]
+    frame = pd.DataFrame([row for _, row in rows], dtype=object)
+    return LocatedFrame(frame, locations.__getitem__)
+
+
+def _find_location(file: Path, position: int) -> str:
+    """Return the location of a row by its position, for which the file is read again."""
+    location, _ = next(islice(read_rows(file), position, None))
+    return location
+
+
+def is_model_name(name: str) -> bool:
+    """Return whether the name of a column refers to models.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+
+    Returns
+    -------
+    bool
+        True for names such as "model", "model_id" and "system"; False for "name", which may also be that of an item.
+    """
+    return is_agent_name(name) or (infer_role(name) == "agent" and normalize_name(name) != "name")

@@ -1,0 +1,139 @@
+"""Rank agents by preferences: the selection of the best, the biases of the judge, and what the run recommends.
+
+A run that asks which of two responses is better has no true- and false-positive rates. It recommends no agent if agents were
+compared on too few items, or if the answers may be an effect of the position of the responses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from youden.pipeline.abilities import Abilities, agent_differences, summarize_choice
+from youden.pipeline.preference_abilities import Preferences
+from youden.pipeline.recommendation import assess_signal, no_recommendation, recommend_from_abilities
+from youden.stats.base.clusters import MIN_ITEMS
+from youden.stats.trials.comparisons import Differences, describe_components
+from youden.text.sentences import format_count
+from youden.types import Finding
+from youden.types.facts import POSITION_REMEDY, ChoiceFacts, PartialFacts, PreferenceFacts
+from youden.types.pool import Positions, or_none
+from youden.types.recommendation import JudgeSignalFacts, Recommendation
+
+MAX_POSITION_EFFECT = 0.2
+"""A run warns if the position effect is significant and at least this large."""
+MAX_LENGTH_CORRELATION = 0.5
+"""A run warns if the preference correlates with length at least this much."""
+
+
+class PreferenceSummary(NamedTuple):
+    """What a ranking by preferences states.
+
+    Attributes
+    ----------
+    differences : Differences
+        Differences of all pairs of agents.
+    choice : ChoiceFacts or None
+        The selected agents with their regret bound; None if some agents cannot be compared.
+    signal : JudgeSignalFacts
+        Test of equal abilities.
+    preference : PreferenceFacts
+        Position bias, ties and correlation with length.
+    warnings : tuple of Finding
+        Findings about the run.
+    recommendation : Recommendation
+        The recommended agents or candidates, or why there are none.
+    component_message : str
+        Warning about agents that no trials link; empty if there are none.
+    """
+
+    differences: Differences
+    choice: ChoiceFacts | None
+    signal: JudgeSignalFacts
+    preference: PreferenceFacts
+    warnings: tuple[Finding, ...]
+    recommendation: Recommendation
+    component_message: str
+
+
+def summarize_preferences(
+    abilities: Abilities,
+    preferences: Preferences,
+    agent_ids: tuple[str, ...],
+    *,
+    length_correlation: float = np.nan,
+    partial: PartialFacts | None = None,
+    warnings: Sequence[Finding] = (),
+) -> PreferenceSummary:
+    """Summarize a ranking by preferences.
+
+    abilities : abilities that were estimated from `preferences`
+    preferences : answered trials
+    agent_ids : ids of the agents, in the order of `abilities`
+    length_correlation : correlation of the preference with the log ratio of lengths; NaN if unknown
+    partial : state of an unfinished run
+    warnings : findings so far
+    """
+    differences = agent_differences(abilities)
+    choice = _bound(summarize_choice(abilities, agent_ids, differences=differences))
+    effect, answer = abilities.position_effect, preferences.answer
+    numbers = (effect.value, effect.low, effect.high, length_correlation)
+    preference = PreferenceFacts(len(answer), float((answer == 0.5).mean()), *map(or_none, numbers))
+    signal = assess_signal(None, abilities)
+    message = describe_components(abilities.component, by_pairs=True)
+    all_warnings = [] if partial is None else [partial.to_finding()]
+    all_warnings += [*warnings, *_find_biases(preference), *([Finding("fit", message)] if message else [])]
+
+    recommendation = _find_obstacle(preference, abilities, agent_ids, preferences.count_items(len(agent_ids)))
+    recommendation = recommendation or recommend_from_abilities(choice, signal, abilities, warnings=all_warnings)
+    if recommendation.form == "none" and preference.has_position_bias and not preference.follows_position:
+        recommendation = replace(recommendation, text=f"{recommendation.text} {preference.position_text}")
+    return PreferenceSummary(differences, choice, signal, preference, tuple(all_warnings), recommendation, message)
+
+
+def _find_obstacle(
+    preference: PreferenceFacts, abilities: Abilities, agent_ids: tuple[str, ...], n_items: Positions
+) -> Recommendation | None:
+    """Return the recommendation of no agent if agents have too few items for intervals, or if the position may decide.
+
+    n_items : int array (n_agents,), number of items of each agent
+    """
+    is_short = (n_items > 0) & (n_items < MIN_ITEMS)
+    if is_short.any():
+        agent = int(is_short.argmax())
+        compared = f"{agent_ids[agent]} was compared on {format_count(n_items[agent], 'item')} only"
+        return no_recommendation(f"{compared}; an interval needs {MIN_ITEMS}", "Add comparisons on more items.")
+    if preference.position_problem:
+        return no_recommendation(preference.position_problem, POSITION_REMEDY)
+    if preference.follows_position:
+        reason = "the answers follow the position of the responses, whichever agents are compared"
+        return no_recommendation(reason, "Use another judge or prompt.")
+    depends_on_few = (n_items > 0) & np.isnan(abilities.covariance.df)
+    if depends_on_few.any():
+        name = agent_ids[int(depends_on_few.argmax())]
+        reason = (
+            f"the ability of {name} depends on too few comparisons, such as the only ones in one order, or the only ones that "
+            "link it to other agents"
+        )
+        return no_recommendation(reason, f"Add comparisons of {name} in both orders, with several agents.")
+    return None
+
+
+def _bound(choice: ChoiceFacts | None) -> ChoiceFacts | None:
+    """Limit the regret bound of a selection to 1, the largest possible difference of a win rate and a loss rate."""
+    return None if choice is None else replace(choice, regret_bound=min(choice.regret_bound, 1.0))
+
+
+def _find_biases(preference: PreferenceFacts) -> Iterator[Finding]:
+    """Yield a warning if the judge prefers a position, and one if it prefers long or short responses."""
+    effect, correlation = preference.position_effect, preference.length_correlation
+    if effect is None or (preference.has_position_bias and abs(effect) >= MAX_POSITION_EFFECT):
+        yield Finding(
+            "position-bias", preference.position_text, remedy=POSITION_REMEDY, facts={"position_effect": effect}
+        )
+    if correlation is not None and abs(correlation) >= MAX_LENGTH_CORRELATION:
+        text = f"The judge prefers {'longer' if correlation > 0 else 'shorter'} responses (r = {correlation:.2f})."
+        yield Finding("length", text, facts={"correlation": correlation})
