@@ -278,7 +278,7 @@ def _draw_folds(items: Index, rng: np.random.Generator, *, n_items: int) -> Inde
 def sample_pairs(
     item_of: Index, rng: np.random.Generator, *, paired: bool, limit: int = FITTING_PAIRS
 ) -> tuple[Index, Index]:
-    """Sample distinct ordered pairs of texts uniformly, whatever their agents.
+    """Sample distinct ordered pairs of texts uniformly; two texts of one agent may be a pair.
 
     item_of : int array (n_texts,), item of each text, ascending
     rng : source of the sample
@@ -295,7 +295,7 @@ def sample_pairs(
     n_same_item = n_on_item[item_of]
     n_partners = n_same_item - 1 if paired else n_texts - n_same_item
 
-    # all possible pairs are numbered by first text, and then by partner: from 0, among the possible partners of this text
+    # possible pairs are numbered consecutively: all pairs with the first text 0, then all with the first text 1, and so on
     pairs_end = np.cumsum(n_partners)
     pairs_start = pairs_end - n_partners
     n_pairs = int(pairs_end[-1])
@@ -361,7 +361,7 @@ def compute_text_weights(
     n_texts = len(item_of)
     common_words = _find_common_words(matrix, item_of=item_of, agent_of=agent_of)
     bounded_ratios = np.ones((n_texts, word_weights.shape[1]))  # min(1, 2·Q₃ / V)
-    is_common = np.zeros(matrix.shape[1], dtype=np.int8)  # of the words of one item at a time
+    is_common = np.zeros(matrix.shape[1], dtype=np.int8)  # per word: 1 if it is common on the current item
 
     # the texts on an item are consecutive, because `item_of` ascends
     later_starts = np.flatnonzero(np.diff(item_of)) + 1

@@ -116,7 +116,7 @@ class WorkerGroup:
         self._heartbeat = heartbeat
         self._name = new_holder_name()
         self._joined = False
-        # amounts in picodollars; the last two differ from 0 once others have removed this member's row, see `_report`
+        # in picodollars; the last two amounts are 0 until other members have removed the row of this member, see `_report`
         self._granted = 0  # granted in the last report
         self._spent_before_removal = 0  # spent or reserved until this member noticed that its row was removed
         self._presumed_spent = 0  # what the row of ended members contains for this member: all that it was granted
@@ -408,8 +408,8 @@ class SharedBudget(Budget):
         try:
             while not self._try_reserve(amount):
                 await self._request_more()
-                # a member that is not limited gets more by the next report
-                if self._available() < amount and self._workers.is_limited:
+                is_enough = self._available() >= amount  # another task may reserve it first
+                if not is_enough and self._workers.is_limited:
                     await self._wait_for_release()
         finally:
             self._wanted -= amount
