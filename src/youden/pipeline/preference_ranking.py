@@ -97,13 +97,19 @@ def summarize_preferences(
 def _find_obstacle(
     preference: PreferenceFacts, abilities: Abilities, agent_ids: tuple[str, ...], n_items: Positions
 ) -> Recommendation | None:
-    """Return the recommendation of no agent if agents have too few items for intervals, or if the position may decide.
+    """Return the reason why the answers allow no recommendation, as a `Recommendation` without agents; None if they do.
 
-    n_items : int array (n_agents,), number of items of each agent
+    Agents may have too few items or comparisons for intervals, and the preferences may be an effect of the position of the
+    responses.
+
+    preference : facts about the position bias
+    abilities : abilities, whose degrees of freedom are NaN for an agent that depends on too few comparisons
+    agent_ids : ids of the agents, in the order of `abilities`
+    n_items : int array (n_agents,), number of items that each agent was compared on
     """
-    is_short = (n_items > 0) & (n_items < MIN_ITEMS)
-    if is_short.any():
-        agent = int(is_short.argmax())
+    has_too_few_items = (n_items > 0) & (n_items < MIN_ITEMS)
+    if has_too_few_items.any():
+        agent = int(has_too_few_items.argmax())
         compared = f"{agent_ids[agent]} was compared on {format_count(n_items[agent], 'item')} only"
         return no_recommendation(f"{compared}; an interval needs {MIN_ITEMS}", "Add comparisons on more items.")
     if preference.position_problem:
@@ -129,11 +135,16 @@ def _bound(choice: ChoiceFacts | None) -> ChoiceFacts | None:
 
 def _find_biases(preference: PreferenceFacts) -> Iterator[Finding]:
     """Yield a warning if the judge prefers a position, and one if it prefers long or short responses."""
-    effect, correlation = preference.position_effect, preference.length_correlation
-    if effect is None or (preference.has_position_bias and abs(effect) >= MAX_POSITION_EFFECT):
+    # an effect of None cannot be estimated from the orders of the battles, so a bias cannot be ruled out
+    effect = preference.position_effect
+    is_large = effect is not None and abs(effect) >= MAX_POSITION_EFFECT
+    if effect is None or (is_large and preference.has_position_bias):
         yield Finding(
             "position-bias", preference.position_text, remedy=POSITION_REMEDY, facts={"position_effect": effect}
         )
+
+    correlation = preference.length_correlation
     if correlation is not None and abs(correlation) >= MAX_LENGTH_CORRELATION:
-        text = f"The judge prefers {'longer' if correlation > 0 else 'shorter'} responses (r = {correlation:.2f})."
+        comparative = "longer" if correlation > 0 else "shorter"
+        text = f"The judge prefers {comparative} responses (r = {correlation:.2f})."
         yield Finding("length", text, facts={"correlation": correlation})

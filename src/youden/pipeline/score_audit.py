@@ -148,8 +148,9 @@ class Audit:
 
     @property
     def summary(self) -> tuple[str, ...]:
-        """Sentences on reliability, groups, influential items, items to add and missing cells."""
-        details, (first, second) = self.details, self.ranking["agent"].tolist()[:2]
+        """Sentences on missing cells, reliability, groups, influential items and items to add, in this order."""
+        details = self.details
+        first, second = self.ranking["agent"].tolist()[:2]
         size = f"{len(self.ranking)} models on {len(self.items):,} items"
         missing = f"{100 * details.missing_fraction:.1f} % of the cells without a score"
         lines = [f"{size}, {missing}; scores from {details.low:g} to {details.high:g}."]
@@ -164,19 +165,22 @@ class Audit:
             pair = " and ".join(details.constant_pairs[0])
             reason = "so its interval follows from the number of items alone"
             lines.append(f"The difference of {pair}{others} is the same on each common item, {reason}.")
-        if not details.removal_searched:
-            unknown = "It is unknown whether removing items would change the first place"
-            lines.append(f"{unknown}: {first} shares too few items with the other models.")
-        elif self.removal_fraction is None:
-            lines.append(f"No removal of items that favour {first} puts another model ahead of it.")
-        else:
-            removed = f"{format_count(len(details.removal_items), 'item')} ({100 * self.removal_fraction:.1f} %)"
-            lines.append(f"Without {removed}, {details.removal_first} is ahead of {first}.")
+        lines.append(self._describe_removal(first))
         if details.items_to_separate:
             n_more = format_count(details.items_to_separate, "more item")
             power = "power 80 %, if their difference is as estimated"
             lines.append(f"{first} and {second} would differ significantly with {n_more} ({power}).")
         return (*lines, f"Items with the largest residuals: {', '.join(details.residual_items)}.")
+
+    def _describe_removal(self, first: str) -> str:
+        """State in a sentence whether the removal of some items puts another model ahead of `first`, the best one."""
+        if not self.details.removal_searched:
+            unknown = "It is unknown whether removing items would change the first place"
+            return f"{unknown}: {first} shares too few items with the other models."
+        if self.removal_fraction is None:
+            return f"No removal of items that favour {first} puts another model ahead of it."
+        removed = f"{format_count(len(self.details.removal_items), 'item')} ({100 * self.removal_fraction:.1f} %)"
+        return f"Without {removed}, {self.details.removal_first} is ahead of {first}."
 
 
 def audit(
