@@ -300,8 +300,9 @@ def fit_trials(
     n_first : int, optional
         Number of items whose mean score is the mean of the abilities; all items if None.
     cell_fit : callable, optional
-        Returns training scores of the trials and the model fitted to them, for answers that do not link all agents.
-        Default: both are computed if needed.
+        Function without arguments that returns the training scores (the mean score of each cell that is not held out) and
+        the clipped-linear model fitted to them. It is called only if the answers do not link all agents. Default: both are
+        computed from `trials`.
 
     Returns
     -------

@@ -366,8 +366,9 @@ class PairedAnswers(NamedTuple):
         Returns
         -------
         PairedAnswers
-            The answers in chunks, and their sums by pair of agents. If the run has no follow-up trials, the sums with
-            follow-up trials are None.
+            The answers in chunks, and their sums by pair of agents. They exclude follow-up trials and held-out cells
+            (agent, item). In a run with matched independent trials, the false-positive rate of the pair is subtracted.
+            If the run has no follow-up trials, the sums with follow-up trials are None.
         """
         n_agents = trials.plan.n_agents
         iter_chunks = partial(iter_answers, trials.iter_rates)

@@ -29,9 +29,12 @@ def compute_extension_facts(
 ) -> ExtensionFacts | None:
     """Compare the abilities and ranks of a run with those before its last extension, and test agents and judge for drift.
 
+    Drift is a change over time: the answers that the extension added are compared with earlier answers on the same items.
+
     trials : all trials of the run
     after : abilities that were estimated from all trials
-    answers_recomputed : whether the judge answered the earlier trials again, because its answers have no request hashes
+    answers_recomputed : whether the judge answered the earlier trials again, because its answers have no request hashes;
+        only recorded in the result
 
     Returns one change for each agent of the run before the extension; what cannot be estimated is None in it. Returns
     None for a run that was never extended.

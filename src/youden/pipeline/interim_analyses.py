@@ -311,16 +311,18 @@ def analyze_extended_run(
     top : int
         Number of agents to select.
     max_regret : float or None
-        Maximum regret of the selection; None if no further analysis follows, so that all remaining alpha is
-        spent.
+        Maximum regret of the selection, if the search goes on until the regret bound reaches it. This analysis then spends
+        the fraction of alpha that the last one in `previous` set aside, or a small first fraction. None if no further
+        analysis follows, so that all remaining alpha is spent.
     previous : sequence of InterimAnalysis, default ()
-        Earlier analyses of the same search.
+        Earlier analyses of the same search. Default: this analysis is the first.
 
     Returns
     -------
     InterimAnalysis
-        The bounds and the spent alpha after this analysis; no agent was sampled, so there is no selection bias. If some
-        agents cannot be compared, bounds and spent alpha are those of the last analysis in `previous`.
+        The upper confidence bounds on the differences of all pairs of agents, (n_agents, n_agents), as the minimum over
+        all analyses so far, and the alpha spent so far. The bias is 0, because no round sampled agents. If some agents
+        cannot be compared, bounds and spent alpha stay those of the last analysis in `previous`, or infinite and 0.
     """
     no_agent = np.zeros(len(abilities.ability), dtype=np.bool_)
     return _run_analysis(

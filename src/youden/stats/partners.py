@@ -320,8 +320,8 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
     Notes
     -----
     The effects solve Σ_k W_ik·Σ_t w_t·(y_t − a_i − a_k) = 0 for each agent i, the inner sum over the trials of i and k,
-    with y centred by item. As the effects of partners are subtracted, partners affect an agent's ability only through
-    the noise of these effects.
+    with y the answers minus the mean answer to their item, plus the mean of all answers. As the effects of partners are
+    subtracted, partners affect an agent's ability only through the noise of these effects.
 
     The ability is θ_i = (K − 2)/(K − 1)·a_i + c, with K agents and c = K/(K − 1) times the mean effect, weighted by
     importance. With equal weights it is the mean over the partners. The covariance is clustered by item; the influence

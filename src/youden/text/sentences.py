@@ -182,8 +182,8 @@ def format_responses(n_cells: int, n_responses: int, n_missing: int) -> str:
     n_responses : number of responses, which exceeds `n_cells` if there are repeated ones
     n_missing : number of cells without a response
 
-    >>> format_responses(20, 20, 3), format_responses(20, 40, 3)
-    ('20 responses, 3 missing', '40 responses to 20 of 23 pairs of an agent and an item')
+    >>> format_responses(20, 20, 0), format_responses(20, 40, 3)
+    ('20 responses, 0 missing', '40 responses to 20 of 23 pairs of an agent and an item')
     """
     responses = format_count(n_responses, "response")
     if n_responses == n_cells:

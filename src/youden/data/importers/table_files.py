@@ -204,18 +204,17 @@ def read_rows(
         length; its cells are then kept as they are. If False, a file may also be Windows-1252 and have lines above the
         header, and blank cells become None. But if the first line is the header of a pool, the file is read as if True.
 
-    Yields
-    ------
-    location : str
-        File, and number of the line or row, for error messages.
-    row : dict
-        Value by column.
+    Returns
+    -------
+    iterator of (str, dict)
+        Location of each row (the file, and the number of the line or row), for error messages; and its values by column.
 
     Raises
     ------
     ImportFormatError
         [import-format], [import-csv], [import-json] or [import-encoding] if the content does not have the format of the
-        file's extension; [import-empty] without rows; [import-not-found] if the file cannot be read.
+        file's extension; [import-empty] if a CSV or TSV file that is not read strictly has no rows; [import-not-found] if
+        the file cannot be read. Some errors are only raised during the iteration.
     """
     match file.suffix.lower():
         case ".csv" | ".tsv" | ".tab":

@@ -289,6 +289,9 @@ def find_base_url(variable: str | None) -> str | None:
 def check_key_uses(uses: Iterable[KeyUse], *, judge: str, file: Path | None) -> None:
     """Check that environment variables with API keys may be sent to their hosts.
 
+    A variable may be sent if the host belongs to the provider of the key, if a variable such as OPENAI_BASE_URL sets the
+    host, or if the user allowed it with `youden doctor --trust`.
+
     Parameters
     ----------
     uses : iterable of KeyUse

@@ -70,7 +70,8 @@ class RequestTable:
         Returns
         -------
         RequestTable
-            One row per distinct request.
+            One row per distinct request, in ascending order of the request hashes, with the position of the first trial that
+            needs it.
 
         Raises
         ------

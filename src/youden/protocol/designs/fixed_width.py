@@ -70,6 +70,8 @@ class FixedWidth(TrialDesign):
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Draw the first round, of about .05/half_width² blocks; later rounds depend on its answers.
 
+        A block consists of one paired trial per agent on one item: each agent is shown once first and once second.
+
         Parameters
         ----------
         eligible : bool array (n_agents, n_items)

@@ -52,8 +52,8 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
     Returns
     -------
     RankAgreement
-        Median of ρ over the draws with its credible interval, and its attenuation ceiling. All are NaN if the effects
-        under judge A are equal, and the bounds also if they are equal to each other.
+        Median of ρ over the draws with the bounds of its credible interval, and its attenuation ceiling. All are NaN if
+        all agents have the same effect under judge A. The bounds are also NaN if the lower one equals the upper one.
 
     Notes
     -----
