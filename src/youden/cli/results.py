@@ -366,8 +366,8 @@ def report_command(
 
     Reads the files of a fitted run and prints the path of the file it writes, by default RUN/report.html. The formats
     md (a summary, for example for a pull request) and csv (the ranking) are written to standard output unless --out is
-    set; png and svg contain one figure. --against writes a page with both runs side by side. --labels also writes
-    RUN/labels.json, which later reports include until the ranking changes.
+    set; png and svg contain one figure (--chart), by default RUN/ranking.png or RUN/ranking.svg. --against writes a page
+    with both runs side by side. --labels also writes RUN/labels.json, which later reports include until the ranking changes.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.report.data.summary import Summary

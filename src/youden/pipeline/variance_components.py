@@ -116,7 +116,12 @@ def _read_all_verdicts(folder: RunFolder) -> Verdicts:
 
 
 def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = None) -> VarianceFacts:
-    """Decompose the variance of the abilities of a run by its sources: items, responses, calls, rates, judges, partners.
+    """Decompose the variance of the abilities of a run by its sources.
+
+    The sources are the sample of items, the responses that an agent would give if it were sampled again, the sample of
+    calls (which partner an agent meets on which item), the error of the false-positive rates, the choice of the judge, and
+    the choice of the other agents of the pool. The result contains one component per source, with its variance, or with
+    the command that would measure it, if the run does not determine it.
 
     result : answers of the run, from which the abilities are estimated
     run : name of the run

@@ -72,10 +72,13 @@ class PairTotals:
         Returns
         -------
         PairTotals
-            Sums over all chunks.
+            Sums by ordered pair (first agent, second agent). The property `means` averages both orders, and adds the
+            mean of all answers, so that it is on the scale of answers.
 
         Examples
         --------
+        Two comparisons of two agents on one item, once in each order, with the answers 1 and .5:
+
         >>> first, second, item = np.array([0, 1]), np.array([1, 0]), np.array([0, 0])
         >>> chunk = PairChunk(first, second, item, np.array([1.0, 0.5]), np.ones(2), np.zeros(2), n_items=1)
         >>> means = PairTotals.from_chunks([chunk], n_agents=2).means

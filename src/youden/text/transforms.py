@@ -170,9 +170,8 @@ def shuffle_sentences(text: str, rng: np.random.Generator) -> str:
 def omit_sentences(text: str, rng: np.random.Generator, *, share: float = 0.5) -> str:
     """Omit a random share of the sentences, or of the words if the text is one sentence. At least one remains.
 
-    In scripts without spaces between words, characters count as words.
-
-    The others keep their order and are joined by spaces. `rng` selects those that are omitted. Raises ConfigError
+    In scripts without spaces between words, characters count as words. The remaining sentences, words or characters keep
+    their order and are joined by spaces. `rng` selects those that are omitted. Raises ConfigError
     [transform-option] unless 0 ≤ share ≤ 1.
     """
     check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")

@@ -502,7 +502,8 @@ def evaluate_agent(
 
     Notes
     -----
-    With fewer than `MIN_ITEMS` items, the outcome is "undecided", and `low` and `high` are None.
+    If one of the two agents was compared on fewer than `MIN_ITEMS` items, the outcome is "undecided", `low` and `high` are
+    None, and no calls are computed.
     """
     difference = forecast.difference
     if np.isnan(difference.variance):

@@ -188,8 +188,8 @@ def parse_column_paths(
     Raises
     ------
     ImportFormatError
-        [import-columns] if a column does not exist, if no column has the role text or item, or if the columns of text
-        and agent contradict each other.
+        [import-columns] if a column or path does not exist or is invalid, if the role text is missing, if both roles that
+        identify an item (item and prompt) are missing, or if the columns of text and agent contradict each other.
     """
     paths: dict[str, ColumnPath] = {}
     agent_paths: dict[str, ColumnPath] = {}

@@ -258,8 +258,8 @@ def check_usage_for(
     Raises
     ------
     CallError
-        Of kind `rejected`, if the answer is too long for its limit: its text, refusal or log-probabilities have more
-        bytes than that many tokens can have.
+        Of kind `rejected`, if text and refusal together have more bytes than `answer_limit` tokens can have (without a
+        limit, more than `MAX_REPLY_BYTES`), or if the tokens with log-probabilities have more than `EXTRA_BYTES`.
     """
     n_bytes, n_messages = count_request_bytes(request), len(request.messages)
     return check_usage(completion, n_bytes=n_bytes, n_messages=n_messages, answer_limit=answer_limit)

@@ -68,7 +68,8 @@ def covariance_by_item(cells: CellIndex, weight: Floats, residual: Floats, *, co
 
     Notes
     -----
-    This is a sandwich estimator, clustered by item.
+    This is a sandwich estimator, clustered by item, with the variances of `covariance_of_chunks`: they are shrunk towards a
+    prior, and allow for items that are not in the sample.
 
     A_kj is the weight of cell (k, j), e_kj its residual, and V any inverse of the normal matrix of agents and items on
     what the cells determine. R is V minus the mean of its rows, and T = R·A/m. θ̂_i changes with the score of the cell
@@ -117,8 +118,9 @@ def iter_cell_influence(
     ------
     CellInfluence
         One for each component with two agents that stay linked if any single cell is removed. It contains the
-        component's largest group of agents that stay linked: their positions, the influence of each item on their
-        abilities, and the share of each item in their weights.
+        component's largest group of agents that stay linked: their positions, int array (n_linked,); the influence U of
+        each item on their abilities (see `covariance_by_item`), float array (n_linked, n_items); and the share of each
+        item in the weight of an agent's cells, an array of the same shape.
     """
     for group in _iter_groups(cells, weight, residual, component=component):
         influence_chunks, share_chunks = zip(*group.iter_chunks(), strict=True)

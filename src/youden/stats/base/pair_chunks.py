@@ -230,7 +230,8 @@ def compute_residuals(first: Ids, second: Ids, group: Ids, answer: Floats, *, ab
 
     Notes
     -----
-    With K agents, an ability θ_i is a mean over the K − 1 others, so the effect of agent i is (K − 1)/(K − 2)·(θ_i − θ̄).
+    With K agents that have an estimate, an ability θ_i is a mean over the K − 1 others, so the effect of agent i is
+    (K − 1)/(K − 2)·(θ_i − θ̄); with K = 2, the factor is 1.
     """
     K = int((~np.isnan(ability)).sum())
     effect = np.nan_to_num((K - 1) / max(K - 2, 1) * (ability - np.nanmean(ability)))

@@ -178,7 +178,8 @@ class _Regression:
     def log_weights(self, intercepts: Floats, slopes: Floats) -> Floats:
         """Compute log posterior weights for all combinations of τ, share of outliers, intercept and slope.
 
-        τ is the SD of the agents' deviations from the regression.
+        The model is a regression of the logit of an agent's quality on its standardized ability, with labels as data. τ is
+        the SD of the agents' deviations from it. The weight is the likelihood of all labels times the priors.
 
         intercepts : float array (n_intercepts,), equidistant
         slopes : float array (n_slopes,), equidistant; [0] without a slope
