@@ -133,7 +133,10 @@ def test_agents_without_observed_differences_are_inconclusive_until_items_suffic
     write(tmp_path / "enough", np.ones((needed, 5, 5)), pool=make_pool(5, needed), **plan)
     assert youden("gate", "enough", "--agent", "a0", "--baseline", "a1").code == 0
     stderr = youden("gate", "few", "--agent", "a0", "--baseline", "a1").err
-    assert f"If the difference stays the same, {needed} items with as many comparisons each decide." in stderr
+    assert (
+        f"If the true difference equals the estimate, {needed} items with as many comparisons each as now decide."
+        in stderr
+    )
 
 
 def test_a_gate_has_the_inference_target_of_its_run_unless_overridden(youden: Youden, tmp_path: Path) -> None:
@@ -304,7 +307,7 @@ def test_if_no_calls_on_these_items_decide_the_required_items_are_stated(tmp_pat
     assert not_none(needed.conditional_power) < 0.9
     text = render_markdown(result)
     assert (
-        f"power of {needed.conditional_power:.0%} in the least favourable case. A conditional power of 90 % needs about "
+        f"power of only {needed.conditional_power:.0%} in the least favourable case. A conditional power of 90 % needs about "
         f"{needed.items:,} items" in text
     )
 

@@ -201,7 +201,7 @@ def _format_preference(choice: ChoiceFacts) -> str:
     """Format how much more often the selection and the next agent win against the average agent than they lose."""
     margins = format_recognitions(*choice.abilities.values())
     texts = [f"{agent} {margin}" for agent, margin in zip(choice.abilities, margins, strict=True)]
-    return f"Of 100 comparisons with the average agent, won minus lost: {', '.join(texts)}"
+    return f"Of 100 comparisons with the average agent, wins minus losses: {', '.join(texts)}"
 
 
 def _name_selection(choice: ChoiceFacts) -> str:
@@ -268,7 +268,14 @@ def recommend_from_abilities(
             remedy = "Read a few responses. If they differ between items, use another judge."
         else:
             reason = "an agent that is compared only with itself can be stable without being correct"
-            remedy = "Compare two versions of it by `youden gate RUN --agent NEW --baseline OLD`, or add agents for a ranking."
+            remedy = (
+                "Add agents for a ranking, or responses of another version of the agent; then make a new run. `youden gate` "
+                "compares two versions."
+            )
+            if len(abilities.ability) > 1:
+                remedy = (
+                    "Compare two versions by `youden gate RUN --agent NEW --baseline OLD`, or add agents for a ranking."
+                )
         return replace(no_recommendation(reason, remedy), decided_by="self_consistency")
 
     max_regret = None if abilities.search is None else abilities.search.max_regret

@@ -142,8 +142,8 @@ def _describe_requirement(gate: Gate, row: GateResult) -> str:
 
     if needed.conditional_power is not None:
         reason = (
-            f"Every comparison on these items together decides with a conditional power of {needed.conditional_power:.0%} in "
-            "the least favourable case"
+            "Even all possible comparisons on these items decide with a conditional power of only "
+            f"{needed.conditional_power:.0%} in the least favourable case"
         )
     elif gate.calls is None:
         reason = "An imported run cannot be extended"
@@ -154,8 +154,8 @@ def _describe_requirement(gate: Gate, row: GateResult) -> str:
     if not needed.items_at_current_difference:
         return message
     return (
-        f"{message} If the difference stays the same, {needed.items_at_current_difference:,} items with as many comparisons each "
-        "decide."
+        f"{message} If the true difference equals the estimate, {needed.items_at_current_difference:,} items with as many "
+        "comparisons each as now decide."
     )
 
 

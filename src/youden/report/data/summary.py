@@ -281,7 +281,7 @@ class Summary:
         low, high = format_recognitions(choice.ability_low, choice.ability_high)
         unit = "comparisons beyond chance"
         if self.facts.preference is not None:
-            unit = "comparisons with the average agent, won minus lost"
+            unit = "comparisons with the average agent, wins minus losses"
         return f"{regret}Adjusted for the selection of {agent}, the {choice.level:.0%} interval is {low} to {high} of 100 {unit}."
 
     @property
