@@ -294,34 +294,47 @@ class _TableReader:
         return has_name and not (numbers % 1).any() and not _NO_SCORE.fullmatch(normalize_name(name))
 
     def choose_score_columns(self, labels: Sequence[str], *, is_long: bool) -> list[str]:
-        """Choose the columns of scores among the columns of numbers.
+        """Choose the columns of scores, and add a note that lists the columns that are not used.
 
-        Ranks, averages and other numbers that are no scores are left out. One column must remain in a long table, and two
-        or more in a wide one.
+        Columns of numbers that are not scores, such as ranks, averages and prices, are left out. If a long table has a
+        complete column with a usual name, such as "score", all other columns are left out, too.
 
         labels : columns that name models and items; the column of models is the first
-        is_long : whether the table is long, with one row per model and item
+        is_long : whether the table has one row per model and item; otherwise its columns of scores are models or items
 
-        Raises: ImportFormatError [scores-columns] if the columns are not clear, if a wide table has the scores of only one
-            model, or if a long table has several metrics.
+        Returns one column for a long table, and at least two for other tables.
+
+        Raises: ImportFormatError [scores-columns] if it is unclear which columns have scores, if the table has only one model,
+            or if a long table has several metrics.
         """
-        candidates = [name for name in self.numeric if name not in labels]
-        scores = [name for name in candidates if not self.holds_no_scores(name)]
+        number_columns = [name for name in self.numeric if name not in labels]
+        scores = [name for name in number_columns if not self.holds_no_scores(name)]
         with_usual_name = [name for name in scores if normalize_name(name) in _SCORE_NAMES]
         if is_long and len(with_usual_name) == 1:
-            is_complete = not np.isnan(self.numbers[with_usual_name[0]]).any()
-            scores = with_usual_name if is_complete else scores
+            has_missing_scores = np.isnan(self.numbers[with_usual_name[0]]).any()
+            if not has_missing_scores:
+                scores = with_usual_name
 
-        left_out = [name for name in self.columns if name not in scores and name not in labels]
-        if left_out:
-            self.notes.append(f"columns not used: {', '.join(left_out)}")
+        not_used = [name for name in self.columns if name not in scores and name not in labels]
+        if not_used:
+            self.notes.append(f"columns not used: {', '.join(not_used)}")
 
-        if is_long:
-            if len(scores) != 1:
-                raise self.make_unclear_scores_error(scores, option="score=NAME")
-            self.check_single_metric(labels)
+        if not is_long:
+            self.check_wide_scores(scores, labels)
             return scores
+        if len(scores) != 1:
+            raise self.make_unclear_scores_error(scores, option="score=NAME")
+        self.check_single_metric(labels)
+        return scores
 
+    def check_wide_scores(self, scores: Sequence[str], labels: Sequence[str]) -> None:
+        """Check that a table whose columns are models or items has several columns of scores, and that they are clear.
+
+        scores : columns that may hold scores
+        labels : columns that name models or items
+
+        Raises: ImportFormatError [scores-columns].
+        """
         has_models = any(map(is_model_name, labels)) or "model" in self.given
         if len(scores) == 1 and not has_models:
             problem = (
@@ -329,10 +342,11 @@ class _TableReader:
             )
             remedy = "Pass one file per model, at least two, or add a column `model` with at least two models."
             raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
-        # a column such as "score" suggests a long table in which a label was not recognized
-        if len(scores) < 2 or with_usual_name:
+
+        # a name such as "score" is not the name of a model or item: the column of models or of items was not recognized
+        has_usual_name = any(normalize_name(name) in _SCORE_NAMES for name in scores)
+        if len(scores) < 2 or has_usual_name:
             raise self.make_unclear_scores_error(scores, option="model=NAME, item=NAME or score=NAME,NAME")
-        return scores
 
     def make_unclear_scores_error(self, scores: Sequence[str], *, option: str) -> ImportFormatError:
         """Return the error that the columns of scores are not clear [scores-columns].

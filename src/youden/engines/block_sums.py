@@ -278,43 +278,46 @@ class CallCounts:
         self._sums = dict.fromkeys(("tokens_in", "tokens_out", "usd"), 0.0)
         self._seconds = 0.0
         self._n_timed = 0
-        # request hashes of the answers that cost nothing, one array per chunk
-        self._free_hashes: list[NDArray[np.bytes_]] = []
+        # request hashes of the answers that took no call, one array per chunk
+        self._hashes_without_call: list[NDArray[np.bytes_]] = []
 
     def add_rows(self, read_rows: Callable[[], Iterable[Mapping[str, NDArray[Any]]]]) -> None:
-        """Add all rows of a run.
+        """Add all rows of a run, and count the answers that are reused from earlier runs.
+
+        Rows with equal requests share one call and its answer. An answer is reused from an earlier run if no row of this
+        run has a call for its request, that is, if no such row has a cost or a duration. Any row may have the call, so that
+        all rows are read a second time if some rows have an answer without a call.
 
         Parameters
         ----------
         read_rows : callable
-            Function without arguments that returns the rows in chunks. A chunk maps the name of each column to an array
-            (n_rows,). The function is called again if some answers cost nothing, to find out whether another row of the
-            run paid for the same request.
+            Function without arguments that returns an iterable over the rows of the run, in chunks. A chunk maps the name
+            of each column to an array (n_rows,).
         """
         for columns in read_rows():
             self._add_chunk(columns)
-        if not self._free_hashes:
+        if not self._hashes_without_call:
             return
 
-        # a request that another row paid for was not reused from an earlier run
         for columns in read_rows():
-            is_paid = self._find_paid(columns)
-            if is_paid.any():
-                self._remove_free_hashes(columns["request_hash"][is_paid])
+            has_call = self._has_call(columns)
+            if has_call.any():
+                hashes_with_call = columns["request_hash"][has_call]
+                self._remove_hashes(hashes_with_call)
 
-    def _remove_free_hashes(self, paid_hashes: NDArray[Any]) -> None:
-        """Remove the hashes of paid requests, array (n_paid,), from those of answers that cost nothing."""
+    def _remove_hashes(self, hashes_with_call: NDArray[Any]) -> None:
+        """Remove the request hashes for which another row has a call, bytes array (n_calls,), from the recorded ones."""
         remaining = []
-        for free_hashes in self._free_hashes:
-            is_paid = np.isin(free_hashes, paid_hashes)
-            remaining.append(free_hashes[~is_paid])
-        self._free_hashes = remaining
+        for hashes in self._hashes_without_call:
+            has_call = np.isin(hashes, hashes_with_call)
+            remaining.append(hashes[~has_call])
+        self._hashes_without_call = remaining
 
     def _add_chunk(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Add a chunk of rows to all counts and sums.
 
         These are the compared cells, the calls by trial type and missing reason, tokens, cost and seconds, and the request
-        hashes of the answers that cost nothing. Sums need the column to be in `measured` of the constructor.
+        hashes of the answers that took no call. Sums need the column to be in `measured` of the constructor.
 
         columns : array (n_rows,) by name of the column
         """
@@ -338,10 +341,11 @@ class CallCounts:
             self._seconds += float(measured_seconds.sum())
             self._n_timed += len(measured_seconds)
 
-            is_free = (missing_reason == 0) & ~self._find_paid(columns)
-            if "request_hash" in self._measured and is_free.any():
-                hashes = columns["request_hash"][is_free]
-                self._free_hashes.append(hashes[hashes != b""])
+            is_answered = missing_reason == 0
+            lacks_call = is_answered & ~self._has_call(columns)
+            if "request_hash" in self._measured and lacks_call.any():
+                hashes = columns["request_hash"][lacks_call]
+                self._hashes_without_call.append(hashes[hashes != b""])
 
     def to_facts(self, *, models: tuple[str, ...], usd_tried: float) -> CallFacts:
         """Return the counts of all rows that were added.
@@ -375,13 +379,13 @@ class CallCounts:
             usd=or_none(usd_tried + self._sums["usd"]),
             seconds_mean=self._seconds / self._n_timed if self._n_timed else None,
             models=models,
-            n_reused=sum(map(len, self._free_hashes)),
+            n_reused=sum(map(len, self._hashes_without_call)),
             usd_calibration=or_none(usd_tried),
             n_pending=n_pending,
         )
 
-    def _find_paid(self, columns: Mapping[str, NDArray[Any]]) -> Bools:
-        """Return which rows have a call that this run paid for, by time or money: bool array (n_rows,)."""
+    def _has_call(self, columns: Mapping[str, NDArray[Any]]) -> Bools:
+        """Return which rows have a call of their own, with a duration or a cost: bool array (n_rows,)."""
         # an unknown cost, NaN, counts as a cost
         has_cost = np.nan_to_num(columns["usd"], nan=1.0) > 0 if "usd" in self._measured else False
         return np.asarray((columns["seconds"] > 0) | has_cost)

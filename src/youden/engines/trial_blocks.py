@@ -572,34 +572,24 @@ class TrialsByItem:
         if self.plan.independent == "matched":
             self._append_to_partitions("independent", columns, is_independent & ~is_probe)
 
-    def _add_to_totals(self, columns: Mapping[str, NDArray[Any]], mask: Bools) -> None:
-        """Add answered independent trials to the totals by item (`independent`), and to the totals of their group.
+    def _add_to_totals(self, columns: Mapping[str, NDArray[Any]], is_added: Bools) -> None:
+        """Add answered independent trials to the totals from which false-positive rates are estimated.
 
-        A group has the trials of one step (0 for the first plan, then one per extension) that are all in complete blocks, or
-        all not. A complete block compares all agents of the first plan with each other.
+        Two kinds of totals are changed: those by item (`independent`), and those of each group (`_totals`). A group is
+        identified by the extension step that added its trials, and by whether these belong to complete blocks.
 
         columns : array (n_rows,) by name of the column
-        mask : bool array (n_rows,), rows to add
+        is_added : bool array (n_rows,), whether a row is added
         """
-        first, item, second, other_item, answer = [columns[name][mask] for name in _INDEPENDENT_COLUMNS]
+        first, item, second, other_item, answer = [columns[name][is_added] for name in _INDEPENDENT_COLUMNS]
         is_training = _is_usable_for_training(self.plan.split, first, item, second, other_item)
         self.independent.add(answer[is_training], item[is_training], other_item[is_training])
 
-        if self._was_extended:
-            n_anchors = get_extensions(self.plan).anchors
-            step = columns["step"][mask]
-            counts_for_first = columns["weight_first"][mask] > 0
-            counts_for_second = columns["weight_second"][mask] > 0
-            in_complete_block = is_in_complete_block(columns, n_anchors)[mask]
-        else:
-            # all trials belong to step 0 and count for both agents
-            step = np.zeros(len(answer), dtype=np.int32)
-            counts_for_first = counts_for_second = np.ones(len(answer), dtype=np.bool_)
-            in_complete_block = np.ones(len(answer), dtype=np.bool_)
-
+        step, in_complete_block, counts_for_first, counts_for_second = self._get_extension_columns(columns, is_added)
         groups = set(zip(step.tolist(), in_complete_block.tolist(), strict=True))
         for group in sorted(groups):
-            is_in_group = (step == group[0]) & (in_complete_block == group[1])
+            group_step, group_in_complete_block = group
+            is_in_group = (step == group_step) & (in_complete_block == group_in_complete_block)
             if group not in self._totals:
                 self._totals[group] = IndependentTotals(self.plan.n_agents, self.plan.n_items)
             self._totals[group].add(
@@ -611,6 +601,31 @@ class TrialsByItem:
                 is_training=is_training[is_in_group],
                 counts_for=(counts_for_first[is_in_group], counts_for_second[is_in_group]),
             )
+
+    def _get_extension_columns(
+        self, columns: Mapping[str, NDArray[Any]], selected: Bools
+    ) -> tuple[Ids, Bools, Bools, Bools]:
+        """Return the columns of selected rows that describe extensions, which add trials to a plan.
+
+        columns : array (n_rows,) by name of the column
+        selected : bool array (n_rows,)
+
+        Returns four arrays (n_selected,):
+            step : extension that added the trial, from 1; 0 for the first plan
+            in_complete_block : whether the trial is in a block that compares all agents of the first plan
+            counts_for_first, counts_for_second : whether the trial counts for its first agent, and for its second
+        """
+        if not self._was_extended:
+            n_selected = int(selected.sum())
+            all_true = np.ones(n_selected, dtype=np.bool_)
+            return np.zeros(n_selected, dtype=np.int32), all_true, all_true, all_true
+
+        n_anchors = get_extensions(self.plan).anchors  # anchors are the agents of the first plan
+        step = columns["step"][selected]
+        in_complete_block = is_in_complete_block(columns, n_anchors)[selected]
+        counts_for_first = columns["weight_first"][selected] > 0
+        counts_for_second = columns["weight_second"][selected] > 0
+        return step, in_complete_block, counts_for_first, counts_for_second
 
     def _trial_dtype(self, kind: str) -> np.dtype[Any]:
         """Return the structured NumPy type of the record that is kept of each trial.

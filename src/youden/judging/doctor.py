@@ -188,32 +188,40 @@ def _check_model(config: JudgeConfig, completion: Completion) -> Finding:
 
 
 def _check_parsing(config: JudgeConfig, completion: Completion) -> Finding:
-    """Check that the reply contains an answer, and no reasoning before it."""
+    """Check that the judge's parser reads an answer in the reply to the test request, without reasoning before it.
+
+    Returns the finding of the step "parse": "ok"; "warning" if the reply begins with reasoning, which costs tokens; "failed" if
+    it has no answer.
+    """
     reading = config.questions().read(completion)
-    excerpt = repr(completion.text[:_MAX_DISPLAYED_CHARACTERS])
-    answer, has_reasoning = split_reasoning(completion.text)
-    if reading.missing_reason == "unfinished_reasoning":
-        return _make_finding(
-            "parse",
-            "failed",
-            f"{excerpt} is reasoning that does not end, so there is no answer (finish reason '{completion.finish_reason}', "
-            f"{completion.tokens_out:,} tokens). {_NO_REASONING} Or raise max_tokens, so that the reasoning can end.",
-        )
-    if reading.missing_reason == "answered" and has_reasoning:
-        answer_excerpt = repr((answer or "").strip()[:_MAX_DISPLAYED_CHARACTERS])
+    has_answer = reading.missing_reason == "answered"
+    answer_text, has_reasoning = split_reasoning(completion.text)
+    reply_excerpt = repr(completion.text[:_MAX_DISPLAYED_CHARACTERS])
+
+    if has_answer and not has_reasoning:
+        return _make_finding("parse", "ok", f"{reply_excerpt} reads as {reading.answer:.3g}")
+
+    if has_answer:
+        answer_excerpt = repr((answer_text or "").strip()[:_MAX_DISPLAYED_CHARACTERS])
         message = (
             f"{answer_excerpt} reads as {reading.answer:.3g}, but the reply contains reasoning before it: "
             f"{completion.tokens_out:,} tokens are paid for. {_NO_REASONING}"
         )
         return _make_finding("parse", "warning", message)
-    if reading.missing_reason == "answered":
-        return _make_finding("parse", "ok", f"{excerpt} reads as {reading.answer:.3g}")
-    return _make_finding(
-        "parse",
-        "failed",
-        f"{excerpt} is {reading.missing_reason} (finish reason '{completion.finish_reason}'). "
-        "Raise max_tokens, change the prompt or `decision`, or set another model.",
+
+    if reading.missing_reason == "unfinished_reasoning":
+        message = (
+            f"{reply_excerpt} is reasoning that does not end, so there is no answer (finish reason "
+            f"'{completion.finish_reason}', {completion.tokens_out:,} tokens). {_NO_REASONING} Or raise max_tokens, so that "
+            "the reasoning can end."
+        )
+        return _make_finding("parse", "failed", message)
+
+    message = (
+        f"{reply_excerpt} is {reading.missing_reason} (finish reason '{completion.finish_reason}'). "
+        "Raise max_tokens, change the prompt or `decision`, or set another model."
     )
+    return _make_finding("parse", "failed", message)
 
 
 def _check_logprobs(config: JudgeConfig, completion: Completion, *, accepts_logprobs: bool) -> Finding:

@@ -369,20 +369,27 @@ def _replay(run: _Run, config: JudgeConfig) -> Verdicts:
 
 
 def _read_stored(run: _Run, config: JudgeConfig) -> Verdicts:
-    """Return verdicts from stored answers, without sending a request.
+    """Return the verdicts of a judge from its answers in the store, without sending a request.
 
-    run : plan, store, options, budget and log, which all judges of a jury share
+    run : plan to judge; store with the answers; options, of which `allows_pending` permits trials without a stored answer;
+        log, which counts the trials that were read
+    config : judge that gave the answers
 
-    Raises: AnswersMissingError if a trial has no stored answer and the options allow no pending trials.
+    Raises: ConfigError [store-needed] without a store; AnswersMissingError if a trial has no stored answer, unless the
+        options allow it. The trial is then missing as "pending".
     """
+    plan = run.plan
     store = _require_store(run.store, config)
     questions = config.questions()
-    row_keys = run.options.keys(questions, run.plan)
-    answers = read_answers(questions, run.plan, store, row_keys, on_read=run.log.advance, not_stored="pending")
-    n_not_stored = len(run.plan) - answers.n_done
+    request_hashes = run.options.keys(questions, plan)
+    answers = read_answers(questions, plan, store, request_hashes, on_read=run.log.advance, not_stored="pending")
+
+    n_not_stored = len(plan) - answers.n_done
     if n_not_stored > 0 and not run.options.allows_pending:
-        raise AnswersMissingError(run.plan, n_missing=n_not_stored)
-    return _make_verdicts(run, config, store, answers, Costs(len(run.plan)))
+        raise AnswersMissingError(plan, n_missing=n_not_stored)
+
+    no_costs = Costs(len(plan))
+    return _make_verdicts(run, config, store, answers, no_costs)
 
 
 async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdicts:
@@ -400,15 +407,17 @@ async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdic
     store = _require_store(run.store, config)
 
     # the processes that work on a run begin at different trials, so that they rarely need the same request
-    worker_group = run.options.team
-    start_fraction = 0.0 if worker_group is None else worker_group.start_fraction
+    workers = run.options.team
+    start_fraction = 0.0 if workers is None else workers.start_fraction
     trials = JudgedTrials(run, config.questions(), start_fraction=start_fraction)
-    outcomes = trials.outcomes(config, backend, store)
-    loop = RequestLoop(outcomes, caller=Caller(backend, config, run.budget), team=worker_group)
 
+    # the caller sends requests, and the handler stores their outcomes
+    caller = Caller(backend, config, run.budget)
+    outcome_handler = trials.outcomes(config, backend, store)
+    loop = RequestLoop(outcome_handler, caller=caller, team=workers)
     try:
         store.remember_judge(config.public())
-        await run_loops([loop], outcomes.stop, grace=run.options.grace)
+        await run_loops([loop], trials.stop, grace=run.options.grace)
     finally:
         store.flush()  # also if the run fails: its answers are paid for
 

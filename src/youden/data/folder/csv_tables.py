@@ -276,17 +276,27 @@ def _find_alternatives(header: Iterable[str]) -> tuple[AlternativeRanking, ...]:
 
 
 def _to_ranking_row(record: Mapping[str, Any], alternatives: Sequence[AlternativeRanking]) -> RankingRow:
-    """Convert a record of ranking.csv to a row, with the agent's rows in the alternative rankings that include it.
+    """Convert a record of ranking.csv to the row of its agent in the plain ranking.
 
-    alternatives : names of the alternative rankings in the table, such as "robust"
+    An alternative ranking scores the agents by another rule, and may leave out some of them. The names of its columns begin
+    with its name, as in `robust_ability`. Their values are None for an agent that it leaves out.
+
+    record : value of each column of ranking.csv, None if the field is empty
+    alternatives : names of the alternative rankings in ranking.csv, such as "robust"
+
+    Returns the row. Its field `alternative_rankings` maps each ranking that includes the agent to the agent's row in it.
     """
     plain_fields: dict[str, Any] = {column.name: record.get(column.name) for column in columns_of(RankingRow)}
     alternative_rows = {}
     for ranking in alternatives:
-        is_ranked = record[f"{ranking}_rank_low"] is not None
-        if is_ranked:
-            fields = {column: record[f"{ranking}_{column}"] for column in ALTERNATIVE_COLUMNS}
-            alternative_rows[ranking] = RankingRow(**plain_fields | fields)
+        includes_agent = record[f"{ranking}_rank_low"] is not None
+        if not includes_agent:
+            continue
+
+        # an alternative ranking has no columns for the other fields, which are equal in all rankings
+        alternative_fields = {column: record[f"{ranking}_{column}"] for column in ALTERNATIVE_COLUMNS}
+        alternative_rows[ranking] = RankingRow(**{**plain_fields, **alternative_fields})
+
     return RankingRow(**plain_fields, alternative_rankings=alternative_rows)
 
 

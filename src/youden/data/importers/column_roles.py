@@ -382,22 +382,22 @@ class _RoleSearch:
         if self.has_one_text_column():
             return ()
         candidates = [name for name in self.table.names if self.may_hold_responses(name)]
-        prose = [name for name in candidates if self.holds_long_or_varied_prose(name)]
-        not_prose = [name for name in candidates if name not in prose]
-        varied_words = [name for name in not_prose if self.holds_varied_words(name)]
+        prose_columns = [name for name in candidates if self.holds_long_or_varied_prose(name)]
+        other_candidates = [name for name in candidates if name not in prose_columns]
+        varied_words = [name for name in other_candidates if self.holds_varied_words(name)]
 
-        question = self.given.get("prompt") or self.find_question_column(prose)
-        agent_columns = [name for name in prose if name != question]
+        question = self.given.get("prompt") or self.find_question_column(prose_columns)
+        agent_columns = [name for name in prose_columns if name != question]
         if len(agent_columns) >= 2:
             self.check_no_further_agents(varied_words, agent_columns=agent_columns, question=question)
         else:
             # responses of one word, such as labels
             prompts = [name for name in self.get_candidates("prompt") if name in varied_words]
-            agent_columns = [name for name in not_prose if name not in prompts and not self.has_group_name(name)]
+            agent_columns = [name for name in other_candidates if name not in prompts and not self.has_group_name(name)]
         if len(agent_columns) < 2:
             return ()
 
-        ids = [name for name in self.get_candidates("item") if self.table[name].can_be_id and name not in prose]
+        ids = [name for name in self.get_candidates("item") if self.table[name].can_be_id and name not in prose_columns]
         if question is not None:
             self.prompt_columns = [question]
             self.item_columns = [*ids, question]
@@ -460,58 +460,86 @@ class _RoleSearch:
         names_subject = bool(SUBJECTS & words and not _AGENT_NAMES & words)
         return names_subject or infer_role(name) in ("item", "prompt", "about")
 
-    def find_question_column(self, prose: Sequence[str]) -> str | None:
-        """Return the column of questions among columns of texts; None if all of them hold responses.
+    def find_question_column(self, prose_columns: Sequence[str]) -> str | None:
+        """Return the column of questions among columns of prose; None if all of them hold responses.
 
-        The names of the columns decide. If no name suggests questions, a column is chosen in which many more texts are
-        questions than in any other.
+        The column of questions is the one whose name suggests questions. If no name does, the texts of three or more columns
+        are compared.
 
-        prose : columns of texts, in the order of the table
+        prose_columns : names of the columns of prose, in the order of the table
 
         Raises: UnclearColumnsError if several columns may hold questions, or if a column may hold questions or responses.
         """
-        candidates = [name for name in prose if self.is_question_name(name)]
-        if len(prose) < 3:
+        candidates = [name for name in prose_columns if self.is_question_name(name)]
+        if len(prose_columns) < 3:
             return candidates[0] if candidates else None
+        if len(candidates) > 1:
+            raise self.make_several_questions_error(candidates, prose_columns)
 
-        # fraction of the texts of each column that are questions
-        fractions = {name: self.table[name].question_fraction for name in prose}
-        if not candidates:
-            highest, second = sorted(prose, key=fractions.__getitem__, reverse=True)[:2]
-            if fractions[highest] >= 0.5 + fractions[second]:
-                candidates = [highest]
+        question = candidates[0] if candidates else self.find_column_with_most_questions(prose_columns)
+        if question is None:
+            self.check_first_and_last_column(prose_columns)
+            return None
+        self.check_question_position(question, prose_columns)
+        return question
 
-        if len(candidates) == 1:
-            self.check_question_position(candidates[0], prose)
-            return candidates[0]
-        if candidates:
-            best = min(candidates, key=lambda name: (-fractions[name], get_name_priority(name, "prompt")))
-            responses = [name for name in prose if name not in candidates]
-            problem = f"{' and '.join(map(repr, candidates))} could both be the question"
-            raise UnclearColumnsError(problem, prompt=best, text=",".join(responses))
+    def find_column_with_most_questions(self, prose_columns: Sequence[str]) -> str | None:
+        """Return the column with the largest fraction of questions among its texts.
 
-        # a question is usually the first or the last of these columns
-        for name in (prose[0], prose[-1]):
-            if self.differs_from_others(name, prose):
-                responses = [other_name for other_name in prose if other_name != name]
+        Returns None unless this fraction exceeds the fraction of every other column by at least 0.5.
+
+        prose_columns : names of at least two columns of prose
+        """
+        fractions = {name: self.table[name].question_fraction for name in prose_columns}
+        highest, second_highest = sorted(prose_columns, key=fractions.__getitem__, reverse=True)[:2]
+        is_clear = fractions[highest] >= 0.5 + fractions[second_highest]
+        return highest if is_clear else None
+
+    def make_several_questions_error(
+        self, candidates: Sequence[str], prose_columns: Sequence[str]
+    ) -> UnclearColumnsError:
+        """Return the error that several columns may hold questions.
+
+        The error proposes the candidate with the largest fraction of questions, and the columns that are no candidates as
+        the responses.
+
+        candidates : names of the columns that may hold questions
+        prose_columns : names of all columns of prose, in the order of the table
+        """
+        most_likely = min(
+            candidates, key=lambda name: (-self.table[name].question_fraction, get_name_priority(name, "prompt"))
+        )
+        responses = [name for name in prose_columns if name not in candidates]
+        problem = f"{' and '.join(map(repr, candidates))} could both be the question"
+        return UnclearColumnsError(problem, prompt=most_likely, text=",".join(responses))
+
+    def check_first_and_last_column(self, prose_columns: Sequence[str]) -> None:
+        """Raise UnclearColumnsError if the first or the last column of prose differs from all others.
+
+        That column may hold questions, which are usually before or after the responses.
+
+        prose_columns : names of at least three columns of prose, in the order of the table
+        """
+        for name in (prose_columns[0], prose_columns[-1]):
+            if self.differs_from_others(name, prose_columns):
+                responses = [other_name for other_name in prose_columns if other_name != name]
                 problem = f"{name!r} could be the question or an agent"
                 raise UnclearColumnsError(problem, prompt=name, text=",".join(responses))
-        return None
 
     def is_question_name(self, name: str) -> bool:
         """Return whether the name of a column suggests prompts or items."""
         return infer_role(name) in ("prompt", "item") or normalize_name(name) in NAMES["prompt"]
 
-    def check_question_position(self, question: str, prose: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if there are columns of texts both before and after the question.
+    def check_question_position(self, question: str, prose_columns: Sequence[str]) -> None:
+        """Raise UnclearColumnsError if there are columns of prose both before and after the column of questions.
 
         The error proposes the larger group of columns as the responses.
 
-        question : the column of questions
-        prose : columns of texts, in the order of the table
+        question : name of the column of questions
+        prose_columns : names of the columns of prose, in the order of the table
         """
-        position = prose.index(question)
-        before, after = prose[:position], prose[position + 1 :]
+        position = prose_columns.index(question)
+        before, after = prose_columns[:position], prose_columns[position + 1 :]
         if not before or not after:
             return
 
@@ -522,8 +550,8 @@ class _RoleSearch:
         problem = f"{', '.join(map(repr, unclear))} may be an agent or belong to the question"
         raise UnclearColumnsError(problem, prompt=question, text=",".join(responses))
 
-    def differs_from_others(self, name: str, prose: Sequence[str]) -> bool:
-        """Return whether a column of texts differs from all others, as a column of questions would.
+    def differs_from_others(self, name: str, prose_columns: Sequence[str]) -> bool:
+        """Return whether a column of prose differs from all others, as a column of questions would.
 
         The names decide if all other columns have a word, or their first three letters, in common: the column differs if its
         name has no such common part. Otherwise the texts decide. The column differs if the mean length of its texts is at
@@ -534,15 +562,15 @@ class _RoleSearch:
         ----------
         name : str
             Column to be tested.
-        prose : sequence of str
-            All columns of texts, including `name`; at least two.
+        prose_columns : sequence of str
+            Names of all columns of prose, including `name`; at least two.
 
         Returns
         -------
         bool
             True if the column may hold questions, and the others responses to them.
         """
-        other_names = [prose_name for prose_name in prose if prose_name != name]
+        other_names = [prose_name for prose_name in prose_columns if prose_name != name]
         parts_of_others = [_get_name_parts(other_name) for other_name in other_names]
         common_parts = set.intersection(*parts_of_others)
         if common_parts:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 
@@ -144,9 +144,12 @@ _PART_KEYS = frozenset(
 
 
 def _extract_text(value: Json) -> str | None:
-    """Return the text of a reply or of a message; None if it has no text.
+    """Return the text of a reply, a message or a conversation; None if it has no text.
 
-    If the value is a list of messages, the text is that of the last one.
+    A conversation is a list of messages, whose last one is the response. The content of a message may be a list of parts,
+    whose texts are joined by line breaks. Parts that contain reasoning of the model are left out.
+
+    value : text, or a JSON value that contains the text at any depth, under keys such as "choices" or "content"
     """
     if isinstance(value, str):
         return value
@@ -159,16 +162,25 @@ def _extract_text(value: Json) -> str | None:
     if not isinstance(value, list):
         return None
 
-    # a list is either a conversation, of which the last message counts, or the parts of one message
-    if all(_is_message_part(element) for element in value):
-        texts = []
-        for part in value:
-            part_text = get_nested(part, "text")
-            if isinstance(part_text, str) and not get_nested(part, "thought"):
-                texts.append(part_text)
+    # a list is either the parts of one message or a conversation
+    are_parts = all(map(_is_message_part, value))
+    if are_parts:
+        texts = _list_texts_of_parts(value)
         if texts:
             return "\n".join(texts)
-    return _extract_text(get_nested(value, -1))
+    last_message = get_nested(value, -1)
+    return _extract_text(last_message)
+
+
+def _list_texts_of_parts(parts: Sequence[Json]) -> list[str]:
+    """List the texts of the parts of a message, except for those of parts with the key "thought", which is reasoning."""
+    texts = []
+    for part in parts:
+        text = get_nested(part, "text")
+        is_reasoning = bool(get_nested(part, "thought"))
+        if isinstance(text, str) and not is_reasoning:
+            texts.append(text)
+    return texts
 
 
 def _is_message_part(value: Json) -> bool:

@@ -25,7 +25,7 @@ from youden.types.planning import Split
 from youden.types.pool import Floats, Ids, ReadOnly
 from youden.types.results import Rates
 
-_GROUPS: tuple[dict[str, str], ...] = (
+_CONDITIONS_BY_GROUP: tuple[dict[str, str], ...] = (
     {
         "faithful": "Faithful, Objective, Comprehensive, Neutral Tone",
         "strategic": (
@@ -48,23 +48,40 @@ _GROUPS: tuple[dict[str, str], ...] = (
         "low-effort": "Low Effort, Exaggerate, Understate, Sarcastic",
     },
 )
-"""Conditions by group, for each domain: summaries (PubMed, SAMSum), reviews (ICLR), translations (OPUS)."""
+"""Conditions by group, one mapping per domain of the paper: summaries (PubMed, SAMSum), reviews (ICLR), translations (OPUS)."""
 
 
 def find_paper_groups(conditions: Collection[str]) -> dict[str, str]:
-    """Return the group of each condition of the paper: "faithful", "strategic" or "low-effort".
+    """Return the groups of the agents in the experiments of the peer-prediction paper.
 
-    Style variants have no group. The result is empty unless `conditions` include all grouped conditions of a domain.
+    The paper calls an agent a condition. Each of its domains (summaries, reviews, translations) has its own conditions.
 
+    Parameters
+    ----------
+    conditions : collection of str
+        Names of the agents.
+
+    Returns
+    -------
+    dict of str to str
+        Group by condition: "faithful", "strategic" or "low-effort". Variants of style have no group, and are left out. The
+        result is empty unless `conditions` include all conditions of a domain that have a group.
+
+    Examples
+    --------
     >>> find_paper_groups(["Faithful", "Poetic"])
     {}
     """
-    for domain in _GROUPS:
-        groups: dict[str, str] = {}
-        for group, names in domain.items():
-            groups |= dict.fromkeys(names.split(", "), group)
-        if groups.keys() <= set(conditions):
-            return groups
+    names = set(conditions)
+    for condition_lists in _CONDITIONS_BY_GROUP:
+        group_by_condition: dict[str, str] = {}
+        for group, condition_list in condition_lists.items():
+            for condition in condition_list.split(", "):
+                group_by_condition[condition] = group
+
+        is_domain_complete = names.issuperset(group_by_condition)
+        if is_domain_complete:
+            return group_by_condition
     return {}
 
 

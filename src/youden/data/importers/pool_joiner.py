@@ -464,30 +464,34 @@ def _describe_incomplete_items(pool: Pool) -> Iterator[str]:
     yield f"{n_incomplete:,} of {pool.n_items:,} items lack responses of some agents: {'; '.join(descriptions)}"
 
 
-def _describe_spelling_variants(kind: str, present: Bools, ids: list[str]) -> Iterator[str]:
+def _describe_spelling_variants(kind: str, has_response: Bools, ids: list[str]) -> Iterator[str]:
     """Yield a sentence for each group of ids that differ only by spaces or case.
 
-    kind : "agent" or "item"
-    present : bool array (n_agents, n_items), or (n_items, n_agents) for items; whether there is a response
-    ids : ids of the rows of `present`
+    Two ids of agents belong to different agents if an item has responses under both ids. Otherwise, they may be two
+    spellings of one id. Similarly, two ids of items belong to different items if an agent has responses to both.
 
-    Raises: ImportFormatError [import-alike] if the ids of a group may be one agent or item. This is the case if no item has
-        responses of two of these agents, or if no agent has responses to two of these items.
+    kind : "agent" or "item"
+    has_response : bool array (n_agents, n_items) for agents, (n_items, n_agents) for items; whether the pool has a response
+    ids : ids of the rows of `has_response`
+
+    Raises: ImportFormatError [import-alike] if all ids of a group may be spellings of one id.
     """
-    partner = "item" if kind == "agent" else "agent"
-    positions = {name: position for position, name in enumerate(ids)}
+    opposite_kind = "item" if kind == "agent" else "agent"
+    row_by_id = {id_: row for row, id_ in enumerate(ids)}
     for variants in group_spelling_variants(ids):
-        rows = [positions[name] for name in variants]
-        n_variants_per_partner = present[rows].sum(axis=0)
-        names_of_variants = ", ".join(map(repr, variants[:MAX_LISTED]))
-        if n_variants_per_partner.max(initial=0) < 2:
+        rows = [row_by_id[id_] for id_ in variants]
+        n_responses = has_response[rows].sum(axis=0)  # under the ids of the group, for each item (or agent)
+        are_different = bool((n_responses >= 2).any())
+
+        listed_variants = ", ".join(map(repr, variants[:MAX_LISTED]))
+        if not are_different:
             raise ImportFormatError(
-                f"The {kind}s {names_of_variants} differ only by spaces or case, and no {partner} has responses under two of "
+                f"The {kind}s {listed_variants} differ only by spaces or case, and no {opposite_kind} has responses under two of "
                 f"them. If they are one {kind}, set one spelling in the files; if they are several, set another name for one of "
                 "them.",
                 slug="import-alike",
             )
-        yield f"The {kind}s {names_of_variants} differ only by spaces or case, and were imported as different {kind}s"
+        yield f"The {kind}s {listed_variants} differ only by spaces or case, and were imported as different {kind}s"
 
 
 def _to_id(value: object) -> str | None:

@@ -14,7 +14,7 @@ from youden.text.printable import format_command
 _MAX_LISTED_CHARACTERS = 250
 """Maximum length of the list of column names in an error."""
 _LOCATIONS = {FILE: "a table each", FOLDER: "a folder each", FILE_NUMBER: "names of files"}
-"""Column of the location of a row → description of it for display."""
+"""Column with the folder, the file or the number of the file of each row → description of the column for display."""
 
 
 def unclear_columns_error(
@@ -57,19 +57,20 @@ def unclear_columns_error(
 
 
 def describe_roles(roles: Roles, name: str) -> str:
-    """Describe for each role which column has it, for display.
+    """Describe which columns of an imported table contain its agents, items, prompts and responses, for display.
 
     Parameters
     ----------
     roles : Roles
-        Columns by role. A column may also be the location of a row: its folder, its file, or a number in their names.
+        Columns by role, such as "agent", "item" or "text". If the names of folders or files identify the agents or items,
+        these names are columns of the table, too.
     name : str
-        Name of the agent if neither columns nor files name agents.
+        Name of the only agent, which is described if no column contains agents.
 
     Returns
     -------
     str
-        Such as "agents by 'model', items by 'id', prompts in 'question', texts in 'output'".
+        One line without a full stop, such as "agents by 'model', items by 'id', prompts in 'question', texts in 'output'".
     """
     parts = [f"agents by {_describe_agents(roles, name)}", f"items by {_describe_items(roles)}"]
     if "text" in roles.columns:
@@ -102,5 +103,5 @@ def _describe_items(roles: Roles) -> str:
 
 
 def _describe_column(column: str) -> str:
-    """Return the name of a column in quotation marks, or the description of a column of locations."""
+    """Return the name of a column in quotation marks, or the description of a column of folders or files."""
     return _LOCATIONS.get(column, repr(column))

@@ -275,7 +275,9 @@ def _read_unnamed(
         has_known_layout = "text" not in columns and "text" in detect_known_layout(group[0].first_row)
         if has_known_layout:
             for table in group:
-                description = _add_known_layout(table, builder, location_columns=location_columns, columns=columns)
+                description = _add_table_of_known_layout(
+                    table, builder, location_columns=location_columns, columns=columns
+                )
                 descriptions.setdefault(description)
             continue
 
@@ -396,22 +398,29 @@ def _list_json_keys(files: Sequence[Path]) -> list[str]:
     return list(keys)
 
 
-def _add_known_layout(
+def _add_table_of_known_layout(
     table: SourceTable, builder: PoolBuilder, *, location_columns: Sequence[str], columns: Mapping[str, str]
 ) -> str:
-    """Add the responses of a table to a pool, if its rows have the layout of a known data set (`detect_known_layout`).
+    """Add the responses of a table to a pool. Its columns must have the names of a known data set.
 
-    builder : builder of the pool
-    location_columns : columns of the folder and the file, which name the agent if no other column does
-    columns : column by role, as named by the user; these precede the columns of the layout
+    The caller checks with `detect_known_layout` that the names of the columns show which of them are responses.
 
-    Returns the description of the columns for display, such as "'chosen,rejected' for texts, 'id' for items".
+    table : table with at least one row
+    builder : pool under construction, which receives the responses, and notes on unused columns
+    location_columns : columns with the folder or the file of each row; their values name the agent if no other column does
+    columns : column by role, as chosen by the user; takes precedence over the known columns
+
+    Returns a description of the columns for display, such as "'chosen,rejected' for texts, 'id' for items".
     """
-    column_by_role = {**detect_known_layout(table.first_row), **columns}
+    known_columns = detect_known_layout(table.first_row)
+    column_by_role = {**known_columns, **columns}
+
+    # all rows of a table are from the same folder and file
     first_row = table.flat_rows[0]
     locations = [str(first_row[column]) for column in location_columns]
-    agent = " / ".join(locations) or table.name
-    reader = _make_reader(table.file, table.first_row, dict(column_by_role), agent=agent, builder=builder)
+    default_agent = " / ".join(locations) or table.name
+
+    reader = _make_reader(table.file, table.first_row, dict(column_by_role), agent=default_agent, builder=builder)
     for location, row in table.rows:
         reader.add(row, location)
 

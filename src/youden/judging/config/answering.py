@@ -217,9 +217,14 @@ class AnswerSettings(BaseModel):
         return next((limit for limit in limits if isinstance(limit, int)), None)
 
     def describe(self) -> dict[str, Json]:
-        """Return all settings that an answer depends on, for the metadata of verdicts.
+        """Return the settings that the answers depend on, which are stored with the answers of a run.
 
-        The prompt is described by its name and the digest of its text.
+        Returns
+        -------
+        dict of str to JSON value
+            `backend`, `model` and `base_url` (address of the server); `prompt` (its name) and `prompt_digest` (digest of its
+            text); `decision` and `parser` (form of the answer, and how it is read); `parameters` of a request. `truncate` and
+            `context_window` are included only if long texts are shortened to fit the context window.
         """
         prompt = self.loaded_prompt
         described: dict[str, Json] = {
@@ -232,7 +237,8 @@ class AnswerSettings(BaseModel):
             "decision": self.decision,
             "parameters": self.request_parameters,
         }
-        if self.truncate != "refuse" and self.context_window is not None:
+        shortens_texts = self.truncate != "refuse" and self.context_window is not None
+        if shortens_texts:
             described |= {"truncate": self.truncate, "context_window": self.context_window}
         return described
 

@@ -282,22 +282,30 @@ def _set_base_url_from_environment(keys: dict[str, Any]) -> None:
 
 
 def _with_default_decision(config: JudgeConfig) -> JudgeConfig:
-    """Return the config with `decision: logprobs` if it sets no decision and log-probabilities can be used.
+    """Return the config with `decision: logprobs` if log-probabilities can be used, and the config sets no decision.
 
-    They can be used if the provider is known to return them for the model, and the first token of a reply is enough to
-    identify the label.
+    With this decision, the answer is computed from the log-probabilities of the first token of a reply.
     """
-    pattern = config.record.logprobs_pattern
-    if "decision" in config.model_fields_set or pattern is None:
-        return config
-    uses_other_server = any(server.address != config.record.address for server in config.servers)
-    is_switched_off = config.parameters.get("logprobs") is False
-    if uses_other_server or is_switched_off:
-        return config
-    returns_logprobs = re.fullmatch(pattern, config.model or "") is not None
-    if not (config.starts_with_label and returns_logprobs):
+    sets_decision = "decision" in config.model_fields_set
+    if sets_decision or not _returns_logprobs(config) or not config.starts_with_label:
         return config
     return config.with_changes({"decision": "logprobs"})
+
+
+def _returns_logprobs(config: JudgeConfig) -> bool:
+    """Return whether the servers of a judge are known to return the log-probabilities of the model's tokens.
+
+    They are known to do so at the provider's own address, for models that match its pattern, unless the parameters of the
+    judge switch log-probabilities off.
+    """
+    provider = config.record
+    if provider.logprobs_pattern is None:
+        return False
+    uses_other_server = any(server.address != provider.address for server in config.servers)
+    is_switched_off = config.parameters.get("logprobs") is False
+    if uses_other_server or is_switched_off:
+        return False
+    return re.fullmatch(provider.logprobs_pattern, config.model or "") is not None
 
 
 def _check_provider(config: JudgeConfig, location: str) -> None:

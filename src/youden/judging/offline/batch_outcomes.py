@@ -17,27 +17,31 @@ def find_outcomes(
 ) -> tuple[dict[str, Completion | CallError], list[str]]:
     """Find the outcomes of the requests of a batch that has ended.
 
-    If all results are there, a request without a result never ran, and its outcome is a transient failure. A batch that
-    failed as a whole has no outcomes, unless the provider states which of its lines are wrong.
+    A provider may end a batch, for example when it expires, before all of its requests have run. The result files then
+    have fewer lines than the batch has requests. If they have as many lines as the provider announced, the other requests
+    did not run, and their outcome is a transient failure. Otherwise, some results are still missing.
 
-    job : record of the batch
-    state : final state of the batch
+    job : record of the batch, with the hashes of its requests
+    state : final state of the batch, with the announced number of lines
     files : contents of the result files
 
-    Returns the outcomes by request hash, and the request hashes whose results are still missing.
+    Returns the outcomes by request hash, and the request hashes whose results are still missing. If the batch failed as a
+    whole, its requests have no outcomes, except for those that the provider rejected.
     """
     results = _merge_results(files)
     outcomes = {key: results[key] for key in job.keys if key in results}
     if not results:
         outcomes |= dict(rejected_lines(job, state.errors))
-
     keys_without_outcome = [key for key in job.keys if key not in outcomes]
-    has_all_results = state.n_lines is not None and len(results) >= state.n_lines
-    if not has_all_results:
+
+    has_announced_lines = state.n_lines is not None and len(results) >= state.n_lines
+    if not has_announced_lines:
         return outcomes, keys_without_outcome
-    if state.status != "failed":
-        never_ran = CallError(f"The batch {state.status} without running it.", kind="transient", unbilled=True)
-        outcomes |= dict.fromkeys(keys_without_outcome, never_ran)
+    if state.status == "failed":
+        return outcomes, []
+
+    did_not_run = CallError(f"The batch {state.status} without running it.", kind="transient", unbilled=True)
+    outcomes |= dict.fromkeys(keys_without_outcome, did_not_run)
     return outcomes, []
 
 

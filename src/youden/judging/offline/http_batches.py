@@ -38,7 +38,7 @@ _TRANSFER_SECONDS = 900.0
 _MAX_RESULT_BYTES = 2_000_000_000
 """Largest result file: several times the size of 50,000 answers with log-probabilities."""
 _MAY_HAVE_STARTED = {408, 409}
-"""Statuses below 500 after which the provider may have started a batch."""
+"""HTTP statuses below 500, timeout and conflict, after which the provider may have started a batch."""
 
 
 @dataclass
@@ -114,9 +114,14 @@ class _HttpBatches:
         return batch
 
     async def _find_or_start(self, start: _BatchStart) -> str | None:
-        """Make one attempt to start a batch, unless it exists already, and return its id.
+        """Make one attempt to start the batch of a file, and return its id.
+
+        If the batch may exist, the provider's list of batches is searched first, so that no second batch is started.
+
+        start : state of the attempts; `may_exist` is set to True unless the provider certainly started no batch
 
         Returns None if the batch does not exist, and its requests are not available in this process.
+        Raises: CallError if a request fails, its reply is invalid, or the search cannot be decided yet.
         """
         if start.may_exist:
             existing_batch = await self._find_batch(start.file)
@@ -126,8 +131,9 @@ class _HttpBatches:
         if body is None:
             return None
 
+        # the provider may start the batch even if its reply is lost
         could_exist_before = start.may_exist
-        start.may_exist = True  # from here on, also if the reply is lost
+        start.may_exist = True
         data = io.BytesIO(orjson.dumps(body))
         try:
             reply = await self._send_json("POST", self.path, data, seconds=_TRANSFER_SECONDS)

@@ -314,11 +314,13 @@ def _find_answer_label(
 ) -> tuple[str | None, MissingReason]:
     """Find the label that an answer gives.
 
-    An answer that consists of a label counts in any case. Other texts are searched for a label only if the model neither
-    refused to answer nor was cut off.
+    A text that consists only of a label gives this label, even if the model was cut off after it. A label within a longer
+    text counts only if the reply is complete and no refusal. With "json", the label is read from a JSON object instead.
 
-    completion, labels, decision : reply of the model, labels that may be answered, and form of the answer
-    answer : text of the completion after its reasoning; None if the reasoning is not finished
+    completion : reply of the model
+    answer : text of the reply after its reasoning; None if the reasoning is not finished
+    labels : labels that may be answered
+    decision : form of the answer: "text", "json" or "logprobs"
 
     Returns the label and "answered", or None and the reason why there is no label.
     """
@@ -338,9 +340,13 @@ def _find_answer_label(
         return None, "unfinished_reasoning"
     if completion.finish_reason == "length":
         return None, "truncated"
+
+    # the reply is complete: search its text for a label
     if decision != "json":
         label = find_label(answer, labels)
-    return label, "unparsed" if label is None else "answered"
+    if label is None:
+        return None, "unparsed"
+    return label, "answered"
 
 
 def find_label(text: str, labels: Collection[str]) -> str | None:
