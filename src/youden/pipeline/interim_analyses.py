@@ -43,7 +43,8 @@ BIAS_FRACTION = 0.5
 """Fraction of the expected selection bias that is subtracted. On four recorded data sets, subtracting nothing left a
 bias of .16 to .36 standard errors; subtracting all of it left as much in the other direction."""
 MAX_LOST_LEAD = 0.999
-"""Maximum fraction of a selected agent's lead that the bias correction removes, so that it stays selected."""
+"""Maximum fraction of a selected agent's lead over another agent that the bias correction removes. It is below 1, so that the
+agent stays ahead."""
 NEARLY_SPENT = 0.999
 """Spent fraction of the budget from which on the budget counts as spent."""
 
@@ -166,15 +167,16 @@ def _limit_bias(ability: Floats, cumulative_bias: Floats, *, top: int) -> Floats
     best_first = np.argsort(-ability, kind="stable")
     selected, others = best_first[:top], best_first[top:]
 
-    # lead of each selected agent over each other one, and how much of it the bias correction would remove
+    # lead of each selected agent over each other one, and the part of it that the correction would remove
     lead = np.subtract.outer(ability[selected], ability[others])
     lost_lead = np.subtract.outer(bias[selected], bias[others])
 
-    # a lead is gone at the factor lead / lost_lead; the smallest factor limits all of them, ∞ if no lead shrinks
+    # with the bias multiplied by f, lead − f·lost_lead remains; it is 0 at f = lead / lost_lead
     shrinks = lost_lead > 0
-    factor_without_lead = lead / np.where(shrinks, lost_lead, 1.0)
-    max_factor = float(np.min(factor_without_lead, where=shrinks, initial=np.inf))
-    return np.asarray(bias * min(1.0, MAX_LOST_LEAD * max_factor))
+    factor_of_tie = lead / np.where(shrinks, lost_lead, 1.0)
+    smallest_factor_of_tie = float(np.min(factor_of_tie, where=shrinks, initial=np.inf))  # ∞ if no lead shrinks
+    factor = min(1.0, MAX_LOST_LEAD * smallest_factor_of_tie)
+    return np.asarray(bias * factor)
 
 
 class _RoundSummary(NamedTuple):

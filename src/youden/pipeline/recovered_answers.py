@@ -158,7 +158,8 @@ def _combine_answers(
     is_saved: Bools = saved_row >= 0
     columns: dict[str, Any] = {}
     for name in _PER_TRIAL:
-        column = getattr(saved, name)[np.maximum(saved_row, 0)]  # a new answer replaces row 0 below
+        # row 0 is a placeholder for the trials with a new answer, which is filled in next
+        column = getattr(saved, name)[np.maximum(saved_row, 0)]
         if new is not None:
             column[~is_saved] = getattr(new, name)
         columns[name] = column
@@ -167,15 +168,18 @@ def _combine_answers(
     models = tuple(dict.fromkeys((*saved.models, *metadata_source.models)))
     if saved.response_model is not None or metadata_source.response_model is not None:
         columns["response_model"] = _combine_models(models, saved, saved_row, new)
+
+    served_models = {*_get_served_models(saved), *_get_served_models(metadata_source)}
     judge = dict(metadata_source.judge)
-    judge["response_models"] = [*sorted({*_get_served_models(saved), *_get_served_models(metadata_source)})]
+    judge["response_models"] = [*sorted(served_models)]
 
     n_saved = int(is_saved.sum())
     message = (
         f"{n_saved:,} answers were taken from the run's own verdicts.parquet, because the store {store} does not hold them. "
         "They are not requested again, but their raw texts are lost."
     )
-    warnings = (Finding("kept", message, facts={"n": n_saved}), *metadata_source.warnings)
+    warning = Finding("kept", message, facts={"n": n_saved})
+    warnings = (warning, *metadata_source.warnings)
     return replace(metadata_source, plan=plan, judge=judge, models=models, warnings=warnings, **columns)
 
 

@@ -388,7 +388,9 @@ def _list_first_names(names: Sequence[str]) -> str:
 def _recommend(best: str | None, choice: ChoiceFacts | None, incomparable: Sequence[str]) -> Recommendation:
     """Recommend the unique best model, or else the models that cannot be ruled out as the best.
 
-    incomparable : models that cannot be compared with the first
+    best : model that is significantly better than every other one; None if there is none
+    choice : models that cannot be ruled out as the best; None if some models cannot be compared with the first of the ranking
+    incomparable : these models
     """
     if choice is None:
         reason = f"too few items in common with the first model to be compared: {_list_first_names(incomparable)}"
@@ -397,9 +399,9 @@ def _recommend(best: str | None, choice: ChoiceFacts | None, incomparable: Seque
     if best is not None:
         text = f"Recommended: {best} has a significantly higher mean score than every other model."
         return Recommendation("recommended", (best,), text, decided_by="scores")
-    agents = (*choice.agents, *choice.candidates)
-    text = f"Candidates: {_list_first_names(agents)} cannot be ruled out as the best ({100 * choice.level:.0f} % confidence)."
-    return Recommendation("candidates", agents, text, decided_by="scores")
+    models = (*choice.agents, *choice.candidates)
+    text = f"Candidates: {_list_first_names(models)} cannot be ruled out as the best ({100 * choice.level:.0f} % confidence)."
+    return Recommendation("candidates", models, text, decided_by="scores")
 
 
 def _sign_audit(scores: ScoreTable, facts: RunFacts) -> str:

@@ -192,17 +192,17 @@ def plan_without_follow_ups(plan: Plan) -> Plan:
 
 
 def verdicts_without_follow_ups(result: Verdicts) -> Verdicts:
-    """Return verdicts without those of follow-up trials.
+    """Return verdicts without the verdicts of follow-ups, additional trials that serve only to flag groups of agents.
 
     Parameters
     ----------
     result : Verdicts
-        Verdicts of a plan, with or without follow-ups at its end.
+        Verdicts of a plan. Its follow-ups, if it has any, are its last trials.
 
     Returns
     -------
     Verdicts
-        Verdicts of `plan_without_follow_ups`; the same object if there are no follow-ups.
+        Verdicts of all other trials, on a plan of only these trials; `result` itself if there are no follow-ups.
     """
     plan = plan_without_follow_ups(result.plan)
     if plan is result.plan:

@@ -196,7 +196,9 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
 
 
 def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
-    """Extend a plan by items, on which blocks of all agents are drawn.
+    """Extend a plan by items, and compare all agents on them.
+
+    The comparisons are drawn in blocks. A block compares agents on one item, each once as the first and once as the second.
 
     Parameters
     ----------
@@ -205,7 +207,8 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     pool : Pool
         Pool of the plan, with the new items after the old ones.
     calls : int, optional
-        Number of calls to add, of both trial types. Default: as many per new item as the plan's items have on average.
+        Number of calls to add, of paired and independent trials together. By default, each new item gets as many paired calls
+        as the plan's items have on average, and the independent calls that belong to them are added.
 
     Returns
     -------
@@ -221,10 +224,16 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     """
     extender = _PlanExtender(plan, pool)
     n_new = pool.n_items - plan.n_items
-    calls_per_item = int((plan.trial_type == PAIRED).sum()) / plan.n_items
-    n_paired = extender.count_paired_calls(calls, default=int(calls_per_item * n_new + 0.5), n_scored=pool.n_agents)
-    new_set = len(extender.extensions.item_sets)
-    drawn = extender.draw_complete_blocks(n_paired, {new_set: n_new})
+
+    # by default, the mean number of paired calls per item, rounded for all new items together
+    n_planned_paired = int((plan.trial_type == PAIRED).sum())
+    calls_per_item = n_planned_paired / plan.n_items
+    default_paired = int(calls_per_item * n_new + 0.5)
+    n_paired = extender.count_paired_calls(calls, default=default_paired, n_scored=pool.n_agents)
+
+    # only the new items, which become the last set of items, get blocks
+    set_number = len(extender.extensions.item_sets)
+    drawn = extender.draw_complete_blocks(n_paired, {set_number: n_new})
     return extender.extend("items", drawn, n_paired, calls=calls)
 
 

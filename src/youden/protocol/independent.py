@@ -89,16 +89,23 @@ def _find_positions(ids: Sequence[str], reference_ids: Sequence[str]) -> Positio
 def _make_question_columns(plan: Plan, agent_numbers: Positions, item_numbers: Positions) -> Positions:
     """Make the columns that identify the question of each trial: int64 array (n_trials, 8).
 
-    The columns are: first agent, second agent, item, other item (−1 for paired trials), trial type, replicate, and the
-    repeats of the first and of the second response.
+    The columns are: first agent, second agent, item, other item (−1 for paired trials), trial type, replicate (number of the
+    trial among trials of the same comparison), and the repeats (which response of an agent to the item) of the first and
+    the second response.
 
-    agent_numbers, item_numbers : int arrays (n_agents,) and (n_items,), number that stands for each agent and each item of
-        the plan, so that two plans can be compared; −1 for one that the other plan does not have
+    agent_numbers : int array (n_agents,), number by which each agent of the plan is identified
+    item_numbers : int array (n_items,), number by which each item of the plan is identified
+
+    Two plans can be compared if both identify the same agents and items by the same numbers. The number −1 identifies an agent
+    or item that only this plan has.
     """
     has_other_item = plan.other_item >= 0
     other_item = np.where(has_other_item, item_numbers[np.maximum(plan.other_item, 0)], -1)
-    trials = plan.trials if plan.trials.first_repeat is not None else plan.trials.with_first_repeats()
-    repeats = trials.columns()
+
+    trials = plan.trials
+    if trials.first_repeat is None:  # each agent has one response per item
+        trials = trials.with_first_repeats()
+    trial_columns = trials.columns()
     columns = [
         agent_numbers[plan.first],
         agent_numbers[plan.second],
@@ -106,8 +113,8 @@ def _make_question_columns(plan: Plan, agent_numbers: Positions, item_numbers: P
         other_item,
         plan.trial_type,
         plan.replicate,
-        repeats["first_repeat"],
-        repeats["second_repeat"],
+        trial_columns["first_repeat"],
+        trial_columns["second_repeat"],
     ]
     return np.stack(columns, axis=1).astype(np.int64)
 

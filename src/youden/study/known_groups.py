@@ -53,12 +53,13 @@ def find_contrast(
     Returns
     -------
     Contrast or None
-        Masks of the agents of both sets; None if `above` and `below` are the defaults and the run lacks agents of one set.
+        Masks of the agents of both sets. None if both parameters have their defaults and one set has no agent, because most
+        runs do not have the groups of the paper.
 
     Raises
     ------
     ConfigError
-        [groups] if the two sides share an agent, or if one has no agent and they are not the defaults.
+        [groups] if a group is in both sets, or if a set that is not a default has no agent.
     """
     group = np.array([recorded.groups.get(agent.id) or "" for agent in recorded.pool.agents])
     positive = np.isin(group, above)
@@ -69,7 +70,9 @@ def find_contrast(
         )
     if positive.any() and negative.any():
         return Contrast(positive, negative)
-    if (tuple(above), tuple(below)) == (PAPER_ABOVE, PAPER_BELOW):
+
+    are_defaults = (tuple(above), tuple(below)) == (PAPER_ABOVE, PAPER_BELOW)
+    if are_defaults:
         return None
     choices = ", ".join(sorted({str(name) for name in group if name})) or "none"
     raise ConfigError(

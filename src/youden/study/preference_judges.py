@@ -30,96 +30,118 @@ class PreferenceJudgesStudy:
     """Two rankings of the same agents by preference."""
 
     runs: tuple[str, str]
-    """Names of the runs."""
+    """Names of the runs; each ends in its number if they are equal."""
     correlation: Metric | None
-    """Spearman correlation of the abilities; None if those of a run do not vary."""
+    """Spearman correlation of the abilities; None if all abilities of a run are equal."""
     orders: OrderComparison
     """Pairs of agents that differ significantly in each run."""
     n_trials: int
-    """Number of trials (two responses in one order) that both answered."""
+    """Number of trials with an answer in both runs. A trial shows two responses in one order."""
     agreement: float | None
-    """Share of these trials in which both prefer the same response or both neither; None without a trial."""
+    """Fraction of these trials in which both runs prefer the same response, or neither; None if there are no such trials."""
     krippendorff_alpha_graded: float | None
-    """Krippendorff's α of the answers; None if it is undefined."""
+    """Krippendorff's α of the answers to these trials; None if it is undefined."""
     agents: Mapping[str, tuple[RankingRow, RankingRow]]
-    """Rows of the agents in both rankings, best by the first run first."""
+    """Row of each agent in the first and in the second ranking, in the order of the first ranking, best first."""
     recommendations: tuple[Recommendation, Recommendation]
     """Recommendation of each run."""
 
     @property
     def summary(self) -> tuple[str, ...]:
-        """Sentences on recommendations, rankings and answers."""
+        """Sentences on recommendations, rankings and answers, in this order."""
         return tuple(self._describe())
 
     def _describe(self) -> Iterator[str]:
         """Yield the sentences of `summary`."""
-        first, second = self.runs
         yield from describe_recommendations(self.runs, self.recommendations)
+
+        first, second = self.runs
         rho = "undefined, because all abilities of a run are equal"
         if self.correlation is not None:
             rho = format_with_interval(self.correlation.value, self.correlation.low, self.correlation.high)
         yield f"{first} and {second} rank {len(self.agents)} agents by preference with ρ = {rho}."
         yield self.orders.describe(self.runs, "items-like-these")
+
         if self.agreement is None:
             yield "The runs have no trial in common: no pair of responses was answered by both in the same order."
             return
-        alpha = "undefined" if self.krippendorff_alpha_graded is None else f"{self.krippendorff_alpha_graded:.2f}"
+        alpha = "undefined"
+        if self.krippendorff_alpha_graded is not None:
+            alpha = f"{self.krippendorff_alpha_graded:.2f}"
         yield (
             f"In {self.agreement:.0%} of the {self.n_trials:,} trials that both answered, they prefer the same response or both "
             f"neither; Krippendorff's α is {alpha}."
         )
 
     def table(self) -> Table:
-        """Tabulate the abilities of each agent in both runs with their rank intervals."""
-        rows = []
-        for agent, ranked in self.agents.items():
-            columns = [(format_decimal(row.ability), f"{row.rank_low}–{row.rank_high}") for row in ranked]
-            rows.append([agent, *columns[0], *columns[1]])
+        """Tabulate the ability and the rank interval of each agent in both runs.
+
+        Returns
+        -------
+        Table
+            One row per agent, in the order of `agents`.
+        """
+        table_rows = []
+        for agent, ranking_rows in self.agents.items():
+            texts = [agent]
+            for row in ranking_rows:
+                texts += [format_decimal(row.ability), f"{row.rank_low}–{row.rank_high}"]
+            table_rows.append(texts)
         heads = [self.runs[0], "ranks", self.runs[1], "ranks"]
-        return make_table("Two runs by preference", ["agent"], heads, rows)
+        return make_table("Two runs by preference", ["agent"], heads, table_rows)
 
 
 def compare_preference_runs(first: RunFolder, second: RunFolder) -> PreferenceJudgesStudy:
-    """Compare the rankings and answers of two runs that ask for preferences.
+    """Compare the rankings and answers of two runs whose judges say which of two responses is better.
+
+    Only agents with an ability in both runs are compared.
 
     Parameters
     ----------
     first, second : RunFolder
-        Fitted runs.
+        Fitted runs of the same agents, usually by different judges.
 
     Returns
     -------
     PreferenceJudgesStudy
-        Spearman's ρ of both rankings, significant differences in each, and the agreement on the same trials.
+        Spearman's ρ of the abilities, significant differences in each run, and the agreement on the same trials.
 
     Raises
     ------
     RunFolderError
-        [compare-preferences]: if the runs have fewer than 3 agents in common; others if a file is missing or damaged.
+        [compare-preferences]: if the runs have fewer than 3 agents in common. Errors with other slugs: if a file is missing or
+        damaged.
     """
     folders = first, second
-    rankings = [{row.agent: row for row in folder.read_ranking() if row.ability is not None} for folder in folders]
+    rankings = [_read_ranked_agents(folder) for folder in folders]
     common = tuple(agent for agent in rankings[0] if agent in rankings[1])
     if len(common) < 3:
         raise RunFolderError(
             f"The runs must have at least 3 agents in common: got {len(common)}. Pass two runs of the same agents.",
             slug="compare-preferences",
         )
+    # significant differences between the common agents in each run
     results = [folder.read_verdicts(folder.read_plan()) for folder in folders]
-    better = []
+    significantly_better = []
     for result in results:
-        position = np.array([result.plan.agent_ids.index(agent) for agent in common])
-        better.append(agent_differences(estimate_abilities(result)).subset(position).significantly_better)
+        positions = np.array([result.plan.agent_ids.index(agent) for agent in common])
+        differences = agent_differences(estimate_abilities(result))
+        significantly_better.append(differences.subset(positions).significantly_better)
 
-    answers = pd.concat([_tabulate_answers(result) for result in results], axis=1, join="inner").to_numpy(np.float64)
-    is_same = np.sign(answers[:, 0] - 0.5) == np.sign(answers[:, 1] - 0.5)
+    # answers to the common trials (n_trials, 2), from 0 to 1; above ½ if the first response is preferred
+    answers_by_run = [_index_answers(result) for result in results]
+    answers = pd.concat(answers_by_run, axis=1, join="inner").to_numpy(np.float64)
+    preference = np.sign(answers - 0.5)
+    is_same = preference[:, 0] == preference[:, 1]
+
     abilities = [np.array([ranking[agent].ability for agent in common], dtype=np.float64) for ranking in rankings]
-    name_a, name_b = (folder.path.resolve().name for folder in folders)
-    names = (name_a, name_b) if name_a != name_b else (f"{name_a} (1)", f"{name_b} (2)")
+    names = first.path.resolve().name, second.path.resolve().name
+    if names[0] == names[1]:
+        names = f"{names[0]} (1)", f"{names[1]} (2)"
     return PreferenceJudgesStudy(
         runs=names,
         correlation=correlation(*abilities),
-        orders=OrderComparison(better[0], better[1], common),
+        orders=OrderComparison(significantly_better[0], significantly_better[1], common),
         n_trials=len(answers),
         agreement=float(is_same.mean()) if len(answers) else None,
         krippendorff_alpha_graded=or_none(krippendorff_alpha(answers.T)),
@@ -128,12 +150,31 @@ def compare_preference_runs(first: RunFolder, second: RunFolder) -> PreferenceJu
     )
 
 
-def _tabulate_answers(result: Verdicts) -> pd.Series[float]:
-    """Return the answers of a run by the ids and responses of a trial; none of a trial without an answer."""
+def _read_ranked_agents(folder: RunFolder) -> dict[str, RankingRow]:
+    """Return the ranking row of each agent that has an ability, best first."""
+    return {row.agent: row for row in folder.read_ranking() if row.ability is not None}
+
+
+def _index_answers(result: Verdicts) -> pd.Series[float]:
+    """Return the answers of a run, indexed by what identifies a trial in every run of the same agents and items.
+
+    The index has the ids of the item, the first agent and the second agent, the number of the replicate, and which repeat
+    (response of an agent to the item) is first and second. Trials without an answer are left out.
+    """
     plan = result.plan
-    trials = plan.trials if plan.trials.first_repeat is not None else plan.trials.with_first_repeats()
+    trials = plan.trials
+    if trials.first_repeat is None:  # each agent has one response per item
+        trials = trials.with_first_repeats()
     columns = trials.columns()
-    agents = np.array(plan.agent_ids, dtype=object)
-    index = [np.array(plan.item_ids, dtype=object)[plan.item], agents[plan.first], agents[plan.second]]
-    index += [columns[name] for name in ("replicate", "first_repeat", "second_repeat")]
-    return pd.Series(result.answer, index=pd.MultiIndex.from_arrays(index)).dropna()
+
+    item_ids = np.array(plan.item_ids, dtype=object)
+    agent_ids = np.array(plan.agent_ids, dtype=object)
+    levels = [
+        item_ids[plan.item],
+        agent_ids[plan.first],
+        agent_ids[plan.second],
+        columns["replicate"],
+        columns["first_repeat"],
+        columns["second_repeat"],
+    ]
+    return pd.Series(result.answer, index=pd.MultiIndex.from_arrays(levels)).dropna()

@@ -161,28 +161,25 @@ class TextsInFile:
         """
         array: NDArray[np.object_] = np.full(start.size, None, dtype=object)
 
-        # positions in the flattened arrays, in the order of the texts in the file; missing texts (−1) sort first
+        # positions of the texts in the flattened arrays, ordered as in the file, without missing texts (−1), which sort first
         n_missing = np.count_nonzero(start < 0)
-        positions = np.argsort(start, axis=None, kind="stable")
-        file_order = positions[n_missing:]
-        if not len(file_order):
+        positions = np.argsort(start, axis=None, kind="stable")[n_missing:]
+        if not len(positions):
             return array.reshape(start.shape)
-        first_bytes = start.ravel()[file_order]
-        end_bytes = (start + n_bytes).ravel()[file_order]
+        first_bytes = start.ravel()[positions]
+        end_bytes = (start + n_bytes).ravel()[positions]
 
-        # text i + 1 begins a new chunk if it is not adjacent to text i, or if it begins in another block of CHUNK_BYTES
+        # a text begins a new chunk if it is not adjacent to the text before it, or if it begins in another block of CHUNK_BYTES
         is_gap = first_bytes[1:] - end_bytes[:-1] != len(SEPARATOR)
         block = first_bytes // CHUNK_BYTES
         is_next_block = block[1:] != block[:-1]
-        chunk_starts = np.flatnonzero(is_gap | is_next_block) + 1
-
-        # chunk k has the texts from edge k up to, but without, edge k + 1
-        chunk_edges = [0, *chunk_starts.tolist(), len(file_order)]
+        later_chunk_starts = np.flatnonzero(is_gap | is_next_block) + 1
+        chunk_bounds = [0, *later_chunk_starts.tolist(), len(positions)]
 
         texts: list[str] = []
-        for first, stop in pairwise(chunk_edges):
+        for first, stop in pairwise(chunk_bounds):
             texts += self._read_chunk(first_bytes[first:stop].tolist(), end_bytes[first:stop].tolist())
-        array[file_order] = texts
+        array[positions] = texts
         return array.reshape(start.shape)
 
     def _read_chunk(self, first_bytes: list[int], end_bytes: list[int]) -> list[str]:

@@ -174,7 +174,8 @@ class Viewer:
         """Return as JSON one page of the trials that match the filters of the query.
 
         The parameters of the query are: `page`, from 0; `by` and `descending`, the sort column and its order; and the
-        filters `agent`, `item`, `trial_type`, `kind`, `answer` and `text`. Raises HTTPException 400 if one is invalid.
+        filters `agent`, `item`, `trial_type` (paired or independent), `kind` (whether the answer is surprising, and why),
+        `answer` and `text` (words in the responses). Raises HTTPException 400 if one is invalid.
         """
         run = self._open_run(request)
         query = request.query_params
@@ -186,13 +187,13 @@ class Viewer:
             if query.get(name, choices[0]) not in choices:
                 raise HTTPException(400, f"{name} is one of: {', '.join(choices)}.")
 
+        # cells (agent, item) whose responses contain the words; the search is slow, so all pages of a query share its result
         plan = run.book.plan
         search = query.get("text", "")
-        cells = self._get_cached(
-            ("words", request.path_params["name"]),
-            (run, search),
-            partial(find_cells, plan, run.sources.pool, search),
-        )
+        cache_key = ("words", request.path_params["name"])
+        search_responses = partial(find_cells, plan, run.sources.pool, search)
+        cells = self._get_cached(cache_key, (run, search), search_responses)
+
         trial_filter = TrialFilter(
             agents=match_names(plan.agent_ids, query.get("agent", "")),
             items=match_names(plan.item_ids, query.get("item", "")),

@@ -468,8 +468,12 @@ def _read_run_source(
 ) -> _Source:
     """Read the plan of a judged run, and its ranking if the stress test has the same judge as the run.
 
-    For the parameters, see `_read_source`. Raises RunFolderError [stress-import] for an imported run, ConfigError
-    [stress-calls] if a number of calls is set.
+    judge : name or file of the judge; None for the judge of the run
+    calls : must be None, because a run keeps its own trials
+    store : store of the answers (path or URL) that the user set; None if it is not set
+    default_store : store to use if neither the user nor the run names one; None for the store of the project
+
+    Raises RunFolderError [stress-import] for an imported run, ConfigError [stress-calls] if a number of calls is set.
     """
     folder.check_information()
     if not folder.has("plan.parquet"):
@@ -484,11 +488,15 @@ def _read_run_source(
             slug="stress-calls",
         )
 
-    config, plan = folder.read_config(), plan_without_follow_ups(folder.read_plan())
+    config = folder.read_config()
+    plan = plan_without_follow_ups(folder.read_plan())
+
+    # agents with an ability, best first
     is_same_judge = judge is None or judge == config.judge
     ranked: tuple[str, ...] = ()
     if is_same_judge and folder.has("ranking.csv"):
         ranked = tuple(row.agent for row in folder.read_ranking() if row.ability is not None)
+
     judge_config = load_judge_of_run(config) if judge is None else load_judge_config(judge)
     store_location = store or with_default_store(config, default_store).store_location
     base = plan_experiment(folder.path.resolve().name, plan, judge=judge_config, store=store_location)

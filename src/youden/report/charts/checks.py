@@ -57,9 +57,13 @@ def draw_difficulty(data: ReportData) -> Iterator[Figure]:
 
 
 def draw_curl(data: ReportData) -> Iterator[Figure]:
-    """Draw the distribution function of the curl |Δ|, the deviation of scores from additivity, for each link function.
+    """Draw how far the scores deviate from the additive model (agent + item), with one line per link function.
 
-    Yields a figure of raw values, and a figure of values divided by the standard deviation of the transformed scores.
+    The deviation of two agents on two items is the curl |Δ|, with Δ the difference between the agents' score differences on
+    the two items. The link function transforms the scores first. A line is the cumulative distribution function of the curl.
+
+    Yields a figure of raw values, and a figure of values divided by the standard deviation of the transformed scores. Yields
+    nothing if the run has no curl; the second figure omits link functions whose transformed scores are all equal.
     """
     curves = data.curl
     if curves:
@@ -70,7 +74,7 @@ def draw_curl(data: ReportData) -> Iterator[Figure]:
             name="curl",
             title="Curl on each link, raw",
             unit="|Δ| in the link's own unit",
-            note="Lines of different links do not compare here: links stretch the scale.",
+            note="Lines of different links cannot be compared here, because each link has its own scale.",
         )
 
     varying_curves = [curve for curve in curves if curve.sd > 0]
@@ -82,7 +86,7 @@ def draw_curl(data: ReportData) -> Iterator[Figure]:
             name="curl-scaled",
             title="Curl on each link, scale-free",
             unit="|Δ| per SD of the transformed scores",
-            note="Links compare on this scale: the further left a line, the more additive the scores.",
+            note="Links can be compared on this scale: the further left a line, the more additive the scores.",
         )
 
 

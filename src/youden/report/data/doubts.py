@@ -391,7 +391,10 @@ def _check_signal(summary: Summary) -> Finding:
 
 
 def _check_pairs(grid: PairGrid, *, n_agents: int) -> Finding:
-    """Report the flagged groups, agents that agree more than honest ones do, or that there are too few agents to flag any.
+    """Report the flagged groups of agents, that there are none, or that the run has too few agents to flag any.
+
+    A group is flagged if its agents have similar texts, or agree more with each other than any honest group in the recorded
+    runs of the project.
 
     grid : agreement of all pairs, with the flagged groups
     n_agents : number of agents of the run
@@ -401,9 +404,11 @@ def _check_pairs(grid: PairGrid, *, n_agents: int) -> Finding:
         return _make_finding("few-agents", few_agents, is_problem=True, n=n_agents)
     if not grid.groups:
         return _make_finding("pairs", "No group of agents agrees more than honest groups on record.", is_problem=False)
+
+    group_texts = "; ".join(map(str, grid.groups))
     return _make_finding(
         "pairs",
-        f"These agents have similar texts, or agree more than any honest group on record: {'; '.join(map(str, grid.groups))}. "
+        f"These agents have similar texts, or agree more than any honest group on record: {group_texts}. "
         "Copies, a shared template or a code word have this effect. Such agents raise each other's abilities. Check their "
         "texts, and rank with `--robust`.",
         is_problem=True,

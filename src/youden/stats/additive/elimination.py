@@ -230,17 +230,23 @@ def make_normal_equations(cells: Cells, *, ridge: float) -> Equations:
 def _weight_matrix(row: IdColumn, column: IdColumn, weight: Floats, *, shape: tuple[int, int]) -> Floats | csr_array:
     """Make the matrix of the weights of cells, a dense array if it is small or well filled, else a sparse one.
 
-    row, column : int array (n_cells,)
-    weight : float array (n_cells,)
+    row, column : int array (n_cells,), row and column of each cell; a cell may occur more than once
+    weight : float array (n_cells,), weight of each cell
+    shape : numbers of rows and of columns
 
-    Returns an array (n_rows, n_columns).
+    Returns an array (n_rows, n_columns). The weights of a repeated cell count as their sum; 0 for other cells.
     """
     n_rows, n_columns = shape
-    if n_rows * n_columns <= min(MAX_DENSE_ENTRIES, MAX_ENTRIES_PER_CELL * len(weight)):
-        index = row * np.int64(n_columns) + column
-        return np.bincount(index, weight, n_rows * n_columns).astype(np.float64).reshape(shape)
+    n_entries = n_rows * n_columns
+    is_dense = n_entries <= min(MAX_DENSE_ENTRIES, MAX_ENTRIES_PER_CELL * len(weight))
+    if is_dense:
+        position = row * np.int64(n_columns) + column  # in the flattened matrix, row by row
+        return np.bincount(position, weight, n_entries).astype(np.float64).reshape(shape)
+
+    # Products with the matrix are also right if repeated cells stay separate entries. The flag tells SciPy not to look for
+    # them, which would sort all entries.
     entries = coo_array((weight, (row, column)), shape=shape)
-    entries.has_canonical_format = True  # a repeated cell may stay repeated: summing would sort all cells
+    entries.has_canonical_format = True
     return entries.tocsr()
 
 

@@ -20,7 +20,9 @@ from youden.stats.trials.comparisons import Differences, are_equal, holm, pairwi
 from youden.types.pool import Bools, Floats, Ids, Positions
 
 _FEW_ITEMS = 3
-"""Number of effective items up to which a difference has at least the variance of independent residuals."""
+"""Maximum effective number of items at which a difference has at least the variance by independent residuals.
+
+With more items, this minimum decreases."""
 MIN_ITEMS_OF_T_TEST = 10
 """Minimum number of items for which a covariance is tested by Student's t."""
 
@@ -168,7 +170,7 @@ def _compare_models(
     n_common_items = np.maximum(observed.astype(np.float64) @ observed.T, 1)
     is_constant = np.asarray(differences.std_error * np.sqrt(n_common_items) < ROUNDING)
     if not observed.all():
-        differences = _allow_for_few_items(differences, residual, component)
+        differences = _widen_for_few_items(differences, residual, component)
 
     # A constant difference has the standard error 0. Its half-width assumes another difference, of −1 or 1, on as many
     # of all items as the common ones may miss with probability (1 − level)/2.
@@ -183,37 +185,53 @@ def _compare_models(
     return Differences(differences.value, std_error, differences.df, half_width, is_better, level), is_constant
 
 
-def _allow_for_few_items(differences: Differences, residual: Floats, component: Ids) -> Differences:
-    """Widen the intervals of differences that few items determine, because models have few items in common.
+def _widen_for_few_items(differences: Differences, residual: Floats, component: Ids) -> Differences:
+    """Widen the intervals of differences that depend on few items, because two models have few items in common.
 
-    residual : float array (n_agents, n_items), residuals of the fit, NaN for missing cells
-    component : int array (n_agents,), component of each model
+    With w_j the sum of the squared weights that the scores of item j have in a difference, m = (Σ w)²/Σ w² is its effective
+    number of items. It limits the degrees of freedom. If they decrease, the standard error has a minimum.
+
+    differences : differences of all pairs of models by the sandwich estimator
+    residual : float array (n_agents, n_items), residuals of the fit; NaN for missing cells
+    component : int array (n_agents,), number of each model's set of connected models
+
+    Returns the differences with new standard errors, degrees of freedom and half-widths. `significantly_better` is unchanged,
+    and the caller computes it again.
     """
+    # residual variance s²; one parameter per model and item, less one per component, is fitted
     observed = ~np.isnan(residual)
     n_agents, n_items = residual.shape
     n_parameters = n_agents + n_items - len(np.unique(component))
-    error_variance = float(np.nansum(residual**2)) / max(observed.sum() - n_parameters, 1)
+    residual_variance = float(np.nansum(residual**2)) / max(observed.sum() - n_parameters, 1)
 
-    # P is the pseudo-inverse of Σ_j (I − 11ᵀ/s) over the s models of each item
-    share = observed / np.maximum(observed.sum(axis=0), 1)
-    inverse = pinvh(np.diag(observed.sum(axis=1)) - observed.astype(np.float64) @ share.T, rtol=1e-9)
+    # covariance of the models' abilities for s² = 1: the pseudo-inverse of Σ_j (I − 11ᵀ/n) over the n models of each item j
+    n_models_of_item = observed.sum(axis=0)
+    share = observed / np.maximum(n_models_of_item, 1)
+    normal_matrix = np.diag(observed.sum(axis=1)) - observed.astype(np.float64) @ share.T
+    inverse = pinvh(normal_matrix, rtol=1e-9)
 
-    # w_ij, the sum of the squares of the weights that the scores of item j have in a difference
-    total, squares = np.zeros((2, n_agents, n_agents))
-    for item in np.flatnonzero(observed.sum(axis=0) > 1):
+    # sums over items of w and w², float arrays (n_agents, n_agents)
+    sum_of_w, sum_of_squared_w = np.zeros((2, n_agents, n_agents))
+    for item in np.flatnonzero(n_models_of_item > 1):
+        # weight of each score of the item in each ability (n_agents, n_models_of_item)
         weight = inverse[:, observed[:, item]]
         weight = weight - weight.mean(axis=1, keepdims=True)
-        gram = weight @ weight.T
-        square = np.diag(gram)[:, None] + np.diag(gram) - 2 * gram
-        total += square
-        squares += square**2
 
-    # m = (Σ w)²/Σ w² effective items
-    m = np.divide(total**2, squares, out=np.ones(total.shape), where=squares > 0)
+        # ‖a − b‖² = ‖a‖² + ‖b‖² − 2ab for the weights a and b of two models
+        product = weight @ weight.T
+        squared_norm = np.diag(product)
+        w = squared_norm[:, None] + squared_norm - 2 * product
+        sum_of_w += w
+        sum_of_squared_w += w**2
+
+    # m is 1 for a difference without weights, such as that of a model from itself
+    m = np.divide(sum_of_w**2, sum_of_squared_w, out=np.ones(sum_of_w.shape), where=sum_of_squared_w > 0)
     df = np.minimum(differences.df, np.maximum(m - 1, 1))
-    min_std_error = np.sqrt(error_variance * total * np.minimum(1, _FEW_ITEMS / m))
-    has_few = df < differences.df - ROUNDING
-    std_error = np.where(has_few, np.maximum(differences.std_error, min_std_error), differences.std_error)
+    min_std_error = np.sqrt(residual_variance * sum_of_w * np.minimum(1, _FEW_ITEMS / m))
+
+    has_few_items = df < differences.df - ROUNDING
+    raised_std_error = np.maximum(differences.std_error, min_std_error)
+    std_error = np.where(has_few_items, raised_std_error, differences.std_error)
     half_width = stdtrit(df, (1 + differences.level) / 2) * std_error
     return replace(differences, std_error=std_error, df=df, half_width=half_width)
 

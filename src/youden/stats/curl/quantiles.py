@@ -482,7 +482,14 @@ def _resample(size: int, rng: np.random.Generator) -> Positions:
 
 
 def _check_parameters(coincident: str, *, n_draws: int, n_rectangles: int) -> None:
-    """Check the parameters of the bootstrap; raise StatisticsError [coincident] or [bootstrap-draws]."""
+    """Check the parameters of the bootstrap of median curl, which is computed from rectangles: two agents and two items.
+
+    coincident : what to do with rectangles that contain an agent or item twice, because it was drawn twice: "drop" or "keep"
+    n_draws : number of bootstrap samples
+    n_rectangles : number of rectangles of each sample
+
+    Raises StatisticsError [coincident] for another value, [bootstrap-draws] if one of the numbers is too small.
+    """
     if coincident not in ("drop", "keep"):
         raise StatisticsError(
             f"The value of coincident is unknown: got '{coincident}'. Set drop or keep.", slug="coincident"

@@ -27,8 +27,10 @@ _MIN_EIGENVALUE = 1e-9
 _EXACT_FIT = 1e-9
 """A trial of leverage above 1 minus this is fitted exactly, whatever its answer."""
 _EQUAL_ABILITY_ITEMS = 12
-"""Number of items up to which errors have at least the variance that answers have if all abilities are equal. Chosen by the exact
-error rates for two equal agents with 6 to 30 items, and by the coverage for 5 agents and 30 items."""
+"""Maximum effective number of items at which an error has at least the variance that answers have if all abilities are equal.
+
+With more items, this minimum decreases. The number was chosen by the exact error rates for two equal agents with 6 to 30 items,
+and by the coverage for 5 agents and 30 items."""
 _MAX_CELLS_PER_CHUNK = 2_000_000
 """Maximum size of a matrix of agents × items."""
 
@@ -172,54 +174,77 @@ def fit_preferences(
             n_cell_trials = (abs(chunk_design).T @ is_on_item).toarray()[:n_agents]
             yield InfluenceChunk(influence, direct_influence=influence, weight=n_cell_trials)
 
-    component = _find_components(first, second, n_agents)
+    # effective numbers of items of the abilities and, last, of the position effect
+    component = _find_linked_agents(first, second, n_agents)
     n_items_of_agent = np.bincount(agent_of_cell, minlength=n_agents)
-    n_effective = _count_effective_items(design, item, _centre_by_trials(inverse, n_trials, component))
-    n_effective[:n_agents] = np.minimum(n_effective[:n_agents], n_items_of_agent)
-    variance = _variance_if_equal(value, n_effective, has_position=has_position)
-    max_df = min(len(value) - leverage.sum(), ((n_trials > 0).sum() - 1) * (n_items - 1))
+    n_effective_items = _count_effective_items(design, item, _centre_abilities(inverse, n_trials, component))
+    n_effective_items[:n_agents] = np.minimum(n_effective_items[:n_agents], n_items_of_agent)
+    n_effective_of_agent = n_effective_items[:n_agents]
+
+    # smallest variance of each estimate, and largest degrees of freedom
+    min_variance = _min_error_variance(value, n_effective_items, has_position=has_position) * np.diag(inverse)
+    n_agents_with_trials = (n_trials > 0).sum()
+    residual_df = len(value) - leverage.sum()
+    max_df = min(residual_df, (n_agents_with_trials - 1) * (n_items - 1))
 
     share_squares = np.bincount(agent_of_cell, cell_size.astype(np.float64) ** 2, n_agents) / total**2
     estimate = covariance_of_chunks(
         ((chunk.influence, chunk.weight / total[:, None]) for chunk in influence_chunks()),
-        n_clusters=np.where(n_items_of_agent > 1, np.maximum(n_effective[:n_agents], 2), n_items_of_agent),
-        share_squares=np.maximum(share_squares, 1 / np.maximum(n_effective[:n_agents], 1)),
+        n_clusters=np.where(n_items_of_agent > 1, np.maximum(n_effective_of_agent, 2), n_items_of_agent),
+        share_squares=np.maximum(share_squares, 1 / np.maximum(n_effective_of_agent, 1)),
         relative_variance=np.maximum(np.diag(inverse)[:n_agents], ROUNDING / total),
     )
-    covariance = _limit_covariance(estimate, (variance * np.diag(inverse))[:n_agents], n_effective[:n_agents], max_df)
+    covariance = _limit_covariance(
+        estimate, min_variance=min_variance[:n_agents], n_effective_items=n_effective_of_agent, max_df=max_df
+    )
 
     position = Metric(np.nan, np.nan, np.nan, level, "unknown: the orders do not determine it")
     if has_position:
         influence_of_trial = inverse[n_agents, first] - inverse[n_agents, second] + inverse[n_agents, n_agents]
         influence = np.bincount(item, influence_of_trial * adjusted).astype(np.float64)
-        min_variance = float(variance[-1] * inverse[-1, -1])
         position = _estimate_position_effect(
-            float(effect[-1]), influence, min_variance, float(n_effective[-1]), max_df=max_df, level=level
+            float(effect[-1]),
+            influence,
+            min_variance=float(min_variance[-1]),
+            n_effective_items=float(n_effective_items[-1]),
+            max_df=max_df,
+            level=level,
         )
     ability = np.where(n_trials > 0, effect[:n_agents], np.nan)
-    return PreferenceFit(ability, covariance, component, n_trials, n_effective[:n_agents], position, influence_chunks)
+    return PreferenceFit(ability, covariance, component, n_trials, n_effective_of_agent, position, influence_chunks)
 
 
 _POSITION_METHOD = "position effect, residuals by item, HC2, Student t"
 
 
 def _estimate_position_effect(
-    effect: float, influence: Floats, min_variance: float, n_effective: float, *, max_df: float, level: float
+    effect: float, influence: Floats, *, min_variance: float, n_effective_items: float, max_df: float, level: float
 ) -> Metric:
-    """Return a position effect with its interval, whose bounds are NaN if it cannot be estimated.
+    """Return a position effect with its confidence interval.
 
-    influence : float array (n_items,), influence of each item
-    min_variance, n_effective, max_df : smallest variance, effective number of items and largest degrees of freedom
+    effect : estimate, in [−1, 1]
+    influence : float array (n_items,), influence of each item on the estimate
+    min_variance : minimum of its variance
+    n_effective_items : effective number of items that determine it
+    max_df : maximum of its degrees of freedom
+    level : confidence level
+
+    The bounds are NaN for fewer than `MIN_ITEMS` effective items, and if the half-width is 0.
     """
     n_items = len(influence)
-    variance = max(float((influence**2).sum()) * n_items / max(n_items - 1, 1), min_variance)
-    df = max(min(n_effective - 1, max_df), 1)
+    sandwich_variance = float((influence**2).sum()) * n_items / max(n_items - 1, 1)
+    variance = max(sandwich_variance, min_variance)
+    df = max(min(n_effective_items - 1, max_df), 1)
     half_width = float(stdtrit(df, (1 + level) / 2) * np.sqrt(variance))
-    if abs(effect) > 1 - ROUNDING:
+
+    one_position_wins_all = abs(effect) > 1 - ROUNDING
+    if one_position_wins_all:
         from youden.stats.trials.noninferiority import zero_event_upper_bound  # takes long to load
 
-        half_width = 2 * float(zero_event_upper_bound((1 - level) / 2, np.asarray(n_effective)))
-    if n_effective < MIN_ITEMS - ROUNDING or half_width < ROUNDING:
+        half_width = 2 * float(zero_event_upper_bound((1 - level) / 2, np.asarray(n_effective_items)))
+
+    has_too_few_items = n_effective_items < MIN_ITEMS - ROUNDING
+    if has_too_few_items or half_width < ROUNDING:
         half_width = np.nan
     low, high = np.clip([effect - half_width, effect + half_width], -1, 1).tolist()
     return Metric(effect, low, high, level, _POSITION_METHOD)
@@ -240,19 +265,35 @@ def _compute_leverages(first: Ids | Positions, second: Ids | Positions, inverse:
     return np.asarray(squares + 2 * (with_position[first] - with_position[second] - inverse[first, second]))
 
 
-def _find_components(first: Ids | Positions, second: Ids | Positions, n_agents: int) -> Ids:
-    """Find the sets of agents that trials link: int32 (n_agents,), −1 for an agent without a trial."""
-    pairs = np.unique(first.astype(np.int64) * n_agents + second)
-    agents, number = np.append(pairs // n_agents, pairs % n_agents), np.tile(np.arange(len(pairs)), 2)
-    return agent_components(agents, number, n_agents=n_agents, n_items=len(pairs))
+def _find_linked_agents(first: Ids | Positions, second: Ids | Positions, n_agents: int) -> Ids:
+    """Find the sets of agents that trials link, directly or through other agents.
 
+    first, second : int arrays (n_trials,), positions of the two agents of each trial
 
-def _centre_by_trials(inverse: Floats, n_trials: Positions, component: Ids) -> Floats:
-    """Measure abilities from the mean of their component, weighted by trials, so that agents with few trials move no other.
-
-    inverse : float array (n_agents + 1, n_agents + 1), the pseudo-inverse P, of which the rows of abilities are centred
+    Returns the number of each agent's set, int32 array (n_agents,); −1 for an agent without a trial.
     """
-    weight = np.where(component[:, None] == component, n_trials, 0.0)
+    # each different pair of agents is one edge; both its agents belong to it
+    pairs = np.unique(first.astype(np.int64) * n_agents + second)
+    first_of_pair, second_of_pair = np.divmod(pairs, n_agents)
+    agent = np.append(first_of_pair, second_of_pair)
+    pair_number = np.tile(np.arange(len(pairs)), 2)
+    return agent_components(agent, pair_number, n_agents=n_agents, n_items=len(pairs))
+
+
+def _centre_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> Floats:
+    """Subtract from each ability's row of P the mean row of its component, weighted by the numbers of trials.
+
+    The product of the result with the row x of a trial is the influence of the trial's error on the distance of an ability
+    from this mean. The mean is weighted so that agents with few trials hardly influence the other distances.
+
+    inverse : float array (n_agents + 1, n_agents + 1), the pseudo-inverse P; its last row is that of the position effect
+    n_trials : int array (n_agents,), number of trials of each agent
+    component : int array (n_agents,), number of the set of linked agents of each agent
+
+    Returns a copy of `inverse` with centred rows of the abilities.
+    """
+    is_same_component = component[:, None] == component
+    weight = np.where(is_same_component, n_trials, 0.0)
     weight /= np.maximum(weight.sum(axis=1, keepdims=True), 1)
     centred = inverse.copy()
     centred[:-1] -= weight @ inverse[:-1]
@@ -260,45 +301,71 @@ def _centre_by_trials(inverse: Floats, n_trials: Positions, component: Ids) -> F
 
 
 def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Floats) -> Floats:
-    """Count the items of equal weight that would determine each estimate as well: float array (n_agents + 1,).
+    """Compute the effective number of items of each estimate, m = (Σ_j ω_j)²/Σ_j ω_j².
 
-    design : rows x of all trials, sorted by `item`
-    inverse : float array (n_agents + 1, n_agents + 1); its product with x is the influence of a trial's error
+    ω_j is the sum of the squared influences of the trials of item j. If all items have the same ω, m is their number.
+
+    design : sparse array (n_trials, n_agents + 1), the rows x of the trials, sorted by item
+    item : int array (n_trials,), item of each trial, in ascending order without gaps
+    inverse : float array (n_agents + 1, n_agents + 1), whose product with x is the influence of a trial's error
+
+    Returns float array (n_agents + 1,), for the abilities and, last, the position effect; 0 for an estimate that no trial
+    influences.
     """
-    total, squares = np.zeros((2, len(inverse)))
-    first_row = np.flatnonzero(np.diff(item, prepend=-1))  # of each item
-    chunk_of_item = first_row // max(1, _MAX_CELLS_PER_CHUNK // len(inverse))
-    starts = first_row[np.flatnonzero(np.diff(chunk_of_item, prepend=-1))]
-    for start, stop in zip(starts, np.append(starts[1:], len(item)), strict=True):
-        influence = design[start:stop] @ inverse.T
-        by_item = np.add.reduceat(influence**2, np.flatnonzero(np.diff(item[start:stop], prepend=-1)), axis=0)
-        total += by_item.sum(axis=0)
-        squares += (by_item**2).sum(axis=0)
-    return np.divide(total**2, squares, out=np.zeros(len(total)), where=squares > 0)
+    # divide the trials into chunks of whole items, to limit memory
+    trials_per_chunk = max(1, _MAX_CELLS_PER_CHUNK // len(inverse))
+    first_trial_of_item = np.flatnonzero(np.diff(item, prepend=-1))
+    chunk_of_item = first_trial_of_item // trials_per_chunk
+    chunk_starts = first_trial_of_item[np.flatnonzero(np.diff(chunk_of_item, prepend=-1))]
+    chunk_stops = np.append(chunk_starts[1:], len(item))
+
+    total, total_of_squares = np.zeros((2, len(inverse)))
+    for start, stop in zip(chunk_starts, chunk_stops, strict=True):
+        squared_influence = (design[start:stop] @ inverse.T) ** 2
+        item_starts = np.flatnonzero(np.diff(item[start:stop], prepend=-1))
+        omega = np.add.reduceat(squared_influence, item_starts, axis=0)
+        total += omega.sum(axis=0)
+        total_of_squares += (omega**2).sum(axis=0)
+    return np.divide(total**2, total_of_squares, out=np.zeros(len(total)), where=total_of_squares > 0)
 
 
-def _variance_if_equal(value: Floats, n_effective: Floats, *, has_position: bool) -> Floats:
-    """Return the smallest error variance of a trial for each estimate: float array (n_agents + 1,).
+def _min_error_variance(value: Floats, n_effective_items: Floats, *, has_position: bool) -> Floats:
+    """Compute the minimum variance of a trial's error for each estimate: min(1, 12/m)·s².
 
-    It is the variance of `value`, float array (n_trials,), around its mean, and decreases with the effective number of items.
+    s² is the variance that the errors have if all abilities are equal, and m the effective number of items.
+
+    value : float array (n_trials,), 2y − 1 for the answers y
+    n_effective_items : float array (n_agents + 1,), for the abilities and, last, the position effect
+    has_position : whether the model has a position effect, which is then the expected value if all abilities are equal
+
+    Returns float array (n_agents + 1,).
     """
     mean = value.mean() if has_position else 0.0
-    variance = float(((value - mean) ** 2).sum()) / max(len(value) - has_position, 1)
-    return variance * np.minimum(1, _EQUAL_ABILITY_ITEMS / np.maximum(n_effective, 1))
+    sum_of_squares = float(((value - mean) ** 2).sum())
+    variance_if_equal = sum_of_squares / max(len(value) - has_position, 1)
+    return variance_if_equal * np.minimum(1, _EQUAL_ABILITY_ITEMS / np.maximum(n_effective_items, 1))
 
 
 def _limit_covariance(
-    estimate: CentredCovariance, min_variance: Floats, n_effective: Floats, max_df: float
+    estimate: CentredCovariance, *, min_variance: Floats, n_effective_items: Floats, max_df: float
 ) -> CentredCovariance:
-    """Raise variances to their minima, limit the degrees of freedom, and set agents with too few effective items to NaN.
+    """Raise variances below their minimum, and reduce degrees of freedom above their maximum.
 
-    min_variance, n_effective : float arrays (n_agents,)
+    estimate : covariance of the abilities
+    min_variance : float array (n_agents,), minimum variance of each ability
+    n_effective_items : float array (n_agents,), effective number of items of each ability
+    max_df : maximum of the degrees of freedom; if it is below 1, 1 is the maximum
+
+    Returns a covariance with the same correlations. It is NaN for agents with fewer than `MIN_ITEMS` effective items.
     """
-    is_short = n_effective < MIN_ITEMS - ROUNDING
-    variance = np.maximum(np.diag(estimate.covariance), np.finfo(np.float64).tiny)
-    raised = estimate.with_scaled_variances(np.maximum(min_variance / variance, 1.0)).covariance
-    covariance = np.where(is_short[:, None] | is_short, np.nan, raised)
-    return CentredCovariance(covariance, np.where(is_short, np.nan, np.minimum(estimate.df, max(max_df, 1))))
+    variance = np.maximum(np.diag(estimate.covariance), np.finfo(np.float64).tiny)  # so that no variance divides by 0
+    factor = np.maximum(min_variance / variance, 1.0)
+    covariance = estimate.with_scaled_variances(factor).covariance
+    df = np.minimum(estimate.df, max(max_df, 1))
+
+    has_too_few_items = n_effective_items < MIN_ITEMS - ROUNDING  # 6 may be rounded down
+    is_unknown = has_too_few_items[:, None] | has_too_few_items
+    return CentredCovariance(np.where(is_unknown, np.nan, covariance), np.where(has_too_few_items, np.nan, df))
 
 
 def _invert_normal_matrix(normal_matrix: Floats) -> tuple[Floats, bool]:
