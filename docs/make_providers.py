@@ -60,7 +60,7 @@ def list_titles() -> dict[str, str]:
         judge = load_judge_config(name)
         titles[name] = f"{str(judge.model).rpartition('/')[2]}, {get_backend_record(judge.backend).title}"
     first = ["gpt-4o-mini", "llama3-70b"]
-    by_provider = sorted(files - set(first) - HOSTS.keys(), key=lambda name: titles[name].rpartition(", ")[2])
+    by_provider = sorted(files - set(first) - HOSTS.keys(), key=lambda name: (titles[name].rpartition(", ")[2], name))
     return {name: titles[name] for name in dict.fromkeys([*first, *by_provider, *HOSTS])}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +25,9 @@ chain() {
 in_background chain
 until [[ -s "$FOLDER/pid" ]]; do sleep 0.05; done
 """
+
+# a shell that starts a program in the background makes it ignore SIGINT
+START = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp('bash', ['bash', '-c', sys.argv[1]])"
 
 
 def test_tests_use_the_disk_if_the_memory_folder_does_not_exist_or_is_not_mounted(tmp_path: Path) -> None:
@@ -56,7 +60,7 @@ def test_functions_in_the_background_end_with_the_script_that_started_them(tmp_p
     # the signal is sent when the last command runs: bash defers a signal that arrives while it starts a command until this ends
     last_command = f"bash -c 'echo ready; {'false' if end == 'failure' else 'exec sleep 300'}'"
     with subprocess.Popen(
-        ["bash", "-c", SCRIPT + last_command],
+        [sys.executable, "-c", START, SCRIPT + last_command],
         cwd=ROOT,
         env=os.environ | {"FOLDER": str(tmp_path), "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
