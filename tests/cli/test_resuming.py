@@ -474,6 +474,6 @@ def test_a_budget_above_what_the_pool_allows_is_stated(
     options = ["--judge", "lexical"] if judge == "lexical" else []
     ended = youden("run", "capped.yaml", *options, "--calls", calls, "--max-cost", "0")
     n_paired = 5 * 4 * 30
-    assert ("plan: the budget is 4,000 calls, but 'cyclic' has only" in ended.err) == has_note
+    assert ("plan: the budget is 4,000 calls, but the design 'cyclic' has only" in ended.err) == has_note
     if has_note and judge == "lexical":
         assert f"'cyclic' has only {n_paired} on this pool" in ended.err

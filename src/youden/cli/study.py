@@ -113,7 +113,8 @@ def _make_curl_tables(study: LinksStudy, name: str) -> Iterator[Table]:
         difference_rows.append([f"{difference.first} − {difference.second}", *map(format_decimal, estimates)])
     settings = study.differences[0]  # the settings of all differences are equal
     yield make_table(
-        f"Differences in median curl, {settings.level:.0%} of {settings.n_draws} resamples, duplicates: {settings.coincident}",
+        f"Differences in median curl, {settings.level:.0%} intervals from {settings.n_draws} resamples, "
+        f"duplicates: {settings.coincident}",
         ["links"],
         ["exact", "mean of resamples", "low", "high"],
         difference_rows,

@@ -202,7 +202,7 @@ class _TableReader:
 
         score_range : lowest and highest possible score; None if the user did not set them
 
-        Raises: ImportFormatError, as `read_scores`.
+        Raises: ImportFormatError; see `read_scores`.
         """
         given_models, given_items, given_scores = map(self.get_given_columns, ROLES[:3])
         other_columns = [name for name in self.columns if name not in (*given_models, *given_items, *given_scores)]

@@ -233,7 +233,7 @@ def _find_cautions(warnings: Sequence[Finding]) -> list[str]:
 def _with_caution(recommendation: Recommendation, caution: str) -> Recommendation:
     """Add a reason for caution to the first sentence of a recommendation, unless it recommends no agent.
 
-    caution : clause that states the reason, such as `FAILED_CALIBRATION`; it is joined to earlier ones by "and"
+    caution : clause that states the reason, for example `FAILED_CALIBRATION`; it is joined to earlier ones by "and"
 
     Returns a copy with the clauses in `text` and in `caution`.
     """

@@ -380,7 +380,7 @@ def _format_config(
     """Format a commented config for a pool.
 
     cost : estimated cost of the plan with the judge of the config
-    cost_with_calls : the same as `cost` if the judge of the config makes calls; otherwise the cost with the judge `ONLINE_JUDGE`
+    cost_with_calls : equal to `cost` if the judge of the config makes calls; otherwise the cost with the judge `ONLINE_JUDGE`
     entries : lines of the file by name: `pool`, `judge`, and `alternative_judge`, a comment
     key_variable : environment variable with the API key of `ONLINE_JUDGE`
     makes_calls : whether the judge of the config makes calls; otherwise the cost cap is only a comment

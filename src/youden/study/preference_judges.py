@@ -63,7 +63,7 @@ class PreferenceJudgesStudy:
         yield self.orders.describe(self.runs, "items-like-these")
 
         if self.agreement is None:
-            yield "The runs have no trial in common: no pair of responses was answered by both in the same order."
+            yield "The runs have no trial in common: no pair of responses was judged in both runs in the same order."
             return
         alpha = "undefined"
         if self.krippendorff_alpha_graded is not None:

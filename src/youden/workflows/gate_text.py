@@ -142,7 +142,7 @@ def _describe_requirement(gate: Gate, row: GateResult) -> str:
 
     if needed.conditional_power is not None:
         reason = (
-            "Even all possible comparisons on these items decide with a conditional power of only "
+            "Even with all possible comparisons on these items, the conditional power is only "
             f"{needed.conditional_power:.0%} in the least favourable case"
         )
     elif gate.calls is None:

@@ -261,7 +261,7 @@ def read_lines(path: Path, replaced: Replacements | None = None) -> Iterator[tup
 
 
 def parse_lines(text: str, path: Path, replaced: Replacements | None = None) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Parse the objects in the JSON Lines `text` of the file `path`; it yields and raises the same as `read_lines`."""
+    """Parse the objects in the JSON Lines `text` of the file `path`; see `read_lines` for results and errors."""
     for number, line in enumerate(text.split("\n"), 1):
         if line and not line.isspace():
             location = f"{path}, line {number}"

@@ -99,7 +99,7 @@ def _save_dataset(name: str, folder: Path, *, cache: Path, options: Mapping[str,
     """Save a data set of the Hub to a folder, and return its commit.
 
     name : OWNER/NAME of the data set
-    folder : folder for the splits, as `save_to_disk` writes them
+    folder : folder for the splits, in the format of `save_to_disk`
     cache : folder for the downloaded files
     options : the keys `subset` (default: the only one), `split` (default: all) and `revision` (default: the newest), if
         the user set them

@@ -305,7 +305,7 @@ class _Result:
     prompt : JSON value
         The prompt, None if the file does not state it.
     error : str
-        Message of the error, as `format_tool_error` formats it; empty if there is none.
+        Message of the error, from `format_tool_error`; empty if there is none.
     """
 
     location: str

@@ -54,7 +54,7 @@ _CONDITIONS_BY_GROUP: tuple[dict[str, str], ...] = (
 def find_paper_groups(conditions: Collection[str]) -> dict[str, str]:
     """Return the groups of the agents in the experiments of the peer-prediction paper.
 
-    The paper calls an agent a condition. Each of its domains (summaries, reviews, translations) has its own conditions.
+    In the paper, agents are called conditions. Each of its domains (summaries, reviews, translations) has its own conditions.
 
     Parameters
     ----------

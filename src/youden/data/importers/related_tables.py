@@ -159,7 +159,7 @@ def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> di
 
     row : values of a row, which may be nested
     columns : column by role, as named by the user; the role `text` may have several, separated by commas. A column is a
-        name, a path such as `a.b`, or a combination such as `a+b`.
+        name, a path (`a.b`), or a combination (`a+b`).
 
     The keys of the result are the columns, as the user wrote them. Columns that do not exist in the row are left out.
     """

@@ -335,7 +335,7 @@ def _read_separated_rows(
     replaced : counter of the characters that are replaced because they are not valid; None to count none
     strict : whether the first line must be the header, and cells are kept as they are, see `read_rows`
 
-    Raises: ImportFormatError, as `read_rows`.
+    Raises: ImportFormatError; see `read_rows`.
     """
     text = _decode_separated(file, note, replaced, strict=strict)
     first_line, _, other_lines = text.partition("\n")

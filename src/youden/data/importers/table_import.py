@@ -474,7 +474,7 @@ def _find_roles(
 def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
     """Return a dictionary: agent → path of the column with its responses. It is empty unless each agent has a column.
 
-    An agent is named after its column. If the columns are values of one nested object, such as `outputs.gpt` and
+    An agent is named after its column. If the columns are values of one nested object, like `outputs.gpt` and
     `outputs.llama`, the key of the object is removed from the names.
     """
     columns = roles.agent_columns

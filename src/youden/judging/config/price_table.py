@@ -105,7 +105,7 @@ def _load_price_table() -> Mapping[str, Mapping[str, Any]]:
     """Load the table of prices: that of the installed litellm, or otherwise the part of it that ships with youden.
 
     Returns the entries by model, such as "gpt-4o" or "groq/openai/gpt-oss-20b". An entry maps litellm's field names,
-    such as `input_cost_per_token`, to values. The shipped part also has an entry "source", with its date and description.
+    for example `input_cost_per_token`, to values. The shipped part also has an entry "source", with its date and description.
     The table is empty if litellm's file cannot be read.
     """
     spec = find_spec("litellm")
