@@ -149,7 +149,7 @@ def _read_table(path: Path, columns: Mapping[str, str]) -> pd.DataFrame:
     first, 1 if model_b was, and NaN in all rows if the file does not state it. Names of models, items and judges are
     texts. Items and judges are "" if the file does not name them.
 
-    Raises: ImportFormatError, if the file cannot be read or a column is missing.
+    Raises: ImportFormatError; see `read_battles`.
     """
     rows = _read_rows(path).reset_index(drop=True)
     table = pd.DataFrame("", index=rows.index, columns=list(_COLUMNS), dtype=object)
