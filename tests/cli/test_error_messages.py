@@ -108,6 +108,7 @@ def test_an_invalid_option_value_is_a_clear_error(youden: Youden, tmp_path: Path
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_rows_added_to_a_pool_join_its_run_by_the_printed_command(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "all.csv", n_agents=5, n_items=20)
     content = (tmp_path / "all.csv").read_text(encoding="utf-8").splitlines(keepends=True)

@@ -137,6 +137,7 @@ def test_equal_agents_of_a_judge_without_preferences_stay_undecided(
     assert "may prefer no response to any other" in ended.err
 
 
+@pytest.mark.slow
 def test_calls_add_the_trials_of_a_larger_run(
     youden: Youden, server: WireServer, write_run: Callable[..., RunFolder]
 ) -> None:
