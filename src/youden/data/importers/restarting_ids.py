@@ -95,7 +95,7 @@ def _remove_run_columns(roles: Roles, table: TableColumns) -> Roles:
     """
     run_columns = set()
     for name in roles.agents:
-        values_without_number = {re.sub(r"\d+$", "#", str(value)) for value in table[name].keys}
+        values_without_number = {re.sub(r"\d+$", "#", str(value)) for value in table[name].value_texts}
         if "run" in split_into_words(name) and len(values_without_number) == 1:
             run_columns.add(name)
 
