@@ -485,7 +485,8 @@ def _test_uncorrelated(n_missing: Floats, difficulty: Floats) -> float:
     """Return the two-sided p-value of the hypothesis that missing cells and difficulties of items are uncorrelated.
 
     It is a t test with White's variance, which is valid if difficulties of items with few scores vary more. With fewer
-    than `MIN_ITEMS_OF_T_TEST` items, it is a permutation test. The p-value is 1 if either number is equal for all items.
+    than `MIN_ITEMS_OF_T_TEST` items, it is a permutation test. The p-value is 1 if the products of their deviations from
+    their means are 0 for all items.
 
     n_missing, difficulty : float arrays (n_items,), number of missing cells and difficulty of each item, without NaN
     """
