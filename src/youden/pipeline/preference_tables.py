@@ -38,12 +38,12 @@ class PreferenceResult(NamedTuple):
     facts: RunFacts
 
 
-def check_preference_settings(terms: FitSettings) -> None:
+def check_preference_settings(settings: FitSettings) -> None:
     """Raise ConfigError [question-option] if settings of a fit do not exist for preferences."""
-    if terms.target != "items-like-these" or terms.rules.ranked_by != "plain":
+    if settings.target != "items-like-these" or settings.rules.ranked_by != "plain":
         raise ConfigError(
-            f"A run that asks for preferences has only the plain ranking for items like these: got target {terms.target} and a "
-            f"{terms.rules.ranked_by} ranking. Remove these settings.",
+            f"A run that asks for preferences has only the plain ranking for items like these: got target "
+            f"{settings.target} and a {settings.rules.ranked_by} ranking. Remove these settings.",
             slug="question-option",
         )
 
