@@ -192,8 +192,8 @@ def _is_number(cell: Json) -> bool:
 def _make_row(record: Sequence[Json], positions: Mapping[str, int]) -> Row:
     """Return the cells of a line by column; a cell that the line lacks is None.
 
-    If the table has the column `guarded`, the apostrophes are removed with which youden's exports prevent a spreadsheet
-    from running texts as formulas, see `remove_guards`.
+    In its exports, youden writes an apostrophe before a text that a spreadsheet would run as a formula, and lists the changed
+    columns in the column `guarded`. If the table has this column, the apostrophes are removed (`remove_guards`).
 
     record : cells of the line
     positions : position of each column in the line
