@@ -350,13 +350,13 @@ def _combine_variances(
     covariance[np.diag_indices(n_agents)] += ability_per_effect**2 * linked_weight**2 * linked_variance
 
     # degrees of freedom by the data: number of blocks − 1; an anchor has those of complete blocks, and its linking blocks
-    df_of_data: Floats = linked.n_blocks - 1.0
+    df_of_data = linked.n_blocks.astype(np.float64) - 1
     n_linked_blocks = np.where(linked_weight[:n_anchors] > 0, linked.n_blocks[:n_anchors], 0)
     df_of_complete_blocks = np.nan_to_num(anchor_covariance.df - PRIOR_CLUSTERS)
     df_of_data[:n_anchors] = n_linked_blocks + df_of_complete_blocks
 
     # variances are shrunk towards a prior, which adds PRIOR_CLUSTERS degrees of freedom
-    df: Floats = df_of_data + PRIOR_CLUSTERS
+    df = df_of_data + PRIOR_CLUSTERS
 
     is_unknown = np.isnan(np.diag(covariance))
     covariance[is_unknown] = covariance[:, is_unknown] = np.nan
