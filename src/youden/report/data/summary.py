@@ -179,7 +179,9 @@ class Summary:
         # bounds of self-consistency would exceed the 80 columns of a terminal
         columns = [column for column in self.columns if not column.name.endswith(("_low", "_high"))]
         has_ranks = self.n_agents > 1
-        headings, alignments = (["ranks", "agent"], "rl") if has_ranks else (["agent"], "l")  # r: right, l: left, c: centred
+        headings, alignments = ["agent"], "l"  # l: left, r: right, c: centred
+        if has_ranks:
+            headings, alignments = ["ranks", *headings], "rl"
         if has_groups:
             headings.append("group")
             alignments += "l"
