@@ -43,7 +43,7 @@ from youden.pipeline.alternative_rankings import (
     with_alternative_columns,
 )
 from youden.pipeline.extension_facts import compute_extension_facts
-from youden.pipeline.multi_judge import ITEMS_AND_JUDGES, average_judge_rows, average_judges, with_judge_variance
+from youden.pipeline.multi_judge import ITEMS_AND_JUDGES, average_judges, iter_averaged_chunks, with_judge_variance
 from youden.pipeline.ranking import estimate_or_fit
 from youden.pipeline.recommendation import (
     JudgeRates,
@@ -113,7 +113,7 @@ def fit_judged(
         return (part.unread_copy() for part in parts)
 
     # for the target "items-and-judges", each answer is the mean of the judges' votes
-    rows: Rows = average_judge_rows(read_rows) if over_judges else read_rows
+    rows: Rows = partial(iter_averaged_chunks, read_rows) if over_judges else read_rows
     counts = CallCounts(plan, metadata.measured)
     counts.add_rows(rows)
     with open_trials_by_item(rows, plan, folder.path, votes=target != "items-like-these") as trials:

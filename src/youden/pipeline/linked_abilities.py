@@ -242,10 +242,9 @@ def _iter_item_influence(
 def analyze_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByItem], Abilities]) -> Abilities:
     """Estimate the abilities of an extended run, and analyze its search for the best agents, if it has one.
 
-    A run is extended in steps. A step may search for a number of best agents (`top`), until the regret is at most a maximum
-    regret, or without one. The search consists of the last steps, from the first after which all have a maximum regret and
-    the `top` of the last step. There is an interim analysis before the first of these steps, and after each of them. If
-    the last step has no maximum regret, there is one analysis, after it.
+    A run is extended in steps. A step may search for a number of best agents (`top`), with or without a maximum regret. The
+    last steps form one search if they have a maximum regret and the same `top`. An interim analysis is made before the
+    first of them, and after each of them. If the last step has no maximum regret, the only analysis is made after it.
 
     trials : all trials of the run
     estimate : function that returns the abilities by the trials of the run, or of an earlier state of the run
@@ -351,7 +350,7 @@ def _combine_variances(
     covariance[np.diag_indices(n_agents)] += ability_per_effect**2 * linked_weight**2 * linked_variance
 
     # degrees of freedom by the data: number of blocks − 1; an anchor has those of complete blocks, and its linking blocks
-    df_of_data = linked.n_blocks - 1.0
+    df_of_data = linked.n_blocks.astype(np.float64) - 1
     n_linked_blocks = np.where(linked_weight[:n_anchors] > 0, linked.n_blocks[:n_anchors], 0)
     df_of_complete_blocks = np.nan_to_num(anchor_covariance.df - PRIOR_CLUSTERS)
     df_of_data[:n_anchors] = n_linked_blocks + df_of_complete_blocks

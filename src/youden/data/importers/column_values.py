@@ -219,11 +219,16 @@ def join_names(columns: Sequence[str]) -> str:
     return _SEPARATOR.join(columns)
 
 
+def split_names(column: str) -> list[str]:
+    """Return the names of the columns that a combined column, such as "a + b", joins; otherwise, the name itself."""
+    return column.split(_SEPARATOR)
+
+
 def get_value(row: Row, column: str) -> Json:
     """Return the value of a column, or the joined values of a combined column; None if a value is missing."""
     if column in row or _SEPARATOR not in column:
         return row.get(column)
-    values = [row.get(name) for name in column.split(_SEPARATOR)]
+    values = [row.get(name) for name in split_names(column)]
     return None if None in values else " / ".join(map(str, values))
 
 

@@ -23,7 +23,7 @@ from youden.text.similarity import (
     copied_shares,
     find_copying_agents,
     idf,
-    shared_mass,
+    sum_shared_weights,
 )
 from youden.text.words import SegmentedTexts, segment_texts
 from youden.types import PAIRED, Finding, Plan, Pool, Verdicts
@@ -142,7 +142,7 @@ class Lexical:
         for paired in (True, False):
             pairs = sample_pairs(item_of[first_responses], rng, paired=paired)
             a, b = (first_responses[rows] for rows in pairs)
-            mass = shared_mass(matrix, a, b, weights=word_weights)
+            mass = sum_shared_weights(matrix, a, b, weights=word_weights)
             mass *= text_weight[a] * text_weight[b]
             samples.append((mass.T, fits_on[:, item_of[a]] & fits_on[:, item_of[b]]))
         (paired_mass, paired_fits), (independent_mass, independent_fits) = samples
@@ -156,7 +156,7 @@ class Lexical:
                 paired_values, independent_values, is_self_plan=plan.is_self_plan
             )
             trials = np.flatnonzero(excluded_folds == model)
-            mass = shared_mass(matrix, first[trials], second[trials], weights=word_weights[:, m])
+            mass = sum_shared_weights(matrix, first[trials], second[trials], weights=word_weights[:, m])
             mass *= text_weight[first[trials], m] * text_weight[second[trials], m]
             answer[trials] = np.clip(mass / scale, 0.0, 1.0)
             hard[trials] = mass >= threshold
