@@ -12,7 +12,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from statistics import fmean
+from statistics import fmean, median
 
 from youden.data.importers.column_names import (
     ABOUT,
@@ -45,8 +45,17 @@ _MAX_CANDIDATES = 50
 """Maximum number of agent columns, and of item columns, that are tried with each other."""
 _AGENT_NAMES = {"agent", "model"}
 """Names of columns that may hold agents even if their values do not recur."""
+_RUN_NAMES = {"run", "experiment"}
+"""Words for the run of an agent on a data set, as in "dataset_run_name"."""
+_UNNAMED = re.compile(r"column \d+")
+"""Name that a column without a name gets when the table is read."""
 _MIN_WORDS = 4
 """A column with repeated values holds texts, not categories, if they have at least this mean number of words."""
+_MIN_WORDS_OF_RESPONSE = 8
+"""The name of a column may be a response, in a table without a header, if it has at least this number of words."""
+_ROW_PER_AGENT = (
+    "each row seems to hold all responses of one agent; transpose the table, so that each agent has a column"
+)
 
 
 class UnclearColumnsError(Exception):
@@ -172,6 +181,7 @@ class _RoleSearch:
         if found_agents is None and self.may_be_wide(candidates):
             agent_columns = self.find_agent_columns()
             if agent_columns:
+                self.check_has_header(agent_columns)
                 return self.make_roles(agents=(), text=None, agent_columns=agent_columns)
 
         agents = found_agents or tuple([*candidates, *self.location_columns][:1])
@@ -194,7 +204,8 @@ class _RoleSearch:
             problem = "no column holds responses as text"
             if len(unshared_prose) > 1:
                 problem += f", or several do ({', '.join(unshared_prose)})"
-            raise UnclearColumnsError(problem)
+            options = {"text": ",".join(unshared_prose)} if len(unshared_prose) > 1 else {}
+            raise UnclearColumnsError(problem, **options)
         if is_ambiguous:
             raise UnclearColumnsError(
                 f"folders and files may both be the agents: add --column 'agent={FOLDER}' or --column 'agent={FILE}'"
@@ -203,6 +214,7 @@ class _RoleSearch:
         if found_agents is None and "item" not in self.given and has_several_agents:
             raise UnclearColumnsError("no column holds ids or prompts that two agents share")
 
+        self.check_has_header([text])
         roles = self.make_roles(agents=agents, text=text, agent_columns=())
         rivals = [name for name in self.text_columns[1:] if self.is_rival_text_column(name, chosen=text)]
         unshared_rivals = [name for name in rivals if table.count_shared_cells(agents, name) == 0]
@@ -220,9 +232,28 @@ class _RoleSearch:
         agent_ids = [self.table[name].value_texts for name in agent_candidates]
         has_agent_per_row = any(len(set(ids)) == len(ids) > 1 for ids in agent_ids)
         if has_agent_per_row and len(prose) > 2 and not self.text_columns and not self.given:
-            raise UnclearColumnsError(
-                "each row seems to hold all responses of one agent; transpose the table, so that each agent has a column"
-            )
+            raise UnclearColumnsError(_ROW_PER_AGENT)
+
+    def check_columns_are_not_items(self, agent_columns: Sequence[str]) -> None:
+        """Raise UnclearColumnsError if a wide table has fewer rows than agents, and a column that may name the agent of each row.
+
+        agent_columns : columns that may each hold the responses of one agent, in a table without prompts
+        """
+        n_rows = self.table.n_rows
+        if self.given or self.get_candidates("item") or n_rows >= len(agent_columns):
+            return
+        for name in self.table.names:
+            column = self.table[name]
+            if name not in agent_columns and column.is_text and len(column.distinct_texts) == n_rows:
+                raise UnclearColumnsError(_ROW_PER_AGENT)
+
+    def check_has_header(self, text_columns: Sequence[str]) -> None:
+        """Raise UnclearColumnsError if all columns of responses seem to have a response as their name."""
+        for name in text_columns:
+            is_named = name in self.given_text_columns or len(name.split()) < _MIN_WORDS_OF_RESPONSE
+            if is_named or len(name) < 0.5 * self.table[name].mean_length:
+                return
+        raise UnclearColumnsError("the first line seems to hold responses; insert a line with a name for each column")
 
     def is_rival_text_column(self, name: str, *, chosen: str) -> bool:
         """Return whether a column may hold the responses as well as the column that was chosen for them.
@@ -270,7 +301,8 @@ class _RoleSearch:
         and the name of the column does not suggest groups of items, such as "category".
         """
         column = self.table[name]
-        names_subjects = bool(SUBJECTS & split_into_words(name))
+        words = split_into_words(name)
+        names_subjects = bool(SUBJECTS & words) and not _RUN_NAMES & words
         if names_subjects or column.is_contact or not column.distinct_texts:
             return False
 
@@ -417,8 +449,14 @@ class _RoleSearch:
 
         question = self.given.get("prompt") or self.find_question_column(prose_columns)
         agent_columns = [name for name in prose_columns if name != question]
-        if len(agent_columns) >= 2 and varied_short_columns:
-            raise _make_doubtful_columns_error(varied_short_columns, agent_columns=agent_columns, question=question)
+        if question is None:
+            self.check_columns_are_not_items(agent_columns)
+        if len(agent_columns) >= 2:
+            others = [name for name in self.table.names if name not in (question, *agent_columns)]
+            lost = [name for name in others if self.may_be_lost_agent(name, agent_columns)]
+            doubtful = [name for name in others if name in varied_short_columns or name in lost]
+            if doubtful:
+                raise _make_doubtful_columns_error(doubtful, agent_columns=agent_columns, question=question)
         if len(agent_columns) < 2:
             # short responses, such as labels
             prompts = [name for name in self.get_candidates("prompt") if name in varied_short_columns]
@@ -439,27 +477,54 @@ class _RoleSearch:
         return tuple(agent_columns)
 
     def check_no_remarks_or_parts(self, agent_columns: Sequence[str], question: str | None) -> None:
-        """Raise UnclearColumnsError if some columns of agents may hold remarks on responses, or parts of responses.
+        """Raise UnclearColumnsError if some columns of agents may hold something else, such as remarks or parts of responses.
 
-        A remark has a name such as "Ana's comments". Parts are in question if each agent has two columns, such as "gpt" and
-        "gpt thinking".
+        A remark has a name such as "Ana's comments", or no name, or is in less than half as many rows as responses are. A
+        column that holds questions, unlike all others, may be a second question. Parts are in question if each agent has two
+        columns, such as "gpt" and "gpt thinking".
 
         agent_columns : columns that may each hold the responses of one agent
         question : column of questions, which the error proposes as the column of prompts; None if there is none
         """
         words_by_column = {name: normalize_name(name).split("_") for name in agent_columns}
-        remarks = [name for name, words in words_by_column.items() if words[-1] in REMARKS]
+        remarks = [name for name, words in words_by_column.items() if not REMARKS.isdisjoint(words)]
         without_last_word = [words[:-1] for words in words_by_column.values() if words[-1] in PARTS]
         parts = [name for name, words in words_by_column.items() if words[-1] in PARTS]
         divided = [name for name, words in words_by_column.items() if words in without_last_word]
 
-        doubtful = remarks
+        median_filled = median(self.table[name].filled_fraction for name in agent_columns)
+        doubtful = list(remarks)
+        for name in agent_columns:
+            is_sparse = self.table[name].filled_fraction < 0.5 * median_filled
+            if is_sparse or _UNNAMED.fullmatch(name):
+                doubtful.append(name)
+        asking = self.find_column_with_most_questions(agent_columns) if question is not None else None
+        if asking is not None:
+            doubtful.append(asking)
         has_part_per_agent = 1 < len(parts) == len(divided) == len(agent_columns) - len(parts) - len(remarks)
         if has_part_per_agent:
-            doubtful = [*parts, *remarks]
+            doubtful += parts
+        doubtful = [name for name in agent_columns if name in doubtful]
         responses = [name for name in agent_columns if name not in doubtful]
         if doubtful and len(responses) > 1:
             raise _make_doubtful_columns_error(doubtful, agent_columns=responses, question=question)
+
+    def may_be_lost_agent(self, name: str, agent_columns: Sequence[str]) -> bool:
+        """Return whether a column that is not used may hold the responses of an agent, in spite of its values.
+
+        Its name says nothing else, it is not named after an agent, such as "gpt length", and it either is between the columns
+        of agents or holds some prose.
+        """
+        names = self.table.names
+        agent_words = [normalize_name(agent) for agent in agent_columns]
+        is_about_agent = any(normalize_name(name).startswith(f"{agent}_") for agent in agent_words)
+        has_role = infer_role(name) is not None or self.has_group_name(name) or self.is_remark_column(name)
+        if name in self.given.values() or is_about_agent or has_role or self.table[name].is_contact:
+            return False
+        position = names.index(name)
+        positions = [names.index(agent) for agent in agent_columns]
+        n_prose = sum(len(text.split()) >= _MIN_WORDS for text in self.table[name].texts)
+        return min(positions) < position < max(positions) or n_prose > 0.2 * len(self.table[name].value_texts)
 
     def has_one_text_column(self) -> bool:
         """Return whether one column has a usual name for responses, and at most two others may hold responses as prose."""
@@ -549,7 +614,8 @@ class _RoleSearch:
         """Make the error for a wide table in which several columns may hold the questions.
 
         The error proposes two options: the candidate with the largest fraction of questions as the column of prompts (of
-        equal candidates, the one with the most usual name), and the columns of prose that are no candidates as the responses.
+        equal candidates, the one with the most usual name), and the columns of prose that are no candidates as the responses,
+        or all others if fewer than two are no candidates.
 
         candidates : names of the columns that may hold questions
         prose_columns : names of all columns of prose, in the order of the table
@@ -560,6 +626,8 @@ class _RoleSearch:
 
         prompt_column = max(candidates, key=get_reliability)
         response_columns = [name for name in prose_columns if name not in candidates]
+        if len(response_columns) < 2:
+            response_columns = [name for name in prose_columns if name != prompt_column]
         problem = f"{' and '.join(map(repr, candidates))} could both be the question"
         return UnclearColumnsError(problem, prompt=prompt_column, text=",".join(response_columns))
 
