@@ -99,7 +99,7 @@ def read_scores(
         files without a column of models are one model each, named by the file.
     columns : mapping of str to str, optional
         Column by role: "model", "item", "score" or "ignore". Several names are separated by commas; columns that
-        together identify an item by "+". Default: inferred.
+        together identify an item by "+". Roles that are not given are inferred.
     score_range : tuple of (float, float), optional
         Lowest and highest possible score. Default: the first of 0 to 1, −1 to 1, 0 to 10 and 0 to 100 that contains all
         scores, or else the range of the scores.
@@ -456,7 +456,9 @@ class _TableReader:
         values: Floats,
         score_range: tuple[float, float] | None,
     ) -> ScoreTable:
-        """Average the scores of each cell (model and item), and check names, size and range. Totals are left out.
+        """Average the scores of each cell (model and item), and check names, size and range.
+
+        Models and items with a name such as "average" or "total" are left out, unless the user named the column of scores so.
 
         models, items : ids of the model and the item of each score (n_scores,)
         values : scores (n_scores,); NaN if missing

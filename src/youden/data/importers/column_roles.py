@@ -101,7 +101,8 @@ def find_roles(
     location_columns : sequence of str
         Columns that hold the folder and the file of a row, if there are several files.
     given : mapping of str to str, optional
-        Column by role, as named by the user. The role text may have one column per agent, separated by commas.
+        Column by role, as named by the user. The role text may have one column per agent, separated by commas. The rows
+        must have these columns, which is not checked.
 
     Returns
     -------
@@ -334,8 +335,9 @@ class _RoleSearch:
     def find_agents_sharing_most_items(self, agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:
         """Return the column, or pair of columns, whose agents have the most items in common; None if they have none.
 
-        The items in common are counted by `count_max_shared_cells`; of equal choices, the first is returned, and single
-        columns precede pairs. Pairs are formed from the first four columns of `agents`.
+        The items in common are counted for each column of `items` separately, and the largest number counts
+        (`count_max_shared_cells`). Of equal choices, the first is returned, and single columns precede pairs. Pairs are
+        formed from the first four columns of `agents`.
 
         agents : columns that may name agents
         items : columns of ids or prompts
@@ -530,10 +532,10 @@ class _RoleSearch:
     def check_question_position(self, question: str, prose_columns: Sequence[str]) -> None:
         """Raise UnclearColumnsError if there are columns of prose both before and after the column of questions.
 
-        The error proposes the larger group of columns as the responses.
+        The error proposes the larger group of columns as the responses, or the columns after it if the groups are equal.
 
         question : name of the column of questions
-        prose_columns : names of the columns of prose, in the order of the table
+        prose_columns : names of all columns of prose, including `question`, in the order of the table
         """
         position = prose_columns.index(question)
         before, after = prose_columns[:position], prose_columns[position + 1 :]
@@ -563,7 +565,7 @@ class _RoleSearch:
         name : str
             Column to be tested.
         prose_columns : sequence of str
-            Names of all columns of prose, including `name`; at least two.
+            Names of all columns of prose, including `name`; at least three.
 
         Returns
         -------
@@ -610,7 +612,8 @@ class _RoleSearch:
     def make_roles(self, *, agents: tuple[str, ...], text: str | None, agent_columns: tuple[str, ...]) -> Roles:
         """Find the columns of the remaining roles, and return all roles.
 
-        The remaining roles are item, prompt, group, empty and repeat.
+        The remaining roles are item, prompt, group, empty (a mark for responses that are empty on purpose) and repeat. If
+        several columns may have one of these roles, the most reliable or the first one gets it; there is no error.
 
         agents : columns that together name an agent; empty if the table has a column per agent
         text : column of responses; None if the table has a column per agent
@@ -748,7 +751,7 @@ class _RoleSearch:
     def is_constant_per_agent(self, agents: tuple[str, ...], column: str) -> bool:
         """Return whether a column has a single value in all rows of each agent; missing values are ignored.
 
-        agents : columns that together name the agent of a row
+        agents : columns that together name the agent of a row; if there are none, the result is False
         """
         if not agents:
             return False

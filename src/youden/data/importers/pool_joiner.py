@@ -164,7 +164,8 @@ class PoolBuilder:
         group : str, optional
             Group of the agent; ignored if an earlier response of the agent has one.
         repeat : str or int, optional
-            Number or label that distinguishes several responses of the agent to the item.
+            Number or label that distinguishes several responses of the agent to the item. Several responses in a list get
+            the labels "<repeat>.1", "<repeat>.2" and so on, or 1, 2 and so on if `repeat` is None.
         """
         texts: Sequence[object] = extract_responses(text) if isinstance(text, list) else [text]
         if not texts:

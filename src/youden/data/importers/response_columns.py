@@ -75,6 +75,11 @@ class ColumnPath:
     def parse(cls, text: str, columns: Collection[str]) -> ColumnPath | None:
         """Parse a path such as `choices[].text`, the name of a column, or names of columns joined by +.
 
+        A text that is the name of a column is never parsed as one of the other two. All names joined by + must be among
+        `columns`.
+
+        columns : names of the columns of the table
+
         Returns None if the text is none of these, has more than one list (`[]`), or does not start with one of
         `columns`.
         """
@@ -186,9 +191,10 @@ def parse_column_paths(
     Returns
     -------
     paths : dict of str to ColumnPath
-        Path by role.
+        Path by role, without the role text if several columns of texts are named.
     agent_paths : dict of str to ColumnPath
-        Path of the responses by agent; empty unless several columns of texts are named.
+        Path of the responses by agent, if several columns of texts are named, which are also the names of the agents;
+        otherwise empty.
 
     Raises
     ------
@@ -307,7 +313,8 @@ class ResponseReader:
         response.
 
         A row with empty lists has no response: it is counted as left out. The responses of a row with lists of different
-        lengths are lost: they are counted as dropped.
+        lengths are lost: they are counted as dropped. Values that no pool can hold, such as a response that is a number, are
+        counted in the same way (`PoolBuilder.add`); no error is raised.
 
         row : values by column, which may be nested
         location : file and line, for messages

@@ -42,7 +42,7 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
     file : Path
         File of the table, for error messages.
     note : callable
-        Receives a remark if there are lines above the header.
+        Receives a sentence and its location if there are lines above the header, or several columns of one name.
     ragged : bool, default False
         Whether rows may be longer than the header; the additional columns get names.
 
@@ -124,7 +124,7 @@ def _name_columns(header: Sequence[Json], positions: Sequence[int]) -> dict[str,
 
 
 def fill_down(rows: Rows, column: str, note: Note) -> None:
-    """Fill the empty cells of a column in place, each with the value above it, as in a column with merged cells.
+    """Fill the empty cells (None) of a column in place, each with the value above it, as in a column with merged cells.
 
     Nothing is filled if the first cell is empty, or if less than 30 % of the cells are.
 
@@ -135,7 +135,7 @@ def fill_down(rows: Rows, column: str, note: Note) -> None:
     column : str
         Name of the column.
     note : callable
-        Receives a sentence about the filled cells, and the location of the first row.
+        Receives a sentence about the filled cells, and the location of the first row of the table.
     """
     n_empty = sum(row.get(column) is None for _, row in rows)
     has_merged_cells = _MIN_EMPTY_FRACTION * len(rows) <= n_empty < len(rows)

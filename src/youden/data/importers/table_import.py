@@ -60,10 +60,11 @@ def read_table(
     paths : sequence of Path
         Files, and folders of tables that belong together.
     columns : mapping of str to str
-        Column, or path inside a column, by role; for texts also several columns, separated by commas, one per agent.
+        Column, or path inside a column, by role: agent, item, text, prompt, group, empty or repeat; for texts also several
+        columns, separated by commas, one per agent. Roles that are not named are inferred; the mapping may be empty.
     exact : bool, default True
-        Whether tables whose columns are named are read as they are: an empty cell is an empty response, a number is not
-        a text, and ids keep the spaces around them.
+        Whether tables whose columns are named are read as they are: an empty cell is an empty response, a response that is
+        a number is left out of the pool and counted in the result, and ids keep the spaces around them.
     previous_pool : Pool, optional
         Pool that was imported from the same path before; its prompts keep their item ids. It has no effect on tables
         with ids of items, nor on those that `exact` reads as they are.
