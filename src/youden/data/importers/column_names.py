@@ -58,9 +58,16 @@ ABOUT = _split_into_set(
     "comment comments note notes feedback reviewer category tag tags split system_prompt system_message event_id",
     "winner preference chosen choice decision why",
     "reason explanation rationale judgment judgement verdict critique object usage type kind level mime",
+    "ideal evaluator annotator rater assessor musterlösung musterantwort referenzantwort attendue référence esperada",
+    "referencia 模範解答 正解 参考答案 标准答案",
     "kommentar bemerkung notiz bewertung datum comentario commentaire remarque nota 备注 コメント 評価 评分",
 )
 """Words for information about an item or a response, such as its score, cost or date."""
+REMARKS = _split_into_set(
+    "comment comments remark remarks note notes feedback explanation rationale justification critique",
+    "kommentar bemerkung notiz comentario commentaire remarque nota 备注 コメント",
+)
+"""Last words of names for remarks on responses, which may be written as sentences like the responses themselves."""
 PARTS = _split_into_set("raw parsed extracted clean cleaned normalized reasoning thinking thought thoughts tool")
 """Words for a part or another form of a response."""
 SUBJECTS = _split_into_set(

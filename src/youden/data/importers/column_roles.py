@@ -18,6 +18,8 @@ from youden.data.importers.column_names import (
     ABOUT,
     NAMES,
     PAIRED,
+    PARTS,
+    REMARKS,
     SUBJECTS,
     get_name_priority,
     infer_role,
@@ -179,6 +181,8 @@ class _RoleSearch:
         # Agents share questions, but no two agents give the same response.
         unshared_prose = [name for name in prose if table.count_shared_cells(agents, name) == 0]
 
+        if found_agents is None:
+            self.check_agents_are_not_rows(candidates)
         text = None
         if self.text_columns:
             text = self.text_columns[0]
@@ -205,6 +209,21 @@ class _RoleSearch:
         unshared_rivals = [name for name in rivals if table.count_shared_cells(agents, name) == 0]
         self.check_single_text_column(roles, [*unshared_prose, *unshared_rivals])
         return roles
+
+    def check_agents_are_not_rows(self, agent_candidates: Sequence[str]) -> None:
+        """Raise UnclearColumnsError if each row seems to hold all responses of one agent, in a column per question.
+
+        This is assumed if there are at least three columns of prose without a role, and each row has another agent.
+
+        agent_candidates : columns whose names and values suggest agents
+        """
+        prose = [name for name in self.table.names if self.table[name].is_prose and not is_about_responses(name)]
+        agent_ids = [self.table[name].value_texts for name in agent_candidates]
+        has_agent_per_row = any(len(set(ids)) == len(ids) > 1 for ids in agent_ids)
+        if has_agent_per_row and len(prose) > 2 and not self.text_columns and not self.given:
+            raise UnclearColumnsError(
+                "each row seems to hold all responses of one agent; transpose the table, so that each agent has a column"
+            )
 
     def is_rival_text_column(self, name: str, *, chosen: str) -> bool:
         """Return whether a column may hold the responses as well as the column that was chosen for them.
@@ -401,13 +420,14 @@ class _RoleSearch:
         question = self.given.get("prompt") or self.find_question_column(prose_columns)
         agent_columns = [name for name in prose_columns if name != question]
         if len(agent_columns) >= 2 and varied_short_columns:
-            raise _make_short_columns_error(varied_short_columns, agent_columns=agent_columns, question=question)
+            raise _make_doubtful_columns_error(varied_short_columns, agent_columns=agent_columns, question=question)
         if len(agent_columns) < 2:
             # short responses, such as labels
             prompts = [name for name in self.get_candidates("prompt") if name in varied_short_columns]
             agent_columns = [name for name in short_columns if name not in prompts and not self.has_group_name(name)]
         if len(agent_columns) < 2:
             return ()
+        self.check_no_remarks_or_parts(agent_columns, question)
 
         id_columns = [name for name in self.get_candidates("item") if name not in prose_columns]
         id_columns = [name for name in id_columns if self.table[name].can_be_id]
@@ -419,6 +439,29 @@ class _RoleSearch:
             contact_columns = [name for name in self.unnamed_columns if self.table[name].is_contact]
             self.item_columns = [*id_columns, *contact_columns]
         return tuple(agent_columns)
+
+    def check_no_remarks_or_parts(self, agent_columns: Sequence[str], question: str | None) -> None:
+        """Raise UnclearColumnsError if some columns of agents may hold remarks on responses, or parts of responses.
+
+        A remark has a name such as "Ana's comments". Parts are in question if each agent has two columns, such as "gpt" and
+        "gpt thinking".
+
+        agent_columns : columns that may each hold the responses of one agent
+        question : column of questions, which the error proposes as the column of prompts; None if there is none
+        """
+        words_by_column = {name: normalize_name(name).split("_") for name in agent_columns}
+        remarks = [name for name, words in words_by_column.items() if words[-1] in REMARKS]
+        without_last_word = [words[:-1] for words in words_by_column.values() if words[-1] in PARTS]
+        parts = [name for name, words in words_by_column.items() if words[-1] in PARTS]
+        divided = [name for name, words in words_by_column.items() if words in without_last_word]
+
+        doubtful = remarks
+        has_part_per_agent = 1 < len(parts) == len(divided) == len(agent_columns) - len(parts) - len(remarks)
+        if has_part_per_agent:
+            doubtful = [*parts, *remarks]
+        responses = [name for name in agent_columns if name not in doubtful]
+        if doubtful and len(responses) > 1:
+            raise _make_doubtful_columns_error(doubtful, agent_columns=responses, question=question)
 
     def has_one_text_column(self) -> bool:
         """Return whether one column has a usual name for responses, and at most two others may hold responses as prose."""
@@ -446,10 +489,20 @@ class _RoleSearch:
         return self.table[name].is_text and not self.table[name].is_contact
 
     def is_remark_column(self, name: str) -> bool:
-        """Return whether a column contains remarks on another one, such as "gpt rationale" on "gpt response"."""
+        """Return whether a column contains remarks on another one, or a part of it.
+
+        In a table with the columns "gpt answer", "gpt rationale" and "gpt reasoning", these are the last two. But in a table
+        with the columns "gpt base" and "gpt thinking", both may be agents, because no name says which one is the response.
+        """
         *agent, last = normalize_name(name).split("_")
-        others = (normalize_name(column).split("_") for column in self.table.names if column != name)
-        return bool(agent) and last in ABOUT and any(words[: len(agent)] == agent for words in others)
+        if not agent or last not in ABOUT | PARTS:
+            return False
+
+        other_names = [normalize_name(column).split("_") for column in self.table.names if column != name]
+        names_of_agent = [words for words in other_names if words[: len(agent)] == agent]
+        if last in ABOUT:
+            return bool(names_of_agent)
+        return any(words[-1] in NAMES["text"] for words in names_of_agent)
 
     def has_group_name(self, name: str) -> bool:
         """Return whether the name of a column suggests items, prompts, groups of items, or information about them."""
@@ -761,10 +814,10 @@ class _RoleSearch:
         return len(complete_pairs) == n_agents
 
 
-def _make_short_columns_error(
-    short_columns: Sequence[str], *, agent_columns: Sequence[str], question: str | None
+def _make_doubtful_columns_error(
+    doubtful_columns: Sequence[str], *, agent_columns: Sequence[str], question: str | None
 ) -> UnclearColumnsError:
-    """Make the error for a wide table whose columns of short texts may be responses of further agents or describe items.
+    """Make the error for a wide table whose doubtful columns may be responses of further agents, or describe other columns.
 
     agent_columns : columns that certainly hold the responses of one agent each; the error proposes these as the responses
     question : column of questions, or None; the error proposes it as the column of prompts
@@ -772,8 +825,8 @@ def _make_short_columns_error(
     options = {"text": ",".join(agent_columns)}
     if question:
         options["prompt"] = question
-    names = ", ".join(map(repr, short_columns))
-    return UnclearColumnsError(f"{names} may be an agent or be about the items", **options)
+    names = ", ".join(map(repr, doubtful_columns))
+    return UnclearColumnsError(f"{names} may be an agent or be about the items or responses", **options)
 
 
 def _have_one_value_each(ids: Sequence[Hashable], values: Sequence[Hashable]) -> bool:

@@ -246,7 +246,11 @@ def read_rows(
             return _read_parquet_rows(file)
     if (file / "state.json").is_file():
         return _read_arrow_rows(file)
-    problem = f"its suffix is not that of a table: got {file.suffix or 'none'!r}. Convert it to one of: {', '.join(EXTENSIONS)}."
+    suffix = repr(file.suffix) if file.suffix else "no suffix"
+    problem = (
+        f"its suffix is not that of a table: got {suffix}. Convert it to one of: {', '.join(EXTENSIONS)}. Rename it if only "
+        "its suffix is wrong."
+    )
     raise import_error(file, problem, slug="import-format")
 
 
