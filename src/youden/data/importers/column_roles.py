@@ -217,10 +217,12 @@ class _RoleSearch:
 
         agent_candidates : columns whose names and values suggest agents
         """
+        if self.text_columns or self.given or self.table.n_rows < 2:
+            return
         prose = [name for name in self.table.names if self.table[name].is_prose and not is_about_responses(name)]
         agent_ids = [self.table[name].value_texts for name in agent_candidates]
-        has_agent_per_row = any(len(set(ids)) == len(ids) > 1 for ids in agent_ids)
-        if has_agent_per_row and len(prose) > 2 and not self.text_columns and not self.given:
+        has_agent_per_row = any(len(set(ids)) == self.table.n_rows for ids in agent_ids)
+        if has_agent_per_row and len(prose) >= 3:
             raise UnclearColumnsError(
                 "each row seems to hold all responses of one agent; transpose the table, so that each agent has a column"
             )
@@ -451,13 +453,16 @@ class _RoleSearch:
         """
         words_by_column = {name: normalize_name(name).split("_") for name in agent_columns}
         remarks = [name for name, words in words_by_column.items() if words[-1] in REMARKS]
-        without_last_word = [words[:-1] for words in words_by_column.values() if words[-1] in PARTS]
         parts = [name for name, words in words_by_column.items() if words[-1] in PARTS]
-        divided = [name for name, words in words_by_column.items() if words in without_last_word]
+
+        # "gpt" has the part "gpt thinking"
+        words_of_agents = [words_by_column[name][:-1] for name in parts]
+        columns_with_part = [name for name, words in words_by_column.items() if words in words_of_agents]
+        n_other_columns = len(agent_columns) - len(parts) - len(remarks)
+        has_part_per_agent = len(parts) == len(columns_with_part) == n_other_columns
 
         doubtful = remarks
-        has_part_per_agent = 1 < len(parts) == len(divided) == len(agent_columns) - len(parts) - len(remarks)
-        if has_part_per_agent:
+        if has_part_per_agent and len(parts) > 1:
             doubtful = [*parts, *remarks]
         responses = [name for name in agent_columns if name not in doubtful]
         if doubtful and len(responses) > 1:
