@@ -277,7 +277,7 @@ class _RoleSearch:
         if names_subjects or column.is_contact or not column.distinct_texts:
             return False
 
-        n_filled_rows = sum(bool(key) for key in column.value_texts)
+        n_filled_rows = sum(bool(text) for text in column.value_texts)
         max_agents = min(_MAX_AGENTS, max(1, n_filled_rows // 2))
         longest_value = max(map(len, column.distinct_texts))
         return len(column.distinct_texts) <= max_agents and longest_value <= MAX_ID_LENGTH

@@ -144,7 +144,7 @@ class PoolBuilder:
         """Add one response, or a list of responses, which are repeats.
 
         A response that cannot be used is counted by its reason. It counts as left out if there is nothing to import: if the
-        text is None, or equal to an earlier response that it repeats. It counts as dropped if a response is lost:
+        text is None, or equal to an earlier response that it repeats. It counts as dropped in the other cases:
 
         - The text is not a string.
         - The id of the agent or of the item is missing, has another type than `str` or `int`, or is not a valid name.
