@@ -8,7 +8,7 @@ either, the error names the option with which the user decides.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -176,26 +176,16 @@ class _RoleSearch:
                 return self.make_roles(agents=(), text=None, agent_columns=agent_columns)
 
         agents = found_agents or tuple([*candidates, *self.location_columns][:1])
-        prose = [name for name in self.unnamed_columns if table[name].is_prose]
-        prose.sort(key=lambda name: table[name].mean_length)
-        # Agents share questions, but no two agents give the same response.
-        unshared_prose = [name for name in prose if table.count_shared_cells(agents, name) == 0]
-
         if found_agents is None:
             self.check_agents_are_not_rows(candidates)
-        text = None
-        if self.text_columns:
-            text = self.text_columns[0]
-        elif prose and (found_agents or self.location_columns):
-            text = (unshared_prose or prose)[-1]
 
-        are_agents_locations = {*agents} <= {*self.location_columns}
-        is_text_ambiguous = not self.text_columns and len(unshared_prose) > 1 and are_agents_locations
-        if text is None or is_text_ambiguous:
-            problem = "no column holds responses as text"
-            if len(unshared_prose) > 1:
-                problem += f", or several do ({', '.join(unshared_prose)})"
-            raise UnclearColumnsError(problem)
+        # agents share questions, but no two agents give the same response
+        prose = [name for name in self.unnamed_columns if table[name].is_prose]
+        prose.sort(key=lambda name: table[name].mean_length)
+        unshared_prose = [name for name in prose if table.count_shared_cells(agents, name) == 0]
+        text = self.choose_text_column(
+            prose, unshared_prose, agents=agents, are_agents_certain=found_agents is not None
+        )
         if is_ambiguous:
             raise UnclearColumnsError(
                 f"folders and files may both be the agents: add --column 'agent={FOLDER}' or --column 'agent={FILE}'"
@@ -209,6 +199,42 @@ class _RoleSearch:
         unshared_rivals = [name for name in rivals if table.count_shared_cells(agents, name) == 0]
         self.check_single_text_column(roles, [*unshared_prose, *unshared_rivals])
         return roles
+
+    def choose_text_column(
+        self,
+        prose_columns: Sequence[str],
+        unshared_columns: Sequence[str],
+        *,
+        agents: tuple[str, ...],
+        are_agents_certain: bool,
+    ) -> str:
+        """Return the column of responses of a table in which one column has the responses of all agents.
+
+        It is the first of these columns that exists:
+
+        1. the most reliable column whose name suggests responses;
+        2. the column of the longest texts among the columns of prose in which no two agents have the same text;
+        3. the column of the longest texts among all columns of prose.
+
+        prose_columns : columns of prose whose names suggest no role, the column of the shortest texts first
+        unshared_columns : the columns among these in which no two agents have the same text, in the same order
+        agents : columns that together name an agent
+        are_agents_certain : whether the agents were found by the items that they have in common
+
+        Raises: UnclearColumnsError if there is no column of responses, or if several columns of prose may hold them.
+        """
+        if self.text_columns:
+            return self.text_columns[0]
+
+        are_agents_locations = {*agents} <= {*self.location_columns}
+        may_hold_other_texts = len(unshared_columns) > 1 and are_agents_locations
+        can_choose = are_agents_certain or bool(self.location_columns)
+        if not prose_columns or not can_choose or may_hold_other_texts:
+            problem = "no column holds responses as text"
+            if len(unshared_columns) > 1:
+                problem += f", or several do ({', '.join(unshared_columns)})"
+            raise UnclearColumnsError(problem)
+        return (unshared_columns or prose_columns)[-1]
 
     def check_agents_are_not_rows(self, agent_candidates: Sequence[str]) -> None:
         """Raise UnclearColumnsError if each row seems to hold all responses of one agent, in a column per question.
@@ -697,23 +723,32 @@ class _RoleSearch:
             if prompt:
                 columns["prompt"] = prompt
 
-        excluded = (*agents, item, *given.values())
         for role in ("group", "empty", "repeat"):
-            if role in given:
-                columns[role] = given[role]
-                continue
-            candidates = [name for name in table.names if infer_role(name) == role and name not in excluded]
-            if not candidates:
-                continue
-
-            # An agent belongs to one group only.
-            first_candidate = candidates[0]
-            if role != "group" or self.is_constant_per_agent(agents, first_candidate):
-                columns[role] = first_candidate
+            column = self.find_named_column(role, agents=agents, excluded=(*agents, item, *given.values()))
+            if column is not None:
+                columns[role] = column
 
         all_used = {*columns.values(), *agents, *agent_columns}
         unused = tuple(name for name in table.names if name not in all_used)
         return Roles(columns, agents, agent_columns, has_generated_ids=not has_ids, unused=unused)
+
+    def find_named_column(self, role: str, *, agents: tuple[str, ...], excluded: Collection[str | None]) -> str | None:
+        """Return the column that the user named for a role, or else the first whose name suggests it; None without one.
+
+        A column of groups must also have one value per agent, because an agent belongs to one group only.
+
+        role : "group", "empty" or "repeat"
+        agents : columns that together name an agent; empty if each agent has its own column
+        excluded : columns that have another role
+        """
+        if role in self.given:
+            return self.given[role]
+        candidates = [name for name in self.table.names if infer_role(name) == role and name not in excluded]
+        if not candidates:
+            return None
+        if role == "group" and not self.is_constant_per_agent(agents, candidates[0]):
+            return None
+        return candidates[0]
 
     def has_item_name(self, column: str) -> bool:
         """Return whether the user named a column as the item, or its name suggests items."""
