@@ -206,7 +206,7 @@ class Dispatcher:
 
     def _count_unanswered_in_batches(self) -> int:
         """Count the rows whose requests are in batches in progress and have no stored answer."""
-        batched_keys = self._batched_keys.read()
+        batched_keys = self._batched_keys.read_request_hashes()
         if not batched_keys:
             return 0
         row_keys = self._work.iter_row_keys()
@@ -293,4 +293,4 @@ class Dispatcher:
         The order matters: the sender of a batch holds the leases on its keys until the batch is recorded, and deletes
         the record after its answers are stored.
         """
-        return self.leases.acquire(keys), self._batched_keys.read(), self._store.get_outcomes(keys)
+        return self.leases.acquire(keys), self._batched_keys.read_request_hashes(), self._store.get_outcomes(keys)
