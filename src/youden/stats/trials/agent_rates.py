@@ -140,7 +140,7 @@ class AgentRates(ReadOnly):
         return CentredCovariance(covariance.covariance + added, df)
 
     def centred_covariance(self, covariance: CentredCovariance, *, reference: Bools | None = None) -> Floats:
-        """Compute the covariance of the errors of these rates, each minus their mean.
+        """Compute the covariance of the errors of these false-positive rates, each measured from a mean of rates.
 
         Parameters
         ----------
