@@ -87,7 +87,7 @@ def label_shift(
     ------
     StatisticsError
         [label-shape]: if the arrays do not fit each other; [label-constant]: if all agents or none have the
-        label; [level].
+        label; [level]: unless 0 < level < 1.
 
     Notes
     -----

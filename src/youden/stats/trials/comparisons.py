@@ -317,7 +317,7 @@ def pairwise_differences(ability: Floats, covariance: CentredCovariance, *, leve
     Raises
     ------
     StatisticsError
-        [comparison-shape] if the covariance is of other agents; [level].
+        [comparison-shape] if the covariance is of other agents; [level]: unless 0 < level < 1.
 
     Notes
     -----

@@ -69,6 +69,8 @@ class ConservativeDifference(NamedTuple):
     def with_rates(self, rates: AgentRates, new: int, old: int, *, improve: bool = True) -> ConservativeDifference:
         """Subtract the agents' false-positive rates from their mean answers, which gives the difference of abilities.
 
+        The difference is that of the new agent minus the old one.
+
         Parameters
         ----------
         rates : AgentRates
@@ -76,12 +78,14 @@ class ConservativeDifference(NamedTuple):
         new, old : int
             Positions of the two agents.
         improve : bool, default True
-            Whether more calls include independent trials, which reduce the error of the rates.
+            Whether more calls include independent trials, which reduce the error of the rates. It only matters for forecasts
+            (`after`, `with_items`): otherwise, the variance of the rates stays as it is.
 
         Returns
         -------
         ConservativeDifference
-            Difference of the abilities, with the variance of the rates.
+            Difference of the abilities, with the variance of the difference of the rates and its degrees of freedom. Other
+            fields are unchanged.
         """
         variance, df = rates.difference_variance(new, old)
         rate_difference = float(rates.rate[new] - rates.rate[old])
@@ -116,9 +120,9 @@ class ConservativeDifference(NamedTuple):
         n_items : int
             Number of items then.
         item_factor : float
-            Factor of the variance that only more items reduce.
+            Variance that only more items reduce, as a fraction of what it is now: for a larger plan, from 0 to 1.
         trial_factor : float
-            Factor of the residual variance, which more trials on the same items reduce, and of that of the
+            The same for the residual variance, which more trials on the same items reduce, and for the variance of the
             false-positive rates if `rates_improve`.
 
         Returns
