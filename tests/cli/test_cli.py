@@ -204,6 +204,7 @@ def test_single_step_commands_write_the_same_files_as_run(youden: Youden, tmp_pa
         assert (tmp_path / "whole" / file).read_bytes() == (tmp_path / "steps" / file).read_bytes()
 
 
+@pytest.mark.slow
 def test_run_accepts_the_config_that_a_run_saved(youden: Youden, mine: Path) -> None:
     before = (mine / "runs/mine/ranking.csv").read_bytes()
     again = youden("run", "runs/mine/config.yaml", "--json")

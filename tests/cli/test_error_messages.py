@@ -83,7 +83,7 @@ def test_an_empty_config_is_reported_as_empty(youden: Youden, tmp_path: Path) ->
         (["generate", "none.yaml", "items.jsonl", "--out", "q"], "it cannot be read (No such file or directory)"),
         (["store", "x"], "Available commands: batches, copy."),
         (["fit", "run", "--engine", "blocks"], "No such option"),
-        (["init", "c.yaml"], "[pool-kind]"),
+        (["init", "c.yaml"], "got '.yaml'. Convert it to one of: .csv"),
         (
             ["run", "p.csv"],
             "A pool is not a config: run `youden init p.csv` to write a config for it. [run-config-yaml]",
@@ -108,6 +108,7 @@ def test_an_invalid_option_value_is_a_clear_error(youden: Youden, tmp_path: Path
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_rows_added_to_a_pool_join_its_run_by_the_printed_command(youden: Youden, tmp_path: Path) -> None:
     write_pool_table(tmp_path / "all.csv", n_agents=5, n_items=20)
     content = (tmp_path / "all.csv").read_text(encoding="utf-8").splitlines(keepends=True)

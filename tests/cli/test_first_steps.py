@@ -148,6 +148,7 @@ def test_init_refuses_a_config_that_other_commands_would_not_recognize(youden: Y
     assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
 
 
+@pytest.mark.slow
 def test_check_counts_no_words_in_scripts_that_are_written_without_spaces(youden: Youden, tmp_path: Path) -> None:
     characters = "川は古い石の家のそばを流れ子供たちは静かな橋の近くで遊び船は穀物を市場へ運ぶ"
     rng = np.random.default_rng(0)

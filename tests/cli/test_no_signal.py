@@ -104,6 +104,7 @@ def test_a_judge_without_signal_gives_no_recommendation_and_an_inconclusive_gate
     assert "**No recommendation: " in youden("report", "runs/r", "--format", "md").out
 
 
+@pytest.mark.slow
 def test_a_judge_with_signal_decides_the_gate_against_random_text(youden: Youden, facts_folder: Path) -> None:
     ended = youden("run", "r.yaml", "--json").said
     assert ended["recommendation"]["form"] in ("recommended", "candidates")

@@ -42,6 +42,7 @@ def project_folder(tmp_path: Path, server: WireServer, monkeypatch: pytest.Monke
     return tmp_path
 
 
+@pytest.mark.slow
 def test_runs_of_a_project_share_a_store_that_git_ignores_and_the_plan_line_names(
     youden: Youden, project_folder: Path, server: WireServer
 ) -> None:

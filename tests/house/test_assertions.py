@@ -62,6 +62,7 @@ def find_vacuous(sources: Mapping[str, str]) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_every_test_asserts_and_none_returns_early() -> None:
     sources = {str(path.relative_to(TESTS)): path.read_text("utf8") for path in sorted(TESTS.rglob("*.py"))}
     assert len(sources) > 100

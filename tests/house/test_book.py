@@ -109,6 +109,7 @@ def test_every_design_is_described_on_its_page_with_its_options() -> None:
     assert "| 450 | pooled | 0%" in rows["cyclic"]
 
 
+@pytest.mark.slow
 def test_every_message_of_the_source_is_listed_once_on_its_page() -> None:
     page = made_page("errors.md")
     source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))

@@ -192,6 +192,7 @@ def test_packages_form_no_cycle() -> None:
     without_cycles(rooms)
 
 
+@pytest.mark.slow
 def test_the_name_of_a_public_class_is_unique() -> None:
     names = Counter(
         node.name

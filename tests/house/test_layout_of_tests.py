@@ -46,6 +46,7 @@ def find_faults(sources: dict[str, str]) -> list[str]:
     return faults
 
 
+@pytest.mark.slow
 def test_tests_have_short_names_and_unique_fixtures_and_import_no_other_tests() -> None:
     sources = {str(path.relative_to(TESTS)): path.read_text(encoding="utf-8") for path in sorted(TESTS.rglob("*.py"))}
     assert len(sources) > 200

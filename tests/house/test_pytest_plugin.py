@@ -88,6 +88,7 @@ def line(said: str, word: str) -> str:
     return next(entry[entry.index(word) :] for entry in said.splitlines() if word in entry)
 
 
+@pytest.mark.slow
 def test_a_test_is_recorded_once_and_replayed_offline_at_the_same_cost(suite: Suite) -> None:
     odd = {3: Reply("Hm."), 9: Reply(status=400)}
     suite.server.behave = lambda n, body: odd.get(n, Reply(same_item(body)))

@@ -130,7 +130,9 @@ async def test_a_provider_that_never_recovers_is_abandoned_with_all_batches_reco
         assert verdicts.total_usd == pytest.approx(usd(len(PLAN)))
 
 
-@pytest.mark.parametrize("lost", ["lost", "409 lost", "504 lost", "500 lost"])
+@pytest.mark.parametrize(
+    "lost", ["lost", *(pytest.param(fault, marks=pytest.mark.slow) for fault in ("409 lost", "504 lost", "500 lost"))]
+)
 async def test_a_batch_with_a_lost_start_reply_is_found_in_a_delayed_list(store: Store, lost: Any) -> None:
     async with BatchServer(faults={"create": [lost]}, lag=0.2) as server:
         assert (await ask_until_complete(server, store)).answered.all()
@@ -147,6 +149,7 @@ async def test_a_refused_list_after_a_lost_start_keeps_the_record(store: Store) 
         assert sent(server) == {1}
 
 
+@pytest.mark.slow
 async def test_a_possibly_started_batch_that_is_rejected_names_the_command_to_forget_it(store: Store) -> None:
     async with BatchServer(faults={"create": ["reset", "400", "400"]}) as server:
         for _ in range(2):

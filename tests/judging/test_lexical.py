@@ -364,5 +364,6 @@ def test_the_soft_ranking_of_samsum_correlates_with_that_of_gpt_4o_mini(
     assert 0.54 <= spearmanr(total, dense).statistic <= 0.62
 
 
+@pytest.mark.slow
 def test_no_agent_of_samsum_copies_its_prompts(samsum: tuple[Pool, Verdicts]) -> None:
     assert len(samsum[1].warnings) == 1

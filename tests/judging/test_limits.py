@@ -158,6 +158,7 @@ async def test_a_run_stays_within_its_requests_per_minute(store: Store) -> None:
     assert took > 0.95 * len(PLAN) / 400 - 0.05
 
 
+@pytest.mark.slow
 async def test_a_long_retry_after_does_not_delay_other_calls(store: Store) -> None:
     """inspect_ai #5138: a single reply "retry after a second" paused the whole run."""
     requests: list[tuple[str, float]] = []

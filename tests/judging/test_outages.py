@@ -73,6 +73,7 @@ async def test_texts_that_break_the_server_fail_their_trials_even_as_the_last_on
     assert sum(map(is_poison, server.bodies)) <= 4 * n_failed + 10
 
 
+@pytest.mark.slow
 async def test_a_permanent_outage_ends_the_run_which_then_resumes(store: Store) -> None:
     async with WireServer(lambda n, body: well_behaved(n, body) if n < 100 else Reply(status=503)) as server:
         with pytest.raises(IncompleteRunError, match=r"not responded for more than 0\.5 s") as caught:
@@ -137,6 +138,7 @@ def test_the_circuit_opens_on_a_refused_connection_unless_max_outage_is_zero() -
         assert breaker.record_failure(Attempts(), REFUSED) == away
 
 
+@pytest.mark.slow
 async def test_an_open_circuit_admits_one_probe_at_a_time_and_all_calls_once_it_closes() -> None:
     breaker, n_in_flight, n_probes = CircuitBreaker(60), 0, 3
     breaker.has_answered = True

@@ -61,6 +61,7 @@ def test_leases_of_a_dead_process_are_released_at_once(tmp_path: Path) -> None:
         assert store.leases().acquire(KEYS) == set(KEYS)
 
 
+@pytest.mark.slow
 async def test_equal_simultaneous_calls_pay_once_even_if_retried_on_request(tmp_path: Path) -> None:
     async with WireServer(lambda n, body: Reply("Hm.", delay=0.01)) as server:
         options: dict[str, Any] = {"judge": wire_judge(server.url), "store": tmp_path / "v.db", "max_missing": 1.0}

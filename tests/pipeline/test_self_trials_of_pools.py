@@ -166,6 +166,7 @@ def run_with_self_trials(tmp_path: Path, youden: Youden) -> Path:
     return tmp_path / "run"
 
 
+@pytest.mark.slow
 def test_run_writes_columns_and_report_and_refuses_another_number(run_with_self_trials: Path, youden: Youden) -> None:
     run = run_with_self_trials
     rows = read_ranking(run)

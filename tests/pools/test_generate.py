@@ -385,6 +385,7 @@ def test_rejected_calls_leave_cells_empty_up_to_a_fraction(
     assert json.loads(again.out)["missing"] == 0
 
 
+@pytest.mark.slow
 def test_an_unknown_model_ends_generation_at_once(
     youden: Youden, generation_folder: Path, generating_server: WireServer
 ) -> None:

@@ -331,6 +331,7 @@ def test_labels_do_not_change_the_fit(youden: Youden, tmp_path: Path) -> None:
     assert again == {name: content for name, content in before.items() if name != "report.html"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("labelled")
 def test_labels_are_shown_on_the_terminal_in_json_and_by_report(youden: Youden, tmp_path: Path) -> None:
     displayed = youden("fit", "runs/mine", "--labels", "labels.csv")

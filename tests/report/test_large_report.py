@@ -76,6 +76,7 @@ def test_figures_of_many_agents_are_limited_and_state_it(large_report: ReportDat
     assert f"first {MAX_RANKED} of {K} agents" in drawn_ones["ranking"].note
 
 
+@pytest.mark.slow
 def test_of_many_items_every_nth_is_drawn(large_report: ReportData) -> None:
     lines = large_report.items.ordered * 500
     many = with_values(large_report, items=with_values(large_report.items, ordered=lines))

@@ -230,6 +230,7 @@ def test_cells_that_are_missing_completely_at_random_are_not_flagged() -> None:
     assert np.mean(np.array(p_values) < 0.05) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 60)
 
 
+@pytest.mark.slow
 def test_rare_successes_that_are_missing_completely_at_random_are_not_flagged() -> None:
     p_values = []
     rng = np.random.default_rng(12)

@@ -197,6 +197,7 @@ def test_a_report_is_rendered_once_and_again_if_files_of_the_run_changed(tmp_pat
     assert asyncio.run(page()).text != first.text
 
 
+@pytest.mark.slow
 def test_all_trials_are_available_page_by_page(client: httpx.Client) -> None:
     first = client.get("/run/one/trials").json()
     assert first["total"] == 320
@@ -273,6 +274,7 @@ def test_an_invalid_filter_is_refused(client: httpx.Client, name: str) -> None:
     assert (refused.status_code, refused.text.startswith(f"{name} is one of: ")) == (400, True)
 
 
+@pytest.mark.slow
 def test_every_valid_filter_is_accepted(client: httpx.Client) -> None:
     for kind in KINDS:
         assert client.get("/run/one/trials", params={"kind": kind}).status_code == 200
@@ -284,6 +286,7 @@ def test_every_valid_filter_is_accepted(client: httpx.Client) -> None:
     assert min(trial_types) > 0
 
 
+@pytest.mark.slow
 def test_trials_are_searched_by_words_in_their_texts_agents_and_items(client: httpx.Client) -> None:
     def search(words: str) -> list[dict[str, object]]:
         answer = client.get("/run/one/trials", params={"text": words}).json()
