@@ -79,6 +79,15 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
     Returns
     -------
     ScoreMeans
+        Mean score of each model with its standard error and interval, as if it had a score on every item; difficulties of
+        the items; and the differences between all pairs of models. Models that no common items link, directly or through
+        other models, cannot be compared.
+
+    Raises
+    ------
+    StatisticsError
+        [scores-empty]: if all cells are missing; [scores-infinite], [scores-range]: if a score is outside [−1, 1]; [level]:
+        unless 0 < level < 1.
 
     Notes
     -----

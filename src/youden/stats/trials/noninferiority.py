@@ -36,7 +36,7 @@ class ConservativeDifference(NamedTuple):
     value : float
         Difference θ_new − θ_old.
     variance : float
-        Variance of the difference over items.
+        Variance of the difference over items, which contains `residual_variance`.
     n_items : int
         Number of items with a trial of either agent.
     n_effective_items : float
@@ -151,6 +151,8 @@ class ConservativeDifference(NamedTuple):
         Returns
         -------
         ConservativeDifference
+            Difference with the same value. The variance over items, and that of the false-positive rates if
+            `rates_improve`, are multiplied by the present number of items divided by `n_items`.
         """
         factor = self.n_items / n_items
         return self.after(n_items, item_factor=factor, trial_factor=factor)
@@ -455,7 +457,8 @@ def conditional_power(
     value : float
         Difference now.
     components : (float, float)
-        Its variance from items and from trials; their sum is v.
+        Parts of its variance now: the part that only more items reduce, and the part that more trials reduce. Their sum
+        is v.
     remaining : (float array, float array)
         Factors (n_analyses,) in [0, 1] by which the two components are multiplied at each later analysis.
     df : float
@@ -472,7 +475,7 @@ def conditional_power(
     Returns
     -------
     float array (n_analyses,)
-        Probabilities.
+        For each later analysis, the probability that its outcome is not "undecided" (see `decide`).
 
     Notes
     -----

@@ -99,6 +99,8 @@ def fit_preferences(
     Returns
     -------
     PreferenceFit
+        Abilities, which sum to 0 over linked agents, with their covariance over items, NaN for an agent without a trial;
+        the position effect; and numbers of trials and of effective items.
 
     Raises
     ------
