@@ -107,10 +107,7 @@ def label_shift(
 
     # permutations F of the label f (rows), without those of no variance; the symbols are those of the notes
     is_exact = comb(n_agents, n_members) <= n_permutations
-    if is_exact:
-        F = _all_labels(n_agents, n_members)
-    else:
-        F = _random_labels(n_agents, n_members, n_permutations, rng)
+    F = _all_labels(n_agents, n_members) if is_exact else _random_labels(n_agents, n_members, n_permutations, rng)
     V = information if variance is None else variance
     sd = np.sqrt(np.maximum(((F @ V) * F).sum(axis=1), 0))  # √(F'VF)
     has_variance = sd > 1e-6

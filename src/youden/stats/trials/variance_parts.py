@@ -417,11 +417,11 @@ def _pair_component(
     """
     # sum and number of the residuals of each unordered pair on each item
     low, high = np.minimum(first, second).astype(np.int64), np.maximum(first, second)
-    pair_and_item = (low * n_agents + high) * n_items + item
-    distinct, index = np.unique(pair_and_item, return_inverse=True)
-    pair = distinct // n_items
-    total = np.bincount(index, residual).astype(np.float64)
-    n = np.bincount(index).astype(np.float64)
+    code = (low * n_agents + high) * n_items + item
+    distinct_codes, index = np.unique(code, return_inverse=True)
+    pair = distinct_codes // n_items
+    residual_sum = np.bincount(index, residual).astype(np.float64)
+    n_residuals = np.bincount(index).astype(np.float64)
 
     def sum_products(column: Floats) -> Floats:
         """Sum, for each pair, twice the products of values on different items: float array (n_agents, n_agents)."""
@@ -429,16 +429,17 @@ def _pair_component(
         products = square_of_sum - np.bincount(pair, column**2, n_agents**2)
         return np.asarray(products.reshape(n_agents, n_agents))
 
-    products, n_products = sum_products(total), sum_products(n)
+    # sums and numbers of the products of two residuals; each product is counted twice
+    products, n_products = sum_products(residual_sum), sum_products(n_residuals)
     total_products, total_n = products.sum(), n_products.sum()
-    if total_n < 4 * n_agents:  # each product is counted twice
+    if total_n < 4 * n_agents:
         return None
 
-    # mean products without the pairs of each agent
-    by_agent = products.sum(axis=0) + products.sum(axis=1)
-    n_by_agent = n_products.sum(axis=0) + n_products.sum(axis=1)
+    # jackknife: mean products without the pairs of each agent
+    products_of_agent = products.sum(axis=0) + products.sum(axis=1)
+    n_of_agent = n_products.sum(axis=0) + n_products.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        jackknife = (total_products - by_agent) / (total_n - n_by_agent)
+        jackknife = (total_products - products_of_agent) / (total_n - n_of_agent)
     jackknife = jackknife[np.isfinite(jackknife)]
     n_values = len(jackknife)
     std_error = float("nan")
