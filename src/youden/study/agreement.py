@@ -197,7 +197,7 @@ def compare(
     Parameters
     ----------
     *runs : Run, str or path
-        Runs as returned by `read_run`, or paths of their folders.
+        Runs as returned by `read_run` (a `Run` counts as the path of its folder), or paths of folders.
     scores : {"symmetric", "row"}, default "symmetric"
         Scores to compare: the mean of an agent's comparisons in both orders of the two responses, or, as in the paper, only
         of those that show its response first ("row").
