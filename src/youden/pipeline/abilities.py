@@ -264,7 +264,7 @@ class Abilities(NamedTuple):
         Abilities
             Mean answers minus `rates`, clipped to [−1, 1], with the errors of both in the covariance.
         """
-        covariance = self.rates.add_to(self.covariance, reference=self.reference)
+        covariance = self.rates.add_errors_to(self.covariance, reference=self.reference)
         return self._replace(ability=np.clip(self.ability - self.rates.rate, -1, 1), covariance=covariance)
 
 

@@ -23,7 +23,7 @@ from youden.pipeline.abilities import (
     find_components,
 )
 from youden.pipeline.interim_analyses import analyze_extended_run
-from youden.protocol.blocks import get_extensions, is_in_complete_block, plan_after_steps, restrict_to_anchors
+from youden.protocol.blocks import get_extensions, is_in_complete_block, plan_after_extensions, restrict_to_anchors
 from youden.stats.base.clusters import PRIOR_CLUSTERS, CentredCovariance, covariance_of_chunks
 from youden.stats.base.pair_chunks import ChunkSource, PairChunk
 from youden.stats.trials.anchored import (
@@ -373,7 +373,7 @@ def _append_zeros(column: Floats, n: int) -> Floats:
 
 def trials_after_steps(trials: TrialsByItem, n: int) -> TrialsByItem:
     """Return the trials of a run as it was after its first `n` extensions."""
-    return trials.select(plan_after_steps(trials.plan, n), lambda columns: columns["step"] <= n)
+    return trials.select(plan_after_extensions(trials.plan, n), lambda columns: columns["step"] <= n)
 
 
 ChunkFilter = Callable[[ItemChunk], Bools]

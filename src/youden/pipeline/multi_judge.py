@@ -345,7 +345,7 @@ def _measure_spread(
         covariance = mean.covariance
         if rates is not None:
             by_judge -= rates.rate
-            covariance = rates.add_to(covariance)
+            covariance = rates.add_errors_to(covariance)
     return JudgeSpread(by_judge, covariance, sampling_variance, sums.correlation)
 
 

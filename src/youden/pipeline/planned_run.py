@@ -23,7 +23,7 @@ from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
 from youden.judging.question.parsing import MAX_TOKENS
 from youden.pipeline.recommendation import read_recommendation
-from youden.protocol.blocks import get_extensions, plan_after_steps, plan_without_follow_ups
+from youden.protocol.blocks import get_extensions, plan_after_extensions, plan_without_follow_ups
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.adaptive import STOPPING_OPTIONS, Adaptive
 from youden.protocol.designs.fixed_width import FixedWidth
@@ -378,7 +378,7 @@ def is_part_of(plan: Plan, run: RunFolder) -> bool:
     """Return whether `plan` has trials of the plan of `run`, as it is now or as it was before an extension."""
     source = run.read_plan()
     n_steps = len(get_extensions(source).steps)
-    states = (plan_after_steps(source, n) for n in range(n_steps + 1))
+    states = (plan_after_extensions(source, n) for n in range(n_steps + 1))
     return any(state.digest[:12] == plan.options.get("trials_from") for state in states)
 
 
