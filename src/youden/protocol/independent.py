@@ -441,7 +441,7 @@ def _compute_text_similarity(pool: Pool, trials: Trials) -> Floats:
     sum over its words. The similarity is the weight of the shared words, divided by the smaller weight of the two texts; it
     is 0 if a text has no word.
     """
-    from youden.text.similarity import build_word_matrix, idf, shared_mass
+    from youden.text.similarity import build_word_matrix, idf, sum_shared_weights
 
     n_trials = len(trials)
     first_texts = pool.texts[trials.first, trials.item].tolist()
@@ -462,5 +462,5 @@ def _compute_text_similarity(pool: Pool, trials: Trials) -> Floats:
     first_rows = np.arange(n_trials)
     second_rows = np.arange(n_trials, 2 * n_trials)
     smaller = np.minimum(text_weights[first_rows], text_weights[second_rows])
-    shared = shared_mass(words, first_rows, second_rows, weights=word_weights)
+    shared = sum_shared_weights(words, first_rows, second_rows, weights=word_weights)
     return np.divide(shared, smaller, out=np.zeros(n_trials), where=smaller > 0)

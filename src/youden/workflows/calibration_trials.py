@@ -274,7 +274,7 @@ def _draw_third_agents(paired: Trials, plan: Plan, rng: np.random.Generator) -> 
         can_be_drawn[np.arange(len(paired)), agent] = False
     sort_key[~can_be_drawn] = np.inf
 
-    third_agent = sort_key.argmin(axis=1).astype(np.int32)
+    third_agent: Ids = sort_key.argmin(axis=1).astype(np.int32)
     third_agent[~can_be_drawn.any(axis=1)] = -1
     return third_agent
 
