@@ -110,7 +110,7 @@ def plan_calibration(
     source : Path
         Config of the run (.yaml), or a pool; the run of a pool is named like it.
     judges : sequence of str, optional
-        Judge names or paths of judge YAMLs. Default: the judge of the run.
+        Judge names or paths of judge YAMLs. Default: the judge of the run; for a pool, `judge` in `changes`, else "lexical".
     calls : int, default 150
         Number of trials per judge; fewer are drawn from a small pool.
     changes : mapping, optional
@@ -290,7 +290,8 @@ def describe_trials(calibration: Calibration) -> str:
     Returns
     -------
     str
-        The number of trials by kind, and the number of these trials that are also in the plan of the run.
+        A clause without a full stop. It states how many trials there are of each kind, such as "paired", "reversed" or
+        "independent" (`KIND_DETAILS` describes all kinds), and how many trials are also in the plan of the run.
     """
     trials = calibration.trials
     config = calibration.config
