@@ -159,7 +159,7 @@ class Progress(Protocol):
         failed : int, default 0
             Number of them that ended without an answer.
         usd : float, default 0
-            Their cost in USD; NaN if a price is unknown.
+            Their cost in USD; not NaN, because calls of unknown price are refused before they are sent.
         cached : int, default 0
             Number of them whose answer came from the store.
         reason : str, default ""
