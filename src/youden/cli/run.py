@@ -124,10 +124,10 @@ def _export_requests(
 
     Returns a summary as JSON: the folder, the number of requests, the files, and the round of the plan.
     """
-    from youden.pipeline.offline import export_run, find_stage
+    from youden.pipeline.offline import export_run, find_known_rounds
 
-    stage = find_stage(planned)
-    n_requests, files = export_run(planned, stage, folder, format=format, shards=shards)
+    known_rounds = find_known_rounds(planned)
+    n_requests, files = export_run(planned, known_rounds, folder, format=format, shards=shards)
     if not n_requests:
         output.print_note(
             f"every request has an answer, so {folder} was not written; next: youden judge {config} --import"
@@ -137,13 +137,13 @@ def _export_requests(
             f"{format_count(n_requests, 'request')} exported to {folder} in {format_count(len(files), 'file')}; "
             f"import their answers with: youden judge {config} --import ANSWERS"
         )
-        if stage.describe():
-            output.print_note(stage.describe())
+        if known_rounds.describe():
+            output.print_note(known_rounds.describe())
     return {
         "folder": str(folder),
         "requests": n_requests,
         "files": [str(file) for file in files],
-        "round": stage.round,
+        "round": known_rounds.round,
     }
 
 

@@ -26,7 +26,6 @@ from youden.data.importers import IMPORTERS
 from youden.data.importers.output_folder import check_output_folder, write_imported_pool
 from youden.data.importers.pool_joiner import ImportedPool
 from youden.data.importers.recognised_files import recognise_format
-from youden.data.importers.table_files import EXTENSIONS
 from youden.data.importers.table_import import read_table
 from youden.data.pools.pool_reader import AGENTS_SPEC, RESPONSES, read_pool, write_pool
 from youden.errors import ConfigError, PoolError
@@ -160,16 +159,15 @@ def _import_if_needed(
 
 
 def _needs_table_import(source: Path, *, has_columns: bool) -> bool:
-    """Return whether a file or folder is a table, or several tables, that `read_pool` cannot read or should not read.
+    """Return whether the importer of tables reads a file or folder: it exists, and is not a pool without blank texts.
 
-    has_columns : whether the user named columns, which `read_pool` does not support
+    has_columns : whether the user named columns, which only the importer supports
     """
     if source.is_dir():
         is_pool_folder = (source / RESPONSES).is_file() or (source / AGENTS_SPEC).is_file()
         return not is_pool_folder
 
-    is_table = source.is_file() and source.suffix.lower() in EXTENSIONS
-    if not is_table:
+    if not source.is_file():
         return False
     return has_columns or not _is_pool_without_blank_texts(source)
 
