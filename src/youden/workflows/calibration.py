@@ -27,7 +27,7 @@ from youden.pipeline.planned_run import draw_run_plan
 from youden.pipeline.precision import PrecisionForecast
 from youden.text.printable import redact_location
 from youden.types import Finding, Verdicts
-from youden.types.pool import Json, or_none, plain, plain_fields
+from youden.types.pool import Json, convert_to_json, or_none, plain_fields
 from youden.workflows.calibration_outcome import RULE, Bill, CalibrationDecision, Measures, compute_measures, decide
 from youden.workflows.calibration_trials import KIND_DETAILS, KINDS, CalibrationTrials, draw_calibration_trials
 from youden.workflows.experiment import (
@@ -458,7 +458,9 @@ def planned_to_json(calibration: Calibration) -> dict[str, Json]:
             "in_run": int(trials.in_run[rows].sum()),
             "means": KIND_DETAILS[kind].description,
         }
-    costs: dict[str, Json] = {experiment.name: plain(experiment.cost) for experiment in calibration.experiments}
+    costs: dict[str, Json] = {
+        experiment.name: convert_to_json(experiment.cost) for experiment in calibration.experiments
+    }
     return {
         "run": config.name,
         "pool": config.pool,
