@@ -1,7 +1,7 @@
 """Build hook: project links and the README of the package index, both from one setting, the address of the repository.
 
 The package index shows README.md on a page of its own, where relative links do not work. They are replaced by links to
-the tag of the version in the repository.
+the tag of the version in the repository. Its install command names the package instead of the clone.
 """
 
 import re
@@ -21,7 +21,8 @@ class ProjectLinks(MetadataHookInterface):
         repository = self.config["repository"]
         tag = f"v{metadata['version']}"
         text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
-        metadata["readme"] = {"content-type": "text/markdown", "text": make_links_absolute(text, repository, tag)}
+        text = make_links_absolute(text, repository, tag).replace("'.[report]'", f"'{metadata['name']}[report]'")
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}
         metadata["urls"] = {
             "Source": repository,
             "Documentation": f"{repository}/tree/{tag}/docs",

@@ -101,7 +101,7 @@ def measure_draw(
     figures = {}
     for name, estimate in ESTIMATORS.items():
         mean_answer, covariance = estimate(chunk, K, target)
-        figures[name] = compare_with_truth(mean_answer - rates.rate, rates.add_to(covariance), population.truth)
+        figures[name] = compare_with_truth(mean_answer - rates.rate, rates.add_errors_to(covariance), population.truth)
     return figures
 
 

@@ -245,7 +245,7 @@ def measure_draw(
             covariance = CentredCovariance(means.covariance.covariance + added, means.covariance.df)
         else:
             rates: AgentRates = totals.estimate_rates(items_vary=target == "items-like-these")
-            rate, covariance = rates.rate, rates.add_to(means.covariance)
+            rate, covariance = rates.rate, rates.add_errors_to(means.covariance)
         figures[name] = compare_with_truth(means.ability - rate, covariance, population.truth)
     return figures
 

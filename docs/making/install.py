@@ -1,4 +1,4 @@
-"""Write the install commands of README and the documentation as `youden.extras` formats them.
+"""Write the install commands of the documentation as `youden.extras` formats them.
 
     python docs/making/install.py
 
@@ -18,8 +18,7 @@ _COMMAND = re.compile(r"pip install '(?:youden|\.)\[([\w,]+)\]'")
 
 
 def pages() -> Iterator[Path]:
-    """Iterate over README and the pages of the documentation."""
-    yield ROOT / "README.md"
+    """Iterate over the pages of the documentation."""
     yield from sorted((ROOT / "docs").rglob("*.md"))
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from youden.stats.additive.clipped_linear import ClippedLinear
     from youden.study.agreement import compare
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _MODULES = {
     "read_pool": "youden.data.pools.pool_reader",

@@ -11,7 +11,7 @@ from typing import NamedTuple
 RELEASED = False
 """Whether the package is on the Python Package Index. Without a release, it is installed in a clone of the repository.
 
-After a change, run `python docs/making/install.py`, which rewrites the commands in README and the documentation.
+After a change, run `python docs/making/install.py`, which rewrites the commands in the documentation.
 """
 
 

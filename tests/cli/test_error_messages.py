@@ -83,7 +83,7 @@ def test_an_empty_config_is_reported_as_empty(youden: Youden, tmp_path: Path) ->
         (["generate", "none.yaml", "items.jsonl", "--out", "q"], "it cannot be read (No such file or directory)"),
         (["store", "x"], "Available commands: batches, copy."),
         (["fit", "run", "--engine", "blocks"], "No such option"),
-        (["init", "c.yaml"], "[pool-kind]"),
+        (["init", "c.yaml"], "got '.yaml'. Convert it to one of: .csv"),
         (
             ["run", "p.csv"],
             "A pool is not a config: run `youden init p.csv` to write a config for it. [run-config-yaml]",

@@ -38,7 +38,7 @@ def test_a_run_at_its_cap_reports_how_many_answers_were_booked_at_their_maximum(
     message = ended.err[ended.err.index("error: ") :]
     assert BOOKED in message
     assert "(one of them: it reports 50,000 tokens in and 500 out" in message
-    assert "booked at the most that they can have cost" in message
+    assert "booked at their maximum cost" in message
 
 
 def test_a_run_that_stops_for_another_reason_reports_them_too(

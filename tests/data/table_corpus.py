@@ -111,6 +111,19 @@ EXTRA_COLUMNS: dict[str, Callable[[int, int], object]] = {
         f"{model} rationale": lambda item, agent: f"I chose it as number {item} fits case {agent} best."
         for model in ("gpt", "claude")
     },
+    **{
+        f"{model} {part}": lambda item, agent: (
+            f"The order {4000 + item} needs a reply for case {agent}, so I write one."
+        )
+        for model in ("gpt", "claude", "llama")
+        for part in ("reasoning", "thinking")
+    },
+    "evaluator_comment": lambda item, _agent: f"The first reply to number {4000 + item} is friendlier than the others.",
+    "Remark of Ana, comments": lambda item, _agent: (
+        f"The second reply to number {4000 + item} is too long for a customer."
+    ),
+    "Musterlösung": lambda item, _agent: f"Die Antwort zu Nummer {4000 + item} bietet einen Ersatz und ein Datum an.",
+    "Ideal response": lambda item, _agent: f"The reply to number {4000 + item} offers a replacement and names a date.",
     "Chosen bot": lambda item, _agent: VARIANTS[item % 3],
     "Why": lambda item, _agent: f"It names order {4000 + item} and is friendlier than the others.",
     "Subject": lambda item, _agent: f"Trouble with order {4000 + item}",
@@ -191,6 +204,26 @@ TABLES: Mapping[str, Table] = {
     "rationales beside responses": Table(
         ("gpt answer", "claude answer", "llama answer"), "Query", extra=("|", "gpt rationale", "claude rationale")
     ),
+    "reasoning beside answers": Table(
+        ("gpt answer", "claude answer", "llama answer"),
+        "Query",
+        extra=("|", "gpt reasoning", "claude reasoning", "llama reasoning"),
+    ),
+    "thinking beside each agent": Table(
+        ("gpt", "claude", "llama"),
+        "Query",
+        extra=("|", "gpt thinking", "claude thinking", "llama thinking"),
+        resolve={"prompt": "Query", "text": "gpt,claude,llama"},
+    ),
+    "an evaluator's comment": Table(MODELS, "Question", extra=("|", "evaluator_comment")),
+    "comments under another header": Table(
+        MODELS,
+        "Question",
+        extra=("|", "Remark of Ana, comments"),
+        resolve={"prompt": "Question", "text": ",".join(MODELS)},
+    ),
+    "a German sample solution": Table(("Alter Bot", "Neuer Bot", "Vorlage"), "Frage", "de", extra=("Musterlösung",)),
+    "an ideal response": Table(MODELS, "Question", extra=("Ideal response", "|", "score")),
     "a choice and its reason": Table(VARIANTS[:3], "Customer wrote", asks=False, extra=("|", "Chosen bot", "Why")),
     "a system prompt": Table(
         MODELS, "user_prompt", extra=("system_prompt",), resolve={"prompt": "user_prompt", "text": ",".join(MODELS)}

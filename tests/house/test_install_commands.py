@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -33,8 +32,3 @@ def test_the_install_command_follows_the_setting(
     command = f"pip install '{package}[ray,postgres]'"
     assert extras.format_install("ray", "postgres") == command
     assert making("install").rewrite("pip install 'youden[ray,postgres]'") == command
-
-
-def test_the_install_setting_agrees_with_readme() -> None:
-    text = Path(ROOT / "README.md").read_text(encoding="utf-8")
-    assert ("pip install -q '.[report]'" in text) == (not extras.RELEASED)

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import youden
+from youden import extras
+
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf8"))
 REPOSITORY: str = PYPROJECT["tool"]["hatch"]["metadata"]["hooks"]["custom"]["repository"]
@@ -33,6 +36,22 @@ def test_the_readme_of_the_package_index_has_no_relative_link() -> None:
     assert all(image.startswith(f"{REPOSITORY}/raw/v{installed['Version']}/") for image in images)
 
 
+def test_the_readme_of_the_package_index_installs_the_package_and_that_of_a_clone_the_clone() -> None:
+    text = str(installed.json["description"])
+    assert "pip install -q 'youden[report]'" in text
+    assert "'.[" not in text
+    assert "pip install -q '.[report]'" in (ROOT / "README.md").read_text("utf8")
+
+
+def test_all_files_name_the_version_that_the_changelog_describes_first() -> None:
+    version: str = PYPROJECT["project"]["version"]
+    texts = {name: (ROOT / name).read_text("utf8") for name in ("CITATION.cff", "action.yml", "CHANGELOG.md")}
+    assert version == youden.__version__
+    assert f"\nversion: {version}\n" in texts["CITATION.cff"]
+    assert f"`youden=={version}`" in texts["action.yml"]
+    assert re.findall(r"^## \[(.*)\]", texts["CHANGELOG.md"], re.M)[0] == version
+
+
 def test_every_link_of_the_readme_names_a_file_of_the_repository() -> None:
     text = (ROOT / "README.md").read_text("utf8")
     paths = [path for path in re.findall(r"\]\(([^)\s#]+)\)", text) if not path.startswith("http")]
@@ -48,12 +67,23 @@ def test_the_classifiers_list_every_supported_python() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "is_refused"), [("https://github.com/OWNER/youden", True), ("https://github.com/ann/youden", False)]
+    ("address", "released", "is_refused"),
+    [
+        ("https://github.com/OWNER/youden", "True", True),
+        ("https://github.com/ann/youden", "False", True),
+        ("https://github.com/ann/youden", "True", False),
+    ],
 )
 @pytest.mark.posix
-def test_the_release_fails_while_the_address_is_a_placeholder(address: str, is_refused: bool, tmp_path: Path) -> None:
+def test_the_release_fails_while_a_setting_is_a_placeholder(
+    address: str, released: str, is_refused: bool, tmp_path: Path
+) -> None:
     step = re.search(r"run: '(! grep .*)'", (ROOT / ".github/workflows/release.yml").read_text("utf8"))
     assert step is not None
+    extras_file = tmp_path / "src/youden/extras.py"
+    extras_file.parent.mkdir(parents=True)
+    setting = re.sub("^RELEASED = .*", f"RELEASED = {released}", Path(extras.__file__).read_text("utf8"), flags=re.M)
+    extras_file.write_text(setting, encoding="utf8")
     (tmp_path / "pyproject.toml").write_text(f'repository = "{address}"\n', encoding="utf8")
     ended = subprocess.run(["bash", "-e", "-c", f"{step[1]} || exit 1"], cwd=tmp_path, capture_output=True, check=False)
     assert (ended.returncode != 0) == is_refused

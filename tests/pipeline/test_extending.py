@@ -22,7 +22,7 @@ from youden.pipeline.abilities import Abilities
 from youden.pipeline.extension_facts import compute_extension_facts, describe_extension
 from youden.pipeline.linked_abilities import fit_scale, link_agents
 from youden.pipeline.ranking import estimate_anchor_abilities, trial_abilities_from_verdicts
-from youden.protocol.blocks import get_extensions, plan_after_steps, restrict_to_anchors
+from youden.protocol.blocks import get_extensions, plan_after_extensions, restrict_to_anchors
 from youden.protocol.extension import add_agents, add_calls, add_items, draw_anchor_trials
 from youden.stats.trials.anchored import effect_scale
 from youden.types import INDEPENDENT, PAIRED, Plan, Verdicts
@@ -200,7 +200,7 @@ def test_the_plan_before_a_step_has_its_original_digest() -> None:
     second = add_agents(plan, MORE_AGENTS)
     third = add_calls(second, calls=100)
     for later, earlier in ((second, plan), (third, second)):
-        was = plan_after_steps(later, len(get_extensions(later).steps) - 1)
+        was = plan_after_extensions(later, len(get_extensions(later).steps) - 1)
         assert np.array_equal(was.item, earlier.item)
         assert was.agent_ids == earlier.agent_ids
         assert get_extensions(was) == replace(get_extensions(earlier), pool=get_extensions(was).pool)

@@ -188,12 +188,12 @@ def test_only_the_keys_that_do_not_exist_for_preferences_are_named(keys: dict[st
 
 def test_a_judge_that_cannot_answer_the_question_is_refused() -> None:
     lexical, model = load_judge_config("lexical"), load_judge_config("gpt-4o-mini")
-    with pytest.raises(ConfigError, match="is asked for information, and the run for preference"):
+    with pytest.raises(ConfigError, match="answers `question: information`, but the run has `question: preference`"):
         with_question(lexical, "preference")
     asked = with_question(model, "preference")
     assert asked.loaded_prompt.name == "which-is-better"
     assert with_question(asked, "preference") == asked
-    with pytest.raises(ConfigError, match="is asked for preference, and the run for information"):
+    with pytest.raises(ConfigError, match="answers `question: preference`, but the run has `question: information`"):
         with_question(asked, "information")
 
 

@@ -97,7 +97,7 @@ def test_near_duplicate_items_equal_those_of_a_naive_comparison(least: float) ->
     rng = np.random.default_rng(0)
     counts = rng.poisson(0.3, (80, 30)) + (np.arange(30) == 0)
     counts[:10] = counts[10:20] + (rng.random((10, 30)) < 0.05)
-    profiles = items_alike._normalize(csr_array(counts.astype(np.float64)))
+    profiles = items_alike._make_profiles(csr_array(counts.astype(np.float64)))
     asked = np.maximum(least, rng.uniform(0, 1, 80)) if least < 0.5 else np.full(80, least)
     cosines = (profiles @ profiles.T).toarray()
     expected = (cosines >= np.maximum(asked[:, None], asked)) & ~np.eye(80, dtype=bool)

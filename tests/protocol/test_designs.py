@@ -74,7 +74,7 @@ def test_two_components_are_joined_by_one_cell() -> None:
     key[2, 1] = 0.1
     blocks = np.kron(np.eye(2), np.ones((2, 2))).astype(bool)
     drawer = Row(d_core=2)
-    mended = drawer._repair_or_check(np.ones((4, 4), dtype=bool), key, blocks)
+    mended = drawer._complete_or_check(blocks, np.ones((4, 4), dtype=bool), key)
     assert np.argwhere(mended & ~blocks).tolist() == [[2, 1]]
 
 

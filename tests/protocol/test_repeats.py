@@ -21,7 +21,7 @@ from youden.errors import PoolError
 from youden.judging.config.judge_files import load_judge_config
 from youden.judging.question.questions import iter_keys
 from youden.pipeline.ranking import trial_abilities_from_verdicts
-from youden.protocol.blocks import plan_after_steps
+from youden.protocol.blocks import plan_after_extensions
 from youden.protocol.extension import add_calls, add_repeats
 from youden.report.data.opened_trials import cells_of, text_of
 from youden.report.data.trial_rows import TrialBook
@@ -160,7 +160,7 @@ def test_a_run_that_gains_repeats_keeps_its_trials_and_shows_all_responses_evenl
     assert (n.max(axis=2) - n.min(axis=2)).max() <= most_apart
     half = count_shown(add_repeats(plan, joined, calls=36), joined)
     assert half[:, :, 0].sum() == 2 * n_paired, "what was shown already waits for the others"
-    earlier = plan_after_steps(grown, 0)
+    earlier = plan_after_extensions(grown, 0)
     assert (earlier.pool_digest, len(earlier)) == (once.digest, len(plan))
 
 

@@ -60,7 +60,7 @@ def centred_half_width(rates: AgentRates) -> Floats:
     """Return half-widths of intervals for the distances of rates from their mean, without any other error."""
     n = len(rates.rate)
     no_error = CentredCovariance(1e-12 * (np.eye(n) - 1 / n), np.full(n, 200.0))
-    return rates.add_to(no_error).half_width()
+    return rates.add_errors_to(no_error).half_width()
 
 
 @pytest.mark.parametrize("n_passes", [2, 8, 40])
@@ -195,7 +195,7 @@ def test_without_trials_rates_are_0_and_add_no_variance() -> None:
     covariance = CentredCovariance(np.eye(K), np.full(K, 50.0))
     assert not rates.rate.any()
     assert np.isnan(rates.low).all()
-    assert rates.add_to(covariance) is covariance
+    assert rates.add_errors_to(covariance) is covariance
 
 
 def test_missing_answers_and_columns_of_several_lengths_are_refused() -> None:
@@ -211,13 +211,13 @@ def test_missing_answers_and_columns_of_several_lengths_are_refused() -> None:
 def test_the_added_covariance_is_that_of_centred_rates_and_its_df_are_between_both() -> None:
     rates = Answers(np.linspace(0, 0.2, K), 10, np.random.default_rng(3)).rates()
     base = CentredCovariance(0.0004 * (np.eye(K) - 1 / K), np.full(K, 200.0))
-    total = rates.add_to(base)
+    total = rates.add_errors_to(base)
     error = np.random.default_rng(4).multivariate_normal(np.zeros(K), rates.covariance, size=200_000)
     centred = error - error.mean(axis=1, keepdims=True)
     np.testing.assert_allclose(np.diag(total.covariance - base.covariance), centred.var(axis=0), rtol=0.03)
     assert (total.df >= 10).all()
     assert (total.df <= 200).all()
-    few = rates.add_to(CentredCovariance(base.covariance, np.full(K, 7.0)))
+    few = rates.add_errors_to(CentredCovariance(base.covariance, np.full(K, 7.0)))
     assert (few.df >= 7).all()
 
 
@@ -228,7 +228,7 @@ def test_distances_from_reference_agents_do_not_depend_on_other_agents() -> None
     changed = rates.covariance.copy()
     changed[10, 10] *= 100
     agent_rates = AgentRates(**(vars(rates) | {"covariance": changed}))
-    plain, larger = (case.add_to(base, reference=reference).covariance for case in (rates, agent_rates))
+    plain, larger = (case.add_errors_to(base, reference=reference).covariance for case in (rates, agent_rates))
     np.testing.assert_allclose(plain[:10, :10], larger[:10, :10])
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from narrowing import not_none
 from youden.errors import StatisticsError
 from youden.stats import spearman
-from youden.stats.judges.curved_relation import curve_share, curved_relation
+from youden.stats.judges.curved_relation import curved_relation, parabola_r2
 from youden.stats.judges.judge_shift import JudgeShift
 from youden.stats.judges.label_shift import label_shift
 from youden.stats.judges.rank_agreement import estimate_rank_agreement
@@ -401,6 +401,6 @@ def test_an_identical_or_uninformative_judge_shifts_no_agent() -> None:
 
 def test_the_strongest_agents_follow_the_curve_and_scattered_ones_do_not() -> None:
     ability = np.linspace(0, 1, 30)
-    assert curve_share(ability, (np.arange(30) >= 20).astype(float)) > 0.6
-    assert curve_share(ability, (np.arange(30) % 3 == 0).astype(float)) < 0.05
-    assert np.isnan(curve_share(ability[:4], np.array([1.0, 0, 0, 0])))
+    assert parabola_r2(ability, (np.arange(30) >= 20).astype(float)) > 0.6
+    assert parabola_r2(ability, (np.arange(30) % 3 == 0).astype(float)) < 0.05
+    assert np.isnan(parabola_r2(ability[:4], np.array([1.0, 0, 0, 0])))

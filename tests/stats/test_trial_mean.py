@@ -195,7 +195,7 @@ def test_own_rates_are_subtracted_with_their_errors_and_missing_answers_counted(
     core = means_of(kept, answer[:20][used], K=4, J=5, target="items-like-these")
     assert model.rates.pooled == pytest.approx(model.rates.rate.mean()) == pytest.approx(0.5)
     np.testing.assert_allclose(model.ability, core.ability - model.rates.rate)
-    half = model.rates.add_to(core.covariance).half_width()
+    half = model.rates.add_errors_to(core.covariance).half_width()
     assert (half > core.covariance.half_width()).all()
     np.testing.assert_allclose(model.low, np.maximum(core.ability - model.rates.rate - half, -1))
     np.testing.assert_allclose(model.high, np.minimum(core.ability - model.rates.rate + half, 1))

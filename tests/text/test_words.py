@@ -17,7 +17,7 @@ from youden.text.similarity import (
     copied_shares,
     find_copying_agents,
     idf,
-    shared_mass,
+    sum_shared_weights,
 )
 from youden.text.words import _count_ascii_words, _is_ascii_or_separator, mean_lengths, segment_texts, split_words
 
@@ -141,7 +141,7 @@ def test_words_in_all_items_have_zero_weight_and_rarer_words_more() -> None:
 
 @given(TEXTS, st.integers(1, 50))
 @settings(max_examples=25, deadline=None)
-def test_shared_mass_equals_that_of_sets_for_any_chunks(texts: list[str], chunk_words: int) -> None:
+def test_shared_weights_equal_that_of_sets_for_any_chunks(texts: list[str], chunk_words: int) -> None:
     segmented = segment_texts(texts)
     rng = np.random.default_rng(len(texts) + chunk_words)
     weights = rng.random(segmented.n_words)
@@ -154,21 +154,25 @@ def test_shared_mass_equals_that_of_sets_for_any_chunks(texts: list[str], chunk_
 
     matrix = build_word_matrix(segmented)
     np.testing.assert_allclose(
-        shared_mass(matrix, first, second, weights=weights, chunk_words=chunk_words), slow, atol=1e-12
+        sum_shared_weights(matrix, first, second, weights=weights, chunk_words=chunk_words), slow, atol=1e-12
     )
-    both = shared_mass(matrix, second, first, weights=np.stack([weights, 2 * weights], axis=1), chunk_words=chunk_words)
+    both = sum_shared_weights(
+        matrix, second, first, weights=np.stack([weights, 2 * weights], axis=1), chunk_words=chunk_words
+    )
     np.testing.assert_allclose(both, np.stack([slow, 2 * np.array(slow)], axis=1), atol=1e-12)
 
 
-def test_shared_mass_is_not_divided_by_the_length_of_a_text() -> None:
+def test_sum_of_shared_weights_is_not_divided_by_the_length_of_a_text() -> None:
     matrix = build_word_matrix(segment_texts(["tea milk", "tea milk", "tea milk salt fish bread"]))
-    mass = shared_mass(matrix, np.array([0, 0]), np.array([1, 2]), weights=np.ones(5))
+    mass = sum_shared_weights(matrix, np.array([0, 0]), np.array([1, 2]), weights=np.ones(5))
     np.testing.assert_array_equal(mass, [2, 2])
 
 
-def test_no_pairs_have_no_shared_mass() -> None:
+def test_no_pairs_have_no_shared_weights() -> None:
     nothing = np.array([], dtype=np.int64)
-    assert shared_mass(build_word_matrix(segment_texts(["tea"])), nothing, nothing, weights=np.ones(1)).shape == (0,)
+    assert sum_shared_weights(
+        build_word_matrix(segment_texts(["tea"])), nothing, nothing, weights=np.ones(1)
+    ).shape == (0,)
 
 
 PROMPT = ["the", "old", "mill", "stood", "by", "the", "river", "until", "the", "flood", "of", "1953"]

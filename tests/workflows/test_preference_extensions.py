@@ -19,7 +19,7 @@ from wire_server import Reply, WireServer
 from youden import read_run
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
-from youden.protocol.blocks import plan_after_steps
+from youden.protocol.blocks import plan_after_extensions
 from youden.stats import fit_preferences
 from youden.types import PAIRED, Plan, Pool
 
@@ -218,7 +218,7 @@ def test_a_run_is_searched_for_its_best_agents(
     n_steps = int(plan.trials.step.max())
     assert n_steps > 1
     check_balance(plan, steps=range(n_steps + 1), tolerance=0.1)
-    assert len(plan_after_steps(plan, 0)) == 200
+    assert len(plan_after_extensions(plan, 0)) == 200
     check_fit(folder)
     choice = not_none(folder.read_facts().choice)
     assert choice.agents[0] == "a4"

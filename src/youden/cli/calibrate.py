@@ -49,10 +49,11 @@ def calibrate_command(
 ) -> int:
     """Test judges on trials whose correct answers are known.
 
-    The argument is a POOL, or the CONFIG (.yaml) of a run, which sets pool, judge, design and seed. The trials are random paired
-    and independent trials of the plan of that run, so that `youden run` reuses their answers. Some are repeated, in the same and
-    in the opposite order. In others, the length of the texts suggests the wrong answer. Finally, responses are compared with
-    themselves, with a near-copy and with a template without content. A third response is added to some pairs.
+    The argument is a POOL, or the CONFIG (.yaml) of a run, which sets pool, judge, design and seed. Each judge
+    answers --calls trials: random paired and independent trials of the plan of that run, so that `youden run` reuses their
+    answers. Some are repeated, in the same and in the opposite order. In others, the length of the texts suggests the wrong
+    answer. Finally, responses are compared with themselves, with a near-copy and with a template without content. A third
+    response is added to some pairs.
 
     For each judge, the result contains TPR, FPR and Youden's J with intervals, and how often its answer changes with the order
     or on repetition. It also contains the missing answers, the latency and the cost. Each judge is accepted or rejected by a
@@ -206,7 +207,8 @@ def stress_command(
 
     The pool is POOL, or the pool of a judged RUN. An attack consists of agents that try to raise their ranks: clones, a ring with
     a secret word, templates, concatenated or paraphrased responses of other agents, copied sources, words of the prompt, padding,
-    instructions to the judge, and others. Each planted agent is compared with each agent of the pool as often as those are with
+    instructions to the judge, and others. Without --attack, all are planted. They modify the responses of --base-agent, by
+    default the agent that ranks last. Each planted agent is compared with each agent of the pool as often as those are with
     each other. Only trials with planted agents are new; answers to the others come from the store. With a judge that makes no
     calls, the command runs offline.
 

@@ -51,7 +51,7 @@ def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
     JUDGE is the name of a judge in configs/judges/, the path of a .yaml file, or a model such as gpt-4o or anthropic/NAME. The
     file may also be the config of a run or a file of agents. One request is sent to check the key, the connection, the model, the
     format of the answer, log-probabilities, price and latency, and a second one if the model refuses log-probabilities.
-    With --trust, none is sent: the hosts of JUDGE may receive its API keys from now on.
+    With --trust, which requires JUDGE, none is sent: the hosts of JUDGE may receive its API keys from now on.
     Exit codes: 0 usable, possibly with warnings; 2 not usable.
     """
     if judge is None:

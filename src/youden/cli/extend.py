@@ -58,7 +58,7 @@ def _extend_subcommand(name: str, *parameters: Callable[[F], F]) -> Callable[[F]
         before the options that all subcommands have
     """
 
-    def decorate(function: F) -> click.Command:
+    def make_subcommand(function: F) -> click.Command:
         """Add RUN, `parameters` and the shared options to a function, and register it as the subcommand `name`."""
         in_order_of_help: tuple[Callable[..., Any], ...] = (
             options.run,
@@ -75,7 +75,7 @@ def _extend_subcommand(name: str, *parameters: Callable[[F], F]) -> Callable[[F]
             command = decorator(command)
         return extend_command.command(name)(command)
 
-    return decorate
+    return make_subcommand
 
 
 _pool = partial(click.argument, metavar="POOL", type=click.Path())
@@ -195,7 +195,7 @@ def _extend(
     if planned.resumed and output_mode != "quiet":
         output.print_note(f"resume: finishing the stopped extension, step {planned.unfinished.number + 1} of {run}")
     _print_plan(planned, "verbose" if dry_run else output_mode)
-    result: dict[str, Json] = {
+    plan: dict[str, Json] = {
         "run": str(run),
         "dry_run": dry_run,
         "cost": asdict(planned.cost),
@@ -203,7 +203,7 @@ def _extend(
         "half_width": planned.half_width,
     }
     extended = progress.run_with_progress(
-        result,
+        plan,
         lambda bar: extend_run(planned, make_options(progress=bar)),
         dry_run=dry_run,
         as_json=output_mode == "json",
@@ -213,7 +213,7 @@ def _extend(
         return
 
     fitted, end_reason = extended
-    _print_extended_run(planned, fitted, end_reason, result=result, output_mode=output_mode)
+    _print_extended_run(planned, fitted, end_reason, plan=plan, output_mode=output_mode)
     finish_extension(planned.run.folder)
 
 
@@ -222,42 +222,43 @@ def _print_extended_run(
     fitted: RunFit,
     end_reason: str,
     *,
-    result: dict[str, Json],
+    plan: dict[str, Json],
     output_mode: options.OutputMode,
 ) -> None:
     """Write the report of an extended run, and print the run with the changes that the extension made.
 
     fitted : the run with its new ranking
     end_reason : why a search ended; an empty string for other extensions
-    result : JSON output so far; in the mode "json", it is completed in place and printed
+    plan : planned extension as JSON, the first part of the output in the mode "json"
     """
     from youden.report.pages.writing import write_report
     from youden.workflows.extend import find_too_wide
 
     folder, extension = planned.run.folder, fitted.facts.extension
     summary = write_report(folder)
+    change_sentences = summary.moved
     warnings = _describe_wide_intervals(planned, find_too_wide(planned, fitted))
+
     if output_mode == "json":
-        output.print_warnings(warnings)
         changes: Json = None
         if extension is not None:
-            changes = {**asdict(extension), "summary": list(summary.moved)}
-        result["extension"] = changes
-        result["recommendation"] = asdict(summary.recommendation)
+            changes = {**asdict(extension), "summary": list(change_sentences)}
+        result: dict[str, Json] = {**plan, "extension": changes, "recommendation": asdict(summary.recommendation)}
         if end_reason:
             result["ended"] = end_reason
+        output.print_warnings(warnings)
         output.print_json(result)
         return
 
     if end_reason:
         end_reason = f"search: {end_reason}"
     output.print_judged_run(
-        folder, summary, output_mode, end_reason=end_reason, changes=summary.moved, warnings=warnings
+        folder, summary, output_mode, end_reason=end_reason, changes=change_sentences, warnings=warnings
     )
     if output_mode == "verbose" and extension is not None:
         _print_agent_changes(extension)
-        for line in summary.moved:
-            click.echo(printable(line))
+        for sentence in change_sentences:
+            click.echo(printable(sentence))
 
 
 def _print_plan(planned: PlannedExtension, output_mode: options.OutputMode) -> None:
@@ -361,7 +362,8 @@ def rejudge_command(
     or --family JUDGE=NAME.
 
     The sample becomes a separate run with its own config, which `youden run`, `report`, `compare` and `cassette` accept. Stored
-    answers are reused. Run the same command again to resume.
+    answers are reused. Run the same command again to resume. --dry-run writes the config and the plan of the new run, and sends
+    no request.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.pipeline.fitted_run import fit_run

@@ -94,14 +94,16 @@ def gate_command(
     worse      it lies below 0, and not above −margin (exit code 1)
     undecided  otherwise (exit code 3)
 
+    With several --agent options, the exit code is 1 if any agent is worse, else 3 if any is undecided.
+
     If the result is undecided, the output contains a command that adds enough calls for a decision with a probability of 90 %,
     whatever the true difference, or the number of items that such a decision needs. With fewer than about 70 items, agents
     that hardly differ are always undecided.
 
     No request is sent. You can repeat the test after adding calls. Interim analysis m has an alpha of 2.5 % / 2^(m−1) per side.
     Over all analyses, the probability of a wrong "worse" is therefore at most 5 %, and so is that of a wrong pass. --ledger
-    counts the analyses. Repeating the test on the same answers does not count. Several --agent options of one command share
-    alpha (Bonferroni), but separate commands do not.
+    counts the analyses. Repeating the test on the same answers does not count, nor does --dry-run. Several --agent options of one
+    command share alpha (Bonferroni), but separate commands do not.
 
     --by quality compares the estimated mean labels instead (see `youden quality`). Other labels count as another analysis.
     """

@@ -54,8 +54,8 @@ def label_command(
     cannot decide. The JSON file next to the table records the agent of each row and its sampling probability. Keep both files
     together.
 
-    Items are drawn at random. Responses that already have a label in --labels are not chosen again. An existing file is
-    not replaced.
+    Items are drawn at random. Responses that already have a label in --labels are not chosen again: in the column --label, by
+    default the only label column, with values of --scale, by default 0 to 1. An existing file is not replaced.
     """
     from youden.runs.run_object import Run
 
@@ -93,7 +93,8 @@ def quality_command(
 
     The quality of an agent of RUN is the label that its responses would get on average. It is estimated as a weighted mean of the
     agent's mean label and the value that a regression on ability predicts. The better ability predicts the labels, the larger is
-    the weight of the prediction. Agents far from the regression line are listed.
+    the weight of the prediction. Agents far from the regression line are listed. The labels are those of --labels, from 0 to 1
+    unless --scale is set.
 
     The output begins with the recommendation of the run, which states whether agreement or labels decide. Writes quality.csv and
     quality.json; other files do not change. Later reports show the recommendation, too.

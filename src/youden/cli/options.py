@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from inspect import cleandoc
 from math import isfinite
@@ -27,7 +27,8 @@ class SuggestingGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that the first argument names; an unknown name is a usage error that suggests similar names.
 
-        Returns the name, the command, and the remaining arguments.
+        Returns the name, the command, and the remaining arguments. During shell completion, an unknown name is no error:
+        name and command are then None.
         """
         name = args[0]
         available = self.list_commands(ctx)
@@ -88,7 +89,10 @@ class Number(click.FloatRange):
     name = "number"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Convert the text of an option to a float; anything but a finite number in the range is a usage error."""
+        """Convert the text of an option to a float; anything but a finite number in the range is a usage error.
+
+        The limits of the range are valid numbers, unless the object was created with `min_open` or `max_open`.
+        """
         example = "0.05" if self.max == 1 else "10"
         try:
             number = float(str(value))
@@ -105,7 +109,11 @@ def parse_names(_ctx: click.Context, _parameter: click.Parameter, value: str | N
 
 
 def parse_numbers(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[float, ...]:
-    """Parse an option that is a comma-separated list of positive numbers, as a click callback; empty if it is not set."""
+    """Parse an option that is a comma-separated list of positive numbers, as a click callback.
+
+    Returns an empty tuple if the option is not set. Raises click.BadParameter if the list is empty or contains anything but
+    finite positive numbers.
+    """
     if value is None:
         return ()
     try:
@@ -132,24 +140,29 @@ def parse_pairs(
     Returns
     -------
     callable
-        Returns the values by name.
+        Returns the values by name. A text without a name, "=" or a value is a usage error, and so is a name that occurs twice.
     """
+    return partial(_split_pairs, example=example, split_at_last=split_at_last)
 
-    def split_pairs(_ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
-        """Return the values by name; a text that is not NAME=VALUE, or a name that occurs twice, is a usage error."""
-        pairs: dict[str, str] = {}
-        for text in texts:
-            name, equals_sign, value = text.rpartition("=") if split_at_last else text.partition("=")
-            if not (name and equals_sign and value):
-                raise click.BadParameter(
-                    f"{text!r} is not of the form {parameter.metavar}. Set, for example, {example}."
-                )
-            if name in pairs:
-                raise click.BadParameter(f"{name!r} is set twice: got {pairs[name]!r} and {value!r}. Set it once.")
-            pairs[name] = value
-        return pairs
 
-    return split_pairs
+def _split_pairs(
+    _ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...], *, example: str, split_at_last: bool
+) -> dict[str, str]:
+    """Split texts NAME=VALUE, the values of the option `parameter`, and return the values by name.
+
+    `example` and `split_at_last` are the arguments of `parse_pairs`.
+    """
+    pairs: dict[str, str] = {}
+    for text in texts:
+        parts = text.rsplit("=", 1) if split_at_last else text.split("=", 1)
+        if len(parts) < 2 or not all(parts):
+            raise click.BadParameter(f"{text!r} is not of the form {parameter.metavar}. Set, for example, {example}.")
+
+        name, value = parts
+        if name in pairs:
+            raise click.BadParameter(f"{name!r} is set twice: got {pairs[name]!r} and {value!r}. Set it once.")
+        pairs[name] = value
+    return pairs
 
 
 def _split_names(text: str) -> tuple[str, ...]:
@@ -204,8 +217,11 @@ def output_options(function: Callable[..., R]) -> Callable[..., R]:
     @click.option("--quiet", is_flag=True, help="Print only the table of the ranking.")
     @json
     @wraps(function)
-    def wrapped(*, verbose: bool, quiet: bool, as_json: bool, **arguments: object) -> R:
-        """Call the command with the output mode that the three options select."""
+    def call_with_output_mode(*, verbose: bool, quiet: bool, as_json: bool, **arguments: object) -> R:
+        """Call the command with the argument `output_mode` in place of the three options.
+
+        --json takes precedence over --verbose or --quiet; --verbose and --quiet together are a usage error.
+        """
         if verbose and quiet:
             raise click.UsageError("Got both --verbose and --quiet. Set only one of them.")
 
@@ -218,7 +234,7 @@ def output_options(function: Callable[..., R]) -> Callable[..., R]:
             output_mode = "quiet"
         return function(output_mode=output_mode, **arguments)
 
-    return wrapped
+    return call_with_output_mode
 
 
 def _check_charts_installed(_ctx: click.Context, _parameter: click.Parameter, path: Path | None) -> Path | None:
@@ -333,13 +349,14 @@ def open_store_option(function: Callable[..., R]) -> Callable[..., R]:
         help="Open the network store that the config of the folder names. Its host may receive your password.",
     )
     @wraps(function)
-    def wrapped(*, opens_store: bool, **arguments: object) -> R:
-        """Call the command; with --open-store, the store of the config and the password are allowed meanwhile."""
+    def call_with_permission(*, opens_store: bool, **arguments: object) -> R:
+        """Call the command. With --open-store, it may open the store of the config, and send it the user's password."""
         if not opens_store:
             return function(**arguments)
-        return _with_stores_allowed(function, password=True)(**arguments)
+        command = _with_stores_allowed(function, password=True)
+        return command(**arguments)
 
-    return wrapped
+    return call_with_permission
 
 
 def allow_config_store(function: Callable[..., R]) -> Callable[..., R]:
@@ -348,19 +365,19 @@ def allow_config_store(function: Callable[..., R]) -> Callable[..., R]:
 
 
 def _with_stores_allowed(function: Callable[..., R], *, password: bool) -> Callable[..., R]:
-    """Return a function that calls a command, and meanwhile allows the network stores in configs of run folders.
+    """Return a command that may open the network stores that the configs of run folders name.
 
     password : whether the password in the environment variable PGPASSWORD may be sent to the hosts of these stores
     """
 
-    def wrapped(**arguments: object) -> R:
-        """Call the command within the permission, which ends with the call."""
+    def call_with_permission(**arguments: object) -> R:
+        """Call the command with a permission that ends with the call."""
         from youden.judging.store.permission import network_stores_allowed
 
         with network_stores_allowed(password=password):
             return function(**arguments)
 
-    return wrapped
+    return call_with_permission
 
 
 def scores_option(default: str, name: str = "scores") -> Callable[[Callable[..., R]], Callable[..., R]]:

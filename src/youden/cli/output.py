@@ -187,19 +187,20 @@ def print_connections(judge: JudgeConfig) -> None:
 
 
 def print_run_plan(planned: PlannedRun, output_mode: OutputMode = "verbose") -> PrecisionForecast | None:
-    """Print the plan, the cost and the expected precision of a run.
+    """Print the hosts of the judge, and the plan, the cost and the expected precision of a run, to standard error.
 
     Parameters
     ----------
     planned : PlannedRun
         Run with its plan.
     output_mode : {"short", "quiet", "verbose", "json"}, default "verbose"
-        "quiet" prints only where texts are sent.
+        "quiet" prints only the hosts to which the judge sends texts. "short" prints the plan in one line, and "verbose" and
+        "json" in several lines of text.
 
     Returns
     -------
     PrecisionForecast or None
-        Expected precision; None for a run that asks for preferences.
+        Expected precision of the abilities; None for a run that asks for preferences.
     """
     from youden.pipeline.precision import PrecisionForecast, read_variance_components
 
@@ -207,6 +208,7 @@ def print_run_plan(planned: PlannedRun, output_mode: OutputMode = "verbose") -> 
     if planned.plan.question == "preference":
         print_plan(planned, output_mode)
         return None
+
     forecast = PrecisionForecast(planned.plan, read_variance_components(planned.folder), kind=planned.judge.answers)
     print_plan(planned, output_mode, forecast=forecast, half_width=forecast.usual_half_width)
     return forecast
@@ -323,10 +325,13 @@ def _describe_coverage(plan: Plan) -> str:
 
 
 def _describe_precision(planned: PlannedRun, plan: Plan, cost: Cost, forecast: PrecisionForecast) -> list[str]:
-    """Describe the expected precision of a plan.
+    """Describe the expected precision of a plan, one sentence per element.
 
-    If the forecast is not based on answers of the judge, a line states the calls that the judge would need for the same
-    precision if it answered in its other way: by yes or no instead of log-probabilities, or the reverse.
+    The judge answers by yes or no, or by log-probabilities of both. If the forecast is not based on answers of the judge, a last
+    sentence states how many calls the judge would need for the same precision with the other kind of answer.
+
+    planned : run with its judge
+    plan, cost : trials that will be judged, and their cost, which gives the price of a call
     """
     from youden.pipeline.decision_costs import forecast_other_decision, format_other_decision
     from youden.pipeline.precision import OWN_ANSWERS, format_forecast
@@ -466,7 +471,8 @@ def print_judged_run(
         Summary of the fitted run.
     output_mode : {"short", "quiet", "verbose", "json"}
         "quiet" prints only the ranking; "short" ranking, recommendation, next step and path of the report; "verbose"
-        all results; "json" all facts of the fit as JSON.
+        all results; "json" all facts of the fit as JSON. Warnings, `end_reason` and the next step are printed to standard
+        error, also with "json".
     end_reason : str, optional
         Reason why a search ended, printed before the next step.
     changes : sequence of str, optional
@@ -505,16 +511,17 @@ def _print_warnings_of_run(summary: Summary, warnings: Iterable[str]) -> None:
 def format_uncertain_costs(warnings: Iterable[Finding]) -> str:
     """Describe the answers whose actual cost is unknown because the provider reported no credible token usage.
 
-    They are counted at their maximum cost. There is one clause per model with unknown costs.
+    The cost of a run contains the maximum cost of these answers.
 
-    warnings : findings about the answers of a run; other findings are ignored
+    warnings : findings about the answers of a run; only findings about unknown costs are described, one per model
 
-    Returns clauses that end with "; ", so that they can begin a line; an empty string if there are no such answers.
+    Returns one clause per model, each ending with "; ", so that a line can continue after it. An empty string means that all
+    costs are known.
     """
     clauses = []
     for finding in warnings:
         facts = finding.facts
-        model = facts.get("doubted")
+        model = facts.get("doubted")  # only findings about unknown costs have this fact
         if model is not None:
             clauses.append(
                 f"{facts['n']:,} answers of '{model}' reported no credible token usage and are booked at "
@@ -526,7 +533,8 @@ def format_uncertain_costs(warnings: Iterable[Finding]) -> str:
 def print_fitted_run(summary: Summary, *, as_json: bool, warnings: Iterable[str] = ()) -> None:
     """Print a fitted run to standard output, and its warnings and signature to standard error.
 
-    as_json : whether to print all facts of the fit as one JSON object instead of the ranking
+    as_json : whether to print all facts of the fit, including the signature, as one JSON object instead of the ranking.
+        Warnings are printed to standard error in both cases.
     warnings : further warnings, which are printed before those of the fit
     """
     if as_json:

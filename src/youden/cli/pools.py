@@ -71,9 +71,9 @@ def generate_command(
     """Generate a pool of responses of AGENTS to ITEMS.
 
     AGENTS is a YAML file such as configs/agents/paper-30.yaml, or a folder with an agents.yaml such as datasets/python-topics.
-    ITEMS is an items.jsonl (id, prompt), a pool whose items are used, or `python-topics`; AGENTS may set a default. Calls and
-    cost are printed before any request is sent. Run the same command again to resume. If --out has a pool, it must have
-    the same agents and items, and at most as many responses (--repeats).
+    ITEMS is an items.jsonl (id, prompt), a pool whose items are used, or `python-topics`; the default is `items:` in AGENTS, and
+    it is an error if neither is set. Calls and cost are printed before any request is sent. Run the same command again to
+    resume. If --out has a pool, it must have the same agents and items, and at most as many responses (--repeats).
 
     With --replay, no request is sent and no API key is needed: the same pool is made from the answers in --store, for example
     from an imported cassette.
@@ -285,7 +285,11 @@ def import_command(
 
 
 def _import_peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, as_json: bool) -> None:
-    """Import data of the paper on peer prediction as a pool or as a run, and print its size."""
+    """Import data of the paper on peer prediction into the folder `out`, as a pool or as a run, and print its size.
+
+    paths : exactly one file or folder; any other number is a usage error
+    columns : values of --column; a usage error if there are any, because the columns of these data are known
+    """
     from youden.pipeline.offline import import_peer_prediction
 
     if len(paths) != 1 or columns:
@@ -311,7 +315,12 @@ def _import_peer_prediction(paths: tuple[Path, ...], out: Path, columns: dict[st
 def _import_battles(
     paths: tuple[Path, ...], out: Path, columns: dict[str, str], *, allow_dropped: bool, as_json: bool
 ) -> None:
-    """Import battles (recorded comparisons of two agents with a winner) as a run, and print its ranking."""
+    """Import battles (recorded comparisons of two agents with a winner) as a run in the folder `out`, and print its ranking.
+
+    paths : exactly one file; any other number is a usage error
+    columns : column of the table by role, for example "winner"
+    allow_dropped : whether more than 1 % of the battles may have no winner; otherwise, this raises ImportFormatError
+    """
     from youden.pipeline.offline import import_battles
     from youden.report.data.summary import Summary
 
@@ -365,9 +374,9 @@ def export_command(
     together in a .duckdb, else in one file each. In CSV, texts that a spreadsheet would evaluate as formulas begin with an
     apostrophe and are marked in the column `guarded`; youden removes the apostrophe when it reads the table.
 
-    The other formats write a new folder. eee: a run in the schema of Every Eval Ever, one file per agent. hf: a pool or a run as
-    a dataset for the Hugging Face Hub, with a card. Existing files are replaced only with --overwrite, and folders
-    never.
+    The other formats (--format) write a new folder. eee: a run in the schema of Every Eval Ever, one file per agent. hf: a pool
+    or a run as a dataset for the Hugging Face Hub, with a card; --push also uploads it at once. Existing files are replaced only
+    with --overwrite, and folders never.
     """
     from youden.data.exporters import EXPORTERS
     from youden.data.exporters.export_files import ExportOptions

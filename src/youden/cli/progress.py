@@ -35,13 +35,13 @@ def run_with_progress(
     Parameters
     ----------
     plan : mapping of str to object
-        Planned requests as JSON, printed after a dry run.
+        Planned requests as JSON.
     function : callable
         Takes the progress bar, or None if `quiet`.
     dry_run : bool
         Whether to return without calling the function.
     as_json : bool
-        Whether to print `plan` after a dry run.
+        Whether to print `plan` in a dry run; without it, a dry run prints nothing.
     quiet : bool, default False
         Whether to show no progress.
 

@@ -108,7 +108,7 @@ def compare_command(
     The result also lists the pairs of agents that differ significantly in each run, and states whether the runs agree on their
     order. --target sets the population of these differences. If two runs contain answers to the same trials, the result also
     lists the agents whose abilities differ significantly between the judges, and states whether a judge favours agents of its
-    own family: that in its config or of --family, compared with meta.family of the agents of the pool.
+    own family: that in its config or of --family JUDGE=NAME, compared with meta.family of the agents of the pool.
 
     A run that asks for information and one that asks for preferences are compared as two instruments: correlation of the
     rankings, and agents that are significantly above the average agent by one and below it by the other. Two runs that ask for
@@ -295,15 +295,16 @@ def _make_shifts_table(shifts: JudgeShifts) -> Table:
 def _make_family_row(family: FamilyShift) -> list[str]:
     """Format the shift of a model family as a row of the table of shifts: name, shift, interval and p-value.
 
-    If a nonlinear relation between the judges explains the shift as well, the name states this. `curve_share` is None if the
-    relation could not be estimated.
+    The name is followed by the number of agents and the judges of the family. It also states if the shift cannot be
+    distinguished from a nonlinear relation between the judges. Too few agents do not allow this comparison.
     """
     description = str(family.n_agents)
     if family.judges:
         description += f", family of {' and '.join(family.judges)}"
-    has_curve = family.curve_share is not None
-    if has_curve and not family.identifiable:
+    has_enough_agents = family.curve_share is not None
+    if has_enough_agents and not family.identifiable:
         description += ", not distinguishable from a nonlinear relation"
+
     interval = format_signed_interval(family.low, family.high)
     if family.low is not None:
         interval += f" ({family.level:.0%})"
@@ -366,8 +367,9 @@ def report_command(
 
     Reads the files of a fitted run and prints the path of the file it writes, by default RUN/report.html. The formats
     md (a summary, for example for a pull request) and csv (the ranking) are written to standard output unless --out is
-    set; png and svg contain one figure (--chart), by default RUN/ranking.png or RUN/ranking.svg. --against writes a page
-    with both runs side by side. --labels also writes RUN/labels.json, which later reports include until the ranking changes.
+    set; png and svg contain one figure (--chart), by default RUN/ranking.png or RUN/ranking.svg. --against OTHER writes a page
+    with both runs side by side, by default RUN/against-OTHER.html. --labels also writes RUN/labels.json, which later reports
+    include until the ranking changes. --mlflow also logs the ranking and the report to an MLflow server.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.report.data.summary import Summary
@@ -375,23 +377,28 @@ def report_command(
     from youden.runs.run_object import Run
     from youden.workflows.labels import open_labels, validate
 
+    is_whole_report = kind == "html" and against is None
     if chart is not None and kind not in PICTURE_FORMATS:
         raise click.UsageError(f"--chart requires the format png or svg: got {kind}. Set --format png.")
     if to_mlflow:
-        if kind != "html" or against is not None or out is not None:
+        if not is_whole_report or out is not None:
             raise ConfigError(
                 "--mlflow logs the new RUN/report.html. Remove --format, --against and --out.",
                 slug="report-mlflow",
             )
         progress.check_mlflow()
+
     folder = RunFolder(run)
     if labels is not None:
         validate(folder, open_labels(labels, folder.read_pool().agents))
-    if kind in TEXTS and out is None and against is None:
+
+    is_printed = kind in TEXTS and out is None and against is None
+    if is_printed:
         click.echo(TEXTS[kind](folder), nl=False)
         return
+
     path = Run(run).report(out, format=kind, chart=chart, against=against)
-    if kind == "html" and against is None:
+    if is_whole_report:
         output.print_warnings(Summary(folder).warnings)
     click.echo(str(path))
     if to_mlflow:

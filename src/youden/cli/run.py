@@ -62,8 +62,8 @@ def plan_command(
     """Plan the trials of CONFIG and estimate their cost.
 
     Writes config.yaml, pool.json and plan.parquet to the folder of the run. No request is sent. --export writes the
-    requests without an answer to a new folder, so that another engine can answer them; import its answers with `youden
-    judge CONFIG --import ANSWERS`.
+    requests without an answer to a new folder, so that another engine can answer them: --shards files (1) in a --format (jsonl).
+    Import its answers with `youden judge CONFIG --import ANSWERS`.
     """
     run_config = run_options.load_config(config, overrides)
     from youden.judging.store.permission import check_store_allowed
@@ -124,10 +124,10 @@ def _export_requests(
 
     Returns a summary as JSON: the folder, the number of requests, the files, and the round of the plan.
     """
-    from youden.pipeline.offline import export_run, find_stage
+    from youden.pipeline.offline import export_run, find_known_rounds
 
-    stage = find_stage(planned)
-    n_requests, files = export_run(planned, stage, folder, format=format, shards=shards)
+    known_rounds = find_known_rounds(planned)
+    n_requests, files = export_run(planned, known_rounds, folder, format=format, shards=shards)
     if not n_requests:
         output.print_note(
             f"every request has an answer, so {folder} was not written; next: youden judge {config} --import"
@@ -137,13 +137,13 @@ def _export_requests(
             f"{format_count(n_requests, 'request')} exported to {folder} in {format_count(len(files), 'file')}; "
             f"import their answers with: youden judge {config} --import ANSWERS"
         )
-        if stage.describe():
-            output.print_note(stage.describe())
+        if known_rounds.describe():
+            output.print_note(known_rounds.describe())
     return {
         "folder": str(folder),
         "requests": n_requests,
         "files": [str(file) for file in files],
-        "round": stage.round,
+        "round": known_rounds.round,
     }
 
 
@@ -166,8 +166,9 @@ def run_command(
 ) -> None:
     """Plan, judge, fit and report the run of CONFIG.
 
-    The plan and its cost are printed before any request is sent. To resume a stopped run, run the same command again. The output
-    ends with the next step and the path of the report.
+    The plan and its cost are printed before any request is sent. To resume a stopped run, run the same command again. With
+    --labels FILE, the ranking is compared with labels, which do not change it. The output ends with the next step and the path of
+    the report.
     """
     run_config = run_options.load_config(config, overrides)
     from youden.pipeline.judged_run import plan_run
@@ -250,7 +251,7 @@ def judge_command(
     verdicts are written as soon as every trial has an answer.
 
     --mode batch uses the Batch API of the provider, and --engine ray workers on a Ray cluster. --worker helps another
-    process that judges the run, and writes no files.
+    process that judges the run, and writes no files. Options that do not fit together, or ANSWERS without --import, are an error.
     """
     batch = mode == "batch"
     options.check_usage(

@@ -6,7 +6,7 @@ The options of config keys are generated from `youden.run_keys`, so that types, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
@@ -105,30 +105,35 @@ def calls_option(help: str, *, several: bool = False) -> Callable[[Callable[...,
         Decorator of a command.
     """
 
-    def parse_several(
-        ctx: click.Context, parameter: click.Parameter, value: str | None
-    ) -> tuple[int | str | None, ...]:
-        """Parse a comma-separated list of budgets."""
-        budgets = (value or "").split(",")
-        return tuple(parse_budget(ctx, parameter, budget) for budget in budgets if budget.strip())
+    if several:
+        add_calls = click.option("--calls", callback=_parse_budgets, metavar="BUDGETS", help=help)
+    else:
+        add_calls = click.option("--calls", callback=parse_budget, metavar="BUDGET", help=help)
 
-    def refuse(_ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
-        """Refuse an option of an earlier version, and name its replacement."""
-        if value is not None:
-            option = parameter.opts[0]
-            config_line = str(REPLACED_KEYS[option.removeprefix("--")]).format(value)  # for example, "calls: 5%"
-            replacement = f"--{config_line.replace(':', '')}"  # the same as an option: "--calls 5%"
-            raise click.UsageError(f"No such option: {option}. Set {replacement}.")
-
-    def decorate(function: Callable[..., R]) -> Callable[..., R]:
+    def add_options(function: Callable[..., R]) -> Callable[..., R]:
         """Add --calls, --trials and --percent to a command."""
         for earlier_option in ("--trials", "--percent"):
-            function = click.option(earlier_option, hidden=True, expose_value=False, callback=refuse)(function)
-        if several:
-            return click.option("--calls", callback=parse_several, metavar="BUDGETS", help=help)(function)
-        return click.option("--calls", callback=parse_budget, metavar="BUDGET", help=help)(function)
+            add_hidden = click.option(earlier_option, hidden=True, expose_value=False, callback=_refuse_earlier_option)
+            function = add_hidden(function)
+        return add_calls(function)
 
-    return decorate
+    return add_options
+
+
+def _parse_budgets(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[int | str | None, ...]:
+    """Parse a comma-separated list of budgets, as a click callback; an empty tuple if the option is not set."""
+    budgets = (value or "").split(",")
+    return tuple(parse_budget(ctx, parameter, budget) for budget in budgets if budget.strip())
+
+
+def _refuse_earlier_option(_ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Refuse --trials or --percent, options of earlier versions, and name the replacement, as a click callback."""
+    if value is None:
+        return
+    option = parameter.opts[0]
+    config_line = str(REPLACED_KEYS[option.removeprefix("--")]).format(value)  # for example, "calls: 5%"
+    key, budget = config_line.split(": ", 1)
+    raise click.UsageError(f"No such option: {option}. Set --{key} {budget}.")
 
 
 def keys_for_command(command: str) -> list[str]:
@@ -155,12 +160,12 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
     """
     all_keys = (*keys, *helps)
 
-    def decorate(function: Callable[..., R]) -> Callable[..., R]:
-        """Add one option per key to a command, which receives the options that are set as one dict `overrides`."""
+    def add_options(function: Callable[..., R]) -> Callable[..., R]:
+        """Add one option per key of `all_keys` to a command."""
 
         @wraps(function)
-        def wrapped(**arguments: object) -> R:
-            """Collect the options that are set in `overrides`, and call the function."""
+        def call_with_overrides(**arguments: object) -> R:
+            """Call the command with one dict `overrides` in place of the options; it has the options that are set."""
             overrides = {}
             for key in all_keys:
                 value = arguments.pop(key)
@@ -169,12 +174,13 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
             return function(overrides=overrides, **arguments)
 
         # click lists the option that was added last first
-        command: Callable[..., R] = wrapped
+        command: Callable[..., R] = call_with_overrides
         for key in reversed(all_keys):
-            command = _config_option(key, helps.get(key))(command)
+            add_option = _config_option(key, helps.get(key))
+            command = add_option(command)
         return command
 
-    return decorate
+    return add_options
 
 
 def load_config(path: Path, overrides: Overrides) -> RunConfig:
@@ -249,7 +255,8 @@ def judging_options(function: Callable[..., R]) -> Callable[..., R]:
     """Add the options --retry-failed, --log and --grace to a command.
 
     The command receives them as one argument `make_options`: a function with the optional keyword arguments `progress` and
-    `batching`. It returns `JudgingOptions` with these two and the options of the command line.
+    `batching`. It returns `JudgingOptions` with these two and the options of the command line. The command may also open the
+    store that its config names.
     """
 
     @options.retry_failed
@@ -257,14 +264,23 @@ def judging_options(function: Callable[..., R]) -> Callable[..., R]:
     @options.grace
     @options.allow_config_store
     @wraps(function)
-    def wrapped(*, retry_failed: bool, log: Path | None, grace: float, **arguments: object) -> R:
-        """Call the command with `make_options` in place of the three options."""
-
-        def make_options(*, progress: Progress | None = None, batching: Batching | None = None) -> JudgingOptions:
-            from youden.judging.scheduler.options import JudgingOptions as Options
-
-            return Options(retry_failed=retry_failed, log=log, grace=grace, progress=progress, batching=batching)
-
+    def call_with_make_options(*, retry_failed: bool, log: Path | None, grace: float, **arguments: object) -> R:
+        """Call the command with `make_options` in place of --retry-failed, --log and --grace."""
+        make_options = partial(_make_judging_options, retry_failed=retry_failed, log=log, grace=grace)
         return function(make_options=make_options, **arguments)
 
-    return wrapped
+    return call_with_make_options
+
+
+def _make_judging_options(
+    *,
+    retry_failed: bool,
+    log: Path | None,
+    grace: float,
+    progress: Progress | None = None,
+    batching: Batching | None = None,
+) -> JudgingOptions:
+    """Make `JudgingOptions`, whose module is imported only when a command sends requests."""
+    from youden.judging.scheduler.options import JudgingOptions as Options
+
+    return Options(retry_failed=retry_failed, log=log, grace=grace, progress=progress, batching=batching)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import get_completion_class
@@ -38,8 +38,8 @@ def check_command(source: Path, seed: int, all_designs: bool, as_json: bool) -> 
     """Check a pool for problems, and estimate the cost of a run.
 
     Detects missing responses, clones, templates, copied sources, texts that address the judge, near-duplicate items, and mixed
-    languages. Each finding describes the effect on the ranking and a remedy. No file is changed and no request is sent. For a
-    large pool, slow checks use a random sample of the items, which --seed selects.
+    languages. Each finding describes the effect on the ranking and a remedy. Findings do not change the exit code, which is 0. No
+    file is changed and no request is sent. For a large pool, slow checks use a random sample of the items, which --seed selects.
 
     The estimated cost of judging follows: for the CONFIG (.yaml) of a run with its judge, design and budget; for a POOL with the
     default design and each configured judge.
@@ -331,8 +331,9 @@ def _print_merge(first_config: FirstConfig, merge: MergedPool) -> None:
         click.echo(printable(f"{n_changed}, {outcome}: {_list_names(merge.changed)}"))
     if merge.removed:
         click.echo(printable(f"missing in the new file, and kept: {_list_names(merge.removed)}"))
-    command, cost = _find_next_command(first_config)
-    click.echo(printable(f"next: {command}{cost}"))
+    command, remark = _find_next_command(first_config)
+    suffix = f"    ({remark})" if remark else ""
+    click.echo(printable(f"next: {command}{suffix}"))
     if merge.changed and run:
         source, new_config = str(first_config.source), f"{first_config.file.stem}-new.yaml"
         command = format_command(["youden", "init", source, "--out", new_config])
@@ -350,10 +351,11 @@ def _list_names(names: Sequence[str]) -> str:
 def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
     """Find the command that the user should run next.
 
-    It extends the judged run by the additions to its pool, or writes the report if there are no additions. If the config
-    has no judged run, it runs the config.
+    If the config has no judged run, the command runs the config. Otherwise, it extends the run by the new agents of its pool,
+    else by the new items, else by the further responses. Without any of these, it writes the report of the run.
 
-    Returns the command, and a remark on its cost that begins with spaces, or an empty string.
+    Returns the command, and a remark on an extension: its calls and cost, or the reason why it is not possible. The remark is
+    empty for the other commands.
     """
     from youden.workflows.extend import plan_extension
 
@@ -361,21 +363,22 @@ def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
     if run is None:
         return f"youden run {format_command([str(first_config.file)])}", ""
 
-    additions = {}
+    kinds: list[str] = []
     if merge is not None:
-        additions = {"agents": merge.agents, "items": merge.items, "repeats": merge.repeats}
-    kind = next((name for name, values in additions.items() if values), None)
-    if kind is None:
+        counts = {"agents": len(merge.agents), "items": len(merge.items), "repeats": merge.repeats}
+        kinds = [kind for kind, n_additions in counts.items() if n_additions]
+    if not kinds:
         return f"youden report {format_command([str(run.path)])}", ""
 
+    kind = kinds[0]
     pool_path = first_config.pool_path.as_posix()
     command = format_command(["youden", "extend", kind, str(run.path), pool_path])
+    addition: dict[str, Any] = {kind: pool_path}
     try:
         config = run_options.load_config(run.file("config.yaml"), {})
-        pools = {name: pool_path if name == kind else None for name in additions}
-        planned = plan_extension(config, agents=pools["agents"], items=pools["items"], repeats=pools["repeats"])
+        planned = plan_extension(config, **addition)
     except YoudenError as error:
-        return command, f"    (not possible yet: {error})"
+        return command, f"not possible yet: {error}"
     if isinstance(planned, str):  # the reason why nothing can be added
-        return command, f"    ({planned})"
-    return command, f"    ({planned.cost.calls:,} calls, {output.format_usd(planned.cost.usd)})"
+        return command, planned
+    return command, f"{planned.cost.calls:,} calls, {output.format_usd(planned.cost.usd)}"

@@ -41,9 +41,8 @@ class SignalInterrupt(KeyboardInterrupt):
 def raise_on_signals(format_message: Callable[[int], str]) -> Iterator[None]:
     """Raise `SignalInterrupt` on SIGTERM and SIGHUP within the block; end the process at the second signal.
 
-    The first signal is handled in the main thread. A second thread counts all signals and ends the process at the second one,
-    so that this also works while the main thread is blocked. Signals that are ignored, as under nohup, stay ignored. Outside
-    the main thread, nothing is changed.
+    The main thread handles the first signal. A second thread ends the process at the second one, even if the main thread is
+    blocked. Signals that are ignored, as under nohup, stay ignored. Outside the main thread, nothing is changed.
 
     Parameters
     ----------
@@ -62,8 +61,18 @@ def raise_on_signals(format_message: Callable[[int], str]) -> Iterator[None]:
     for number in STOP_SIGNALS:
         if signal.getsignal(number) is signal.SIG_DFL:
             previous_handlers[number] = signal.signal(number, handle_signal)
+    try:
+        with _thread_that_counts_signals(format_message):
+            yield
+    finally:
+        for number, handler in previous_handlers.items():
+            signal.signal(number, handler)
 
-    # Python writes the number of each received signal to `sender`; the second thread reads it from `receiver`
+
+@contextmanager
+def _thread_that_counts_signals(format_message: Callable[[int], str]) -> Iterator[None]:
+    """Run `_exit_on_second_signal` in a second thread within the block."""
+    # Python writes the number of each received signal to `sender`; the thread reads it from `receiver`
     receiver, sender = socket.socketpair()
     sender.setblocking(False)
     previous_fd = signal.set_wakeup_fd(sender.fileno(), warn_on_full_buffer=False)
@@ -75,10 +84,8 @@ def raise_on_signals(format_message: Callable[[int], str]) -> Iterator[None]:
         yield
     finally:
         signal.set_wakeup_fd(previous_fd)
-        sender.close()  # ends the second thread
-        shutdown_started.clear()  # the second thread sets it at the first signal
-        for number, handler in previous_handlers.items():
-            signal.signal(number, handler)
+        sender.close()  # ends the thread
+        shutdown_started.clear()  # the thread sets it at the first signal
 
 
 def _exit_on_second_signal(receiver: socket.socket, format_message: Callable[[int], str]) -> None:

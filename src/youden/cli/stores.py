@@ -46,7 +46,9 @@ def export(source: Path, out: Path, redact: bool, as_json: bool) -> None:
     """Write the requests and answers of RUN or POOL to a cassette.
 
     POOL is a pool made by `youden generate`. Requests are reconstructed from the config, pool and plan of the run, or from
-    generation.json and the items of the pool; answers are read from the store.
+    generation.json and the items of the pool; answers are read from the store, and requests without an answer are left out.
+    An existing FILE is replaced. With --redact, the texts of requests and answers are replaced by hashes; runs can still be
+    replayed from such a cassette.
     """
     from youden.pools.run_cassettes import export_cassette
 
@@ -65,8 +67,8 @@ def export(source: Path, out: Path, redact: bool, as_json: bool) -> None:
 def import_(file: Path, store: str, as_json: bool) -> None:
     """Import the answers and failures of a cassette, FILE, into a store.
 
-    Existing answers in the store do not change. With this store, `youden run` and `youden generate` then send only requests that
-    FILE does not answer. With `judge: replay` or --replay, they send none.
+    Existing answers and failures in the store do not change. With this store, `youden run` and `youden generate` then send only
+    requests that FILE does not answer. With `judge: replay` or --replay, they send none.
     """
     from youden.pools.run_cassettes import import_cassette
 
@@ -128,7 +130,8 @@ def copy(sources: tuple[str, ...], target: str, as_json: bool) -> None:
     """Copy the answers of each SOURCE to the store TARGET.
 
     SOURCE and TARGET are paths, or postgresql://USER@HOST/DATABASE; TARGET is created if it does not exist. Existing answers in
-    TARGET do not change, and of two answers to the same request, the first is kept. Run the same command again to resume.
+    TARGET do not change, and of two answers to the same request, the first is kept. Failures and costs are copied, too. It is an
+    error if a SOURCE does not exist. Run the same command again to resume.
     """
     from youden.judging.store.copying import copy_stores
 
@@ -145,7 +148,8 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
     """List the batches of STORE in progress at a provider.
 
     Any host can resume them: `youden judge CONFIG --mode batch` with this store waits for every batch that no other
-    process is waiting for. With --forget BATCH, a batch is removed from the list, and its requests are sent again.
+    process is waiting for. With --forget BATCH, a batch is removed from the list, and its requests are sent again. The provider
+    is not asked to cancel it, so that both may be paid. A batch that is not in the list is an error.
     """
     from youden.judging.store.answers import open_store
     from youden.judging.store.leases import read_pending_jobs

@@ -48,9 +48,9 @@ def links_command(
 ) -> None:
     """Test how well the additive model fits the scores of RUN.
 
-    Computes the exact median and 95th percentile of the curl |s_ij − s_i'j − s_ij' + s_i'j'| over all rectangles for each link,
-    raw and per SD of the transformed scores, and the R² of the additive fit. Bootstrap resamples of agents and items
-    show whether the medians of two links differ.
+    Computes the exact median and 95th percentile of the curl |s_ij − s_i'j − s_ij' + s_i'j'| over all rectangles for each link
+    (identity, probit and logit), raw and per SD of the transformed scores, and the R² of the additive fit. Bootstrap resamples of
+    agents and items show whether the medians of two links differ.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.link_curl import LinksStudy, compute_partner_share
@@ -144,7 +144,8 @@ def paper_command(
 
     Each figure is printed next to that of the paper, and disagreements between the paper and its data are listed. RUNs are
     imported runs; they are identified by the name of the folder from which they were imported: pubmed…, opus…, peer_review….
-    Table 6 needs --judges, runs of several judges on one pool.
+    Runs with other names are ignored. Tables 3 to 5 are means over --n-seeds random holdouts, and Table 2 uses --n-resamples
+    bootstrap resamples. Table 6 needs --judges, runs of several judges on one pool.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.agreement import JudgesStudy
@@ -189,9 +190,9 @@ def _paper_tables(study: PaperStudy) -> Iterator[Table]:
 def variance_command(*, run: Path, other_runs: tuple[Path, ...], as_json: bool) -> None:
     """Estimate the variance components of the abilities of RUN.
 
-    The components are those of items, responses, calls and judges. The result shows how the interval of an ability would change
-    if the number of each were doubled, and ends with a conclusion. OTHER_RUNS are runs of other judges on the same plan. If RUN
-    was fitted, variance_components.json is updated, which the report shows.
+    The variance of an ability has components due to items, responses, calls and judges. The result shows how the interval would
+    change with twice as many items, responses, calls or judges, and ends with a conclusion. OTHER_RUNS are runs of other judges
+    on the same plan. If RUN was fitted, the command also updates variance_components.json, and the report shows these components.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.pipeline.variance_components import build_variance_table, study_variance
@@ -219,7 +220,8 @@ def aa_command(*, run: Path, splits: int, seed: int, as_json: bool) -> None:
     """Run an A/A test on RUN: compare agents with themselves.
 
     The responses of each agent to each item are split into two random halves, which are ranked as if they were two agents. The
-    test counts how often the two halves differ significantly, or one is worse in a gate, which should happen rarely.
+    test counts how often the two halves differ significantly, or one is worse in a gate, which should happen rarely. It needs
+    agents with several responses per item, uses the answers of RUN, and sends no request.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.types.pool import plain_fields

@@ -6,7 +6,7 @@ Answers come from the run, so that no request is sent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +35,11 @@ if TYPE_CHECKING:
 def _holdout_options(n_seeds: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds the options of a study over random holdouts, and --html and --json.
 
-    `n_seeds` is the default number of holdouts. --top-groups and --bottom-groups are passed on as one argument `groups`: a
-    function that takes the recorded answers and returns the contrast of the groups, or None if a group has no agent.
+    The command receives --top-groups and --bottom-groups as one argument `groups`. It is a function that takes the recorded
+    answers and returns the `Contrast` of the agents of these groups, or None if the run does not have the groups of the paper,
+    which are the default.
+
+    n_seeds : default number of holdouts
     """
     decorators = (
         click.option("--n-seeds", type=click.IntRange(min=1), default=n_seeds, help="Number of random holdouts."),
@@ -72,26 +75,31 @@ def _holdout_options(n_seeds: int) -> Callable[[Callable[..., None]], Callable[.
         options.json,
     )
 
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        """Add the options to a command, with `groups` in place of --top-groups and --bottom-groups."""
+    def add_options(function: Callable[..., None]) -> Callable[..., None]:
+        """Add the options of `decorators` to a command."""
 
         @wraps(function)
-        def wrapped(*, top_groups: tuple[str, ...], bottom_groups: tuple[str, ...], **arguments: object) -> None:
-            """Call the command with a function that finds the groups in recorded answers."""
+        def call_with_groups(
+            *, top_groups: tuple[str, ...], bottom_groups: tuple[str, ...], **arguments: object
+        ) -> None:
+            """Call the command with `groups` in place of --top-groups and --bottom-groups."""
+            groups = partial(_find_contrast, above=top_groups, below=bottom_groups)
+            function(groups=groups, **arguments)
 
-            def find_groups(answers: RecordedAnswers) -> Contrast | None:
-                from youden.study.known_groups import find_contrast
-
-                return find_contrast(answers, above=top_groups, below=bottom_groups)
-
-            function(groups=find_groups, **arguments)
-
-        command: Callable[..., None] = wrapped
+        # click lists the option that was added last first
+        command: Callable[..., None] = call_with_groups
         for decorator in reversed(decorators):
             command = decorator(command)
         return command
 
-    return decorate
+    return add_options
+
+
+def _find_contrast(answers: RecordedAnswers, *, above: tuple[str, ...], below: tuple[str, ...]) -> Contrast | None:
+    """Call `find_contrast`, whose module is imported only when a study runs."""
+    from youden.study.known_groups import find_contrast
+
+    return find_contrast(answers, above=above, below=below)
 
 
 def _print_study(
@@ -160,7 +168,8 @@ def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: 
     """Compare the additive model with others on held-out cells.
 
     Reproduces Table 5 of the paper. Each model is fitted with settings that are fair to it and with the settings of the paper,
-    on the same holdouts and cells. --html also writes a page with the figures.
+    on the same holdouts and cells. The AUC measures how well a ranking separates --top-groups from --bottom-groups. --html
+    also writes a page with the figures.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.baseline_table import baselines_to_json, describe_baselines, study_baselines
@@ -222,7 +231,8 @@ def _baselines_table(study: BaselinesStudy, name: str) -> Table:
     "--target",
     type=click.Choice(["symmetric", "row"]),
     default="symmetric",
-    help="Scores by which to rank. row: as in the paper.",
+    help="Scores by which to rank: symmetric, from trials in both orders; or row, from trials in which the agent's response "
+    "comes first, as in the paper.",
 )
 @click.option(
     "--top",
@@ -241,10 +251,11 @@ def budget_command(
 ) -> None:
     """Estimate the accuracy of each design at each number of calls.
 
-    Random plans are answered from RUN. RUN is a dense run, or a smaller run (a pilot), from which a dense run is simulated. ρ is
-    the rank correlation with the dense ranking. Recall is the fraction of the top 1, 3 and 5 agents of the dense ranking that a
-    plan ranks as high. The ceiling is the correlation of the rankings by two random halves of the items. The cheapest plan that
-    reaches --goal is printed.
+    RUN is a dense run, or a smaller run (a pilot), from which a dense run is simulated. Random plans of each design and size are
+    answered from it. ρ is the rank correlation of their ranking with the dense ranking. Recall is the fraction of the top 1, 3
+    and 5 agents of the dense ranking that are also the top agents of the plan. The ceiling of ρ is the correlation of the
+    rankings by two random halves of the items. The cheapest plan that reaches --goal is printed. --usd-per-call sets the price
+    of a call; the default is the mean cost of the calls of RUN.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.budget_curves import study_budget
@@ -313,7 +324,8 @@ def sparsity_command(
 
     Reproduces Tables 3 and 4 and Figure 2 of the paper on dense RUNs, with random holdouts. A regime is a design with a number
     of observed cells. For each regime, the numbers of cells and calls, the RMSE of the predictions, and the ρ, τ and AUC of the
-    ranking are printed.
+    ranking are printed. The AUC measures how well a ranking separates --top-groups from --bottom-groups. --html also writes a
+    page with the figures.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.stats.curl.link_table import compare_links
@@ -356,15 +368,15 @@ def _sparsity_table(study: SparsityStudy, name: str) -> Table:
     name : name of the run, for the title
     """
     headings = ["regime", "% of all", "% of train", "calls", "unordered", "holdout RMSE", "ρ", "τ", "AUC"]
+    sides = "c" + "r" * (len(headings) - 1)  # the first column does not wrap
     rows = []
     for regime in (study.dense, *study.rows):
-        percentages = [_format_mean(fraction, 1, factor=100) for fraction in (regime.of_all, regime.of_train)]
+        observed_fractions = (regime.of_all, regime.of_train)
+        percentages = [_format_mean(fraction, 1, factor=100) for fraction in observed_fractions]
         calls = [_format_mean(n_calls, 0) for n_calls in (regime.calls, regime.calls_unordered)]
-        accuracy = map(_format_summary, (regime.rmse, regime.rho, regime.tau, regime.auc))
+        accuracy = [_format_summary(measure) for measure in (regime.rmse, regime.rho, regime.tau, regime.auc)]
         rows.append([regime.label, *percentages, *calls, *accuracy])
-    return Table(
-        f"{name}: {study.kind} scores, rule {study.rule}, mean (SD) over holdouts", headings, "crrrrrrrr", rows
-    )
+    return Table(f"{name}: {study.kind} scores, rule {study.rule}, mean (SD) over holdouts", headings, sides, rows)
 
 
 def _format_mean(summary: SeedSummary | None, digits: int, *, factor: float = 1) -> str:

@@ -96,8 +96,8 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     ImportFormatError
         [labels-columns]: if the columns do not fit; [labels-value]: if a label is a text among numbers, or infinite;
         [labels-id]: if an agent or item is not an id; [labels-duplicate]: if a row repeats another; [labels-empty]:
-        without rows; [labels-key]: if the .json of a table from `youden label` is missing or does not fit. The message
-        names the file and the line (Parquet: the row). Also if the file cannot be read.
+        without rows; [labels-key]: if the .json of a table from `youden label` is missing or does not fit; others, such as
+        [import-not-found], if the file cannot be read. The message names the file and the line (Parquet: the row).
     """
     located_rows = []
     for location, row in _read_label_rows(path):
@@ -203,11 +203,11 @@ def label_key_path(path: Path) -> Path:
 def _read_label_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield the location and the fields of each row of a table of labels.
 
-    A table that `youden label` wrote hides the agents: a row has the fields id and label. The id is replaced by the fields
-    agent and item, and rows without a label are skipped.
+    In a table that `youden label` wrote, a row has the fields id and label. The id hides the agent and the item; it is
+    replaced by the fields agent and item. Rows of this kind without a label are skipped.
 
-    Raises: ImportFormatError [labels-empty] if no row has a label; [labels-key] if the agents of ids are not found;
-        [labels-value] if a JSON number is not finite. Also if the file cannot be read.
+    Raises: ImportFormatError [labels-empty] if there are only rows of this kind, all without a label; [labels-key] if the
+        agents of ids are not found; [labels-value] if a JSON number is not finite; others if the file cannot be read.
     """
     rows: Iterable[tuple[str, Mapping[str, object]]]
     if path.suffix.lower() in EXCEL:
@@ -216,33 +216,37 @@ def _read_label_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     else:
         rows = _read_finite_rows(path)
 
-    all_rows = list(rows)
-    used_rows = []
-    for location, row in all_rows:
-        is_unlabelled = _hides_agent(row) and _is_blank(row["label"])
+    n_rows = 0
+    used_rows: list[tuple[str, Mapping[str, object], str | None]] = []
+    for location, row in rows:
+        n_rows += 1
+        hidden_id = _get_hidden_id(row)
+        is_unlabelled = hidden_id is not None and _is_blank(row["label"])
         if not is_unlabelled:
-            used_rows.append((location, row))
-    if all_rows and not used_rows:
+            used_rows.append((location, row, hidden_id))
+    if n_rows > 0 and not used_rows:
         raise import_error(
             path,
-            f"no row has a label: got {format_count(len(all_rows), 'row')} with an empty column `label`. Fill in the column: "
+            f"no row has a label: got {format_count(n_rows, 'row')} with an empty column `label`. Fill in the column: "
             "0 or 1, grades, or win, tie and loss.",
             slug="labels-empty",
         )
 
-    ids = {str(row["id"]).strip() for _, row in used_rows if _hides_agent(row)}
-    agents_and_items = _read_agents_and_items(path, ids) if ids else {}
-    for location, row in used_rows:
-        if _hides_agent(row):
-            agent, item = agents_and_items[str(row["id"]).strip()]
-            yield location, {"agent": agent, "item": item, "label": row["label"]}
-        else:
+    hidden_ids = {hidden_id for _, _, hidden_id in used_rows if hidden_id is not None}
+    agents_and_items = _read_agents_and_items(path, hidden_ids) if hidden_ids else {}
+    for location, row, hidden_id in used_rows:
+        if hidden_id is None:
             yield location, row
+        else:
+            agent, item = agents_and_items[hidden_id]
+            yield location, {"agent": agent, "item": item, "label": row["label"]}
 
 
-def _hides_agent(row: Mapping[str, object]) -> bool:
-    """Return whether a row is from a table of `youden label`, which has ids in place of agents."""
-    return "agent" not in row and {"id", "label"} <= set(row)
+def _get_hidden_id(row: Mapping[str, object]) -> str | None:
+    """Return the id that hides the agent and the item of a row from a table of `youden label`; None for other rows."""
+    if "agent" in row or not row.keys() >= {"id", "label"}:
+        return None
+    return str(row["id"]).strip()
 
 
 def _read_finite_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:

@@ -26,8 +26,8 @@ def determine_range(source: str, scores: Floats, score_range: tuple[float, float
     scores : float array (n_scores,)
         All scores, without NaN; at least one.
     score_range : tuple of (float, float), optional
-        The range, as set by the user. Default: the first of the usual ranges that contains all scores, or else the range
-        of the scores.
+        The range, as set by the user. Default: the first of 0 to 1, −1 to 1, 0 to 10 and 0 to 100 that contains all scores,
+        or else the range of the scores.
 
     Returns
     -------
@@ -37,8 +37,8 @@ def determine_range(source: str, scores: Floats, score_range: tuple[float, float
     Raises
     ------
     ImportFormatError
-        [scores-bounds]: if all scores are equal and their range is unknown, if a bound is above `_MAX_SCORE` in magnitude,
-        or if scores are outside of `score_range`.
+        [scores-bounds]: if all scores are equal and their range is unknown, if a bound is above 10¹⁰⁰ in magnitude, or if
+        scores are outside of `score_range`.
     """
     lowest, highest = float(scores.min()), float(scores.max())
     if score_range is not None:
@@ -62,13 +62,15 @@ def determine_range(source: str, scores: Floats, score_range: tuple[float, float
 def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
     """Check that all items have scores of one unit, unlike, for example, fractions of one item and Elo ratings of another.
 
-    Units are compared by three bounds: 1 (fractions), 10 (grades) and 100 (percentages). They differ if the scores of one
-    item do not exceed a bound, and those of another item are too large for it: all are above the bound, or one is above
-    ten times the bound. Two cases are not evidence of different units:
+    A unit has an upper bound: 1 for fractions, 10 for grades and 100 for percentages. For each bound, items of two kinds are
+    searched for: items whose scores are all within the bound, and items whose scores are too large for it, because all of
+    them exceed the bound or one exceeds ten times the bound. If there are items of both kinds, the units differ.
 
-    - Whole numbers up to 1 or 10, which may be any counts.
-    - Bounds of 1 and 10 in a table of more than 100 items, because these are tasks instead of metrics and have the same
-      unit.
+    Two cases are not evidence of different units:
+
+    - Scores within the bound 1 or 10 that are whole numbers, because they may be counts.
+    - Bounds 1 and 10 in a table of more than 100 items, because so many items are tasks with scores of one unit, and not
+      metrics.
 
     Parameters
     ----------

@@ -204,18 +204,24 @@ class _TableReader:
 
         Raises: ImportFormatError; see `read_scores`.
         """
-        given_models, given_items, given_scores = map(self.get_given_columns, ROLES[:3])
-        other_columns = [name for name in self.columns if name not in (*given_models, *given_items, *given_scores)]
-        labels = [name for name in other_columns if name not in self.numeric]
-        models = given_models or self.choose_model_columns([name for name in labels if is_model_name(name)])
+        given_models = self.get_given_columns("model")
+        given_items = self.get_given_columns("item")
+        given_scores = self.get_given_columns("score")
+        given_columns = (*given_models, *given_items, *given_scores)
+        other_columns = [name for name in self.columns if name not in given_columns]
+        text_columns = [name for name in other_columns if name not in self.numeric]
 
+        models = given_models
+        if not models:
+            models = self.choose_model_columns([name for name in text_columns if is_model_name(name)])
         items = given_items
         if not items:
             items = [name for name in other_columns if self.may_be_item(name)]
             if not models:
-                items = items[:1]  # the items of a wide table, in which several columns would be unclear
+                items = items[:1]  # each row of the wide table is an item, which the first of these columns names
+
         if not models and not items:
-            label = (labels or other_columns or ["NAME"])[0]
+            label = (text_columns or other_columns or ["NAME"])[0]
             problem = (
                 f"its columns do not state whether a row is a model or an item: got {_format_names(self.columns)}."
             )
@@ -228,17 +234,22 @@ class _TableReader:
             self.check_scores(name)
         self.note_conversions(scores)
         if is_long:
-            return self.read_long(models, items, scores, score_range)
-        return self.read_wide(models, items, scores, score_range)
+            return self.collect_long_scores(models, items, scores, score_range)
+        return self.collect_wide_scores(models, items, scores, score_range)
 
-    def read_long(
+    def collect_long_scores(
         self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
     ) -> ScoreTable:
-        """Return the scores of a long table, which has one row per model and item.
+        """Return the scores of a long table, which has one row per score of a model on an item.
+
+        Rows without a score are skipped, and several scores of a model on an item are averaged. The scores stay in the unit
+        of the table.
 
         models, items : columns that together name the model, or the item, of a row
         scores : columns of scores; the score of a row is the first that is not blank
-        score_range : lowest and highest possible score; None if the user did not set them
+        score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
+
+        Raises: ImportFormatError; see `average_cells`.
         """
         self.notes.append(f"models: {models[0]}; items: {' + '.join(items)}; scores: {', '.join(scores)}")
         row_scores = np.full(self.n_rows, np.nan)
@@ -246,17 +257,20 @@ class _TableReader:
             row_scores = np.where(np.isnan(row_scores), self.numbers[name], row_scores)
         return self.average_cells(self.make_ids(models), self.make_ids(items), row_scores, score_range)
 
-    def read_wide(
+    def collect_wide_scores(
         self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
     ) -> ScoreTable:
         """Return the scores of a wide table, whose rows are models and whose columns are items, or the reverse.
 
+        Empty cells are missing scores, and several rows with the same name are averaged. The scores stay in the unit of the
+        table.
+
         models, items : columns that together name the model, or the item, of a row; one of the two lists is empty
         scores : columns of scores, one per item or per model
-        score_range : lowest and highest possible score; None if the user did not set them
+        score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
 
-        Raises: ImportFormatError [scores-scale] if a column has words such as yes (1) and no (0), and another column has
-            scores above 1.
+        Raises: ImportFormatError [scores-scale] if `score_range` is None, a column has words such as yes (1) and no (0), and
+            another column has scores above 1; the errors of `average_cells`, for example for scores outside `score_range`.
         """
         self.notes.append(f"rows are {'models' if models else 'items'} ({' + '.join(models or items)})")
 
@@ -330,6 +344,9 @@ class _TableReader:
     def check_wide_scores(self, scores: Sequence[str], labels: Sequence[str]) -> None:
         """Check that a table whose columns are models or items has several columns of scores, and that they are clear.
 
+        They are unclear if one has a usual name of scores, such as "score", because this names no model or item: the column
+        of models or of items was then not recognized.
+
         scores : columns that may hold scores
         labels : columns that name models or items
 
@@ -343,7 +360,6 @@ class _TableReader:
             remedy = "Pass one file per model, at least two, or add a column `model` with at least two models."
             raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
-        # a name such as "score" is not the name of a model or item: the column of models or of items was not recognized
         has_usual_name = any(normalize_name(name) in _SCORE_NAMES for name in scores)
         if len(scores) < 2 or has_usual_name:
             raise self.make_unclear_scores_error(scores, option="model=NAME, item=NAME or score=NAME,NAME")
@@ -359,13 +375,17 @@ class _TableReader:
         return import_error(self.source, problem, slug="scores-columns")
 
     def check_single_metric(self, labels: Sequence[str]) -> None:
-        """Raise ImportFormatError [scores-columns] if a column that is no label names several metrics of the scores.
+        """Raise ImportFormatError [scores-columns] if the rows of a long table have scores of several metrics.
+
+        A column with a name such as "metric" states the metric of each row. It may have several values only if it is a part
+        of the name of the model or item.
 
         labels : columns that name models and items; the column of models is the first
         """
         for name, column in self.columns.items():
-            names_metrics = name not in labels and normalize_name(name) in _METRICS
-            if names_metrics and len(column.unique_values) > 1:
+            if name in labels or normalize_name(name) not in _METRICS:
+                continue
+            if len(column.unique_values) > 1:
                 metrics = _format_names(map(str, column.unique_values))
                 item_option = "+".join([*labels[1:], name])
                 problem = f"{name!r} has several metrics: got {metrics}. Keep one, or set --column item={item_option}."
@@ -440,9 +460,11 @@ class _TableReader:
 
         models, items : ids of the model and the item of each score (n_scores,)
         values : scores (n_scores,); NaN if missing
-        score_range : lowest and highest possible score; None if the user did not set them
+        score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
 
-        Raises: ImportFormatError [scores-size], [scores-id], [scores-bounds] or [scores-scale].
+        Raises: ImportFormatError [scores-size] if there are fewer than two models or items; [scores-id] if a name is blank
+            or not valid; [scores-bounds] if a score is outside the range; [scores-scale] if `score_range` is None and the
+            items have different units.
         """
         import pandas as pd  # takes long to load
 

@@ -40,9 +40,9 @@ class PairSums:
         self._n_compared_cells = 0
 
     def add(self, chunk: RateChunk, *, n_cells: int) -> None:
-        """Add the rates of pairs of agents on the items of a chunk. All pairs on an item must be in one chunk.
+        """Add the rates of pairs of agents on the items of a chunk to all sums, in place.
 
-        chunk : the rates; pairs without a rate (NaN) are ignored
+        chunk : the rates; pairs without a rate (NaN) are ignored. All pairs on an item must be in one chunk.
         n_cells : number of cells (agent, item) of the chunk that have an answered paired trial
         """
         rates = chunk.rates
@@ -61,11 +61,16 @@ class PairSums:
         """Return the statistics of every ordered pair of agents over all chunks that were added.
 
         differences : pairwise differences of the abilities, which decide which agents are significantly better
-        ability : float array (n_agents,), abilities of the additive fit, which are part of the result
+        ability : float array (n_agents,), abilities of the additive fit, which are copied to the result
 
-        Returns `Pairs`, whose arrays have shape (n_agents, n_agents): the agreement (mean of TPR − FPR over items), the mean
-        answer with its standard error and number of answers, and whether the first agent is significantly better. Values of
-        pairs without a comparison are NaN.
+        Returns `Pairs`. Its arrays have shape (n_agents, n_agents) and NaN for pairs that cannot be compared:
+            agreement : mean of TPR − FPR over items, with rows for the agent whose response comes first; without
+                `own_rates`, the mean TPR
+            mean, std_error, n : mean answer over both orders, its standard error, and the number of answers (0 if none)
+            significantly_better : 1 if the agent of the row is significantly better than the agent of the column, else 0
+            partners_seen : fraction of the possible partners with which a cell (agent, item) was compared, averaged over
+                the compared cells; None if no cell was compared
+            own_rates : `own_rates` of the constructor
         """
         means = self.totals.means
         n_agents = len(ability)
@@ -188,7 +193,9 @@ class ChunkSums:
 
 
 def compute_symmetric_scores(trials: TrialsByItem) -> Scores:
-    """Compute the symmetric training scores of a run, without the other sums.
+    """Compute the symmetric training scores of a run.
+
+    `ChunkSums.symmetric` has the same scores; this function computes no other results.
 
     Parameters
     ----------
@@ -198,15 +205,19 @@ def compute_symmetric_scores(trials: TrialsByItem) -> Scores:
     Returns
     -------
     Scores
-        One score per observed training cell (agent, item), from trials with the agent in either position.
+        One score, TPR − FPR, per observed training cell (agent, item), from trials with the agent in either position.
     """
     collector = _ScoreCollector(trials.plan, "symmetric")
     for chunk in trials.iter_rates():
-        collector.add(chunk, chunk.clean.training_scores(kind=collector.kind))
+        scores = chunk.clean.training_scores(kind=collector.kind)
+        collector.add(chunk, scores)
 
-    # FPRs of single pairs are subtracted already
-    pooled_rate = trials.false_positives.training_rate if trials.plan.independent == "pooled" else 0.0
-    return collector.to_scores("train", offset=pooled_rate)
+    # With pooled independent trials, all pairs share one FPR, which is not subtracted yet. With matched ones, the scores
+    # of the chunks are TPR − FPR already.
+    false_positive_rate = 0.0
+    if trials.plan.independent == "pooled":
+        false_positive_rate = trials.false_positives.training_rate
+    return collector.to_scores("train", offset=false_positive_rate)
 
 
 def sum_by_cell(rates: Rates, values: Floats | Ids) -> Floats:
@@ -284,9 +295,9 @@ class CallCounts:
     def add_rows(self, read_rows: Callable[[], Iterable[Mapping[str, NDArray[Any]]]]) -> None:
         """Add all rows of a run, and count the answers that are reused from earlier runs.
 
-        Rows with equal requests share one call and its answer. An answer is reused from an earlier run if no row of this
-        run has a call for its request, that is, if no such row has a cost or a duration. Any row may have the call, so that
-        all rows are read a second time if some rows have an answer without a call.
+        Rows with equal requests share one call, which is recorded in one of these rows by its cost or duration. If none
+        of them has a call, their answer is reused from an earlier run. The row with the call may come after or before the
+        others. Therefore, if any row has an answer without a call, all rows are read a second time.
 
         Parameters
         ----------
@@ -316,10 +327,8 @@ class CallCounts:
     def _add_chunk(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Add a chunk of rows to all counts and sums.
 
-        These are the compared cells, the calls by trial type and missing reason, tokens, cost and seconds, and the request
-        hashes of the answers that took no call. Sums need the column to be in `measured` of the constructor.
-
-        columns : array (n_rows,) by name of the column
+        columns : array (n_rows,) by name of the column: "item", "first", "second", "trial_type", "missing_reason", and the
+            columns that the judge filled (`measured` of the constructor). Others are not counted.
         """
         trial_type = columns["trial_type"]
         missing_reason = columns["missing_reason"]
@@ -335,17 +344,20 @@ class CallCounts:
         for name in self._measured & self._sums.keys():
             self._sums[name] += float(columns[name].sum())
 
-        if "seconds" in self._measured:
-            seconds = columns["seconds"]
-            measured_seconds = seconds[seconds > 0]
-            self._seconds += float(measured_seconds.sum())
-            self._n_timed += len(measured_seconds)
+        if "seconds" not in self._measured:
+            return
+        seconds = columns["seconds"]
+        measured_seconds = seconds[seconds > 0]
+        self._seconds += float(measured_seconds.sum())
+        self._n_timed += len(measured_seconds)
 
-            is_answered = missing_reason == 0
-            lacks_call = is_answered & ~self._has_call(columns)
-            if "request_hash" in self._measured and lacks_call.any():
-                hashes = columns["request_hash"][lacks_call]
-                self._hashes_without_call.append(hashes[hashes != b""])
+        if "request_hash" not in self._measured:
+            return
+        is_answered = missing_reason == 0
+        lacks_call = is_answered & ~self._has_call(columns)
+        if lacks_call.any():
+            hashes = columns["request_hash"][lacks_call]
+            self._hashes_without_call.append(hashes[hashes != b""])
 
     def to_facts(self, *, models: tuple[str, ...], usd_tried: float) -> CallFacts:
         """Return the counts of all rows that were added.

@@ -256,7 +256,10 @@ class _WorkerGroup(Generic[T]):
         )
 
     async def _run_worker(self, number: int, worker: Any) -> T | YoudenError:
-        """Run the work on a worker, and count it as placed and report its node once Ray has selected one.
+        """Run the work on a worker.
+
+        When Ray has selected a node for the worker, the worker is added to the number of placed workers, and its node is
+        reported by `on_status`.
 
         number : number of the worker in messages, from 1
         worker : handle of the Ray actor, an object with the remote methods `node_id` and `run`

@@ -273,14 +273,16 @@ class TrialsByItem:
         Parameters
         ----------
         plan : Plan
-            Plan of the selected trials, with the same agents and items.
+            Plan of the selected trials, with the same agents and items. Its trials are not read.
         select_rows : callable
-            Takes a chunk of columns and returns a mask of its rows, bool array (n_rows,).
+            Takes a chunk of columns, a mapping of str to array (n_rows,), and returns which rows to select, as a bool
+            array (n_rows,).
 
         Returns
         -------
         TrialsByItem
-            The selected trials. Partition files, if any, are in a directory below that of this object.
+            The selected trials. Partition files, if any, are in a directory below the directory of this object, and are
+            deleted with it.
         """
         directory = None
         if self._directory is not None:
@@ -455,52 +457,51 @@ class TrialsByItem:
 
         kinds : kinds of trials to use: "paired", and optionally "independent" and "follow-up"
 
-        In the result, `rates` uses all independent trials, and `clean` only those that training scores may use. The two are
-        the same object if there is no holdout or if no independent trials are used.
+        The result has two sets of rates. `rates` uses all independent trials, and `clean` only those that training scores
+        may use. The two are the same object if no cell is held out, or if `kinds` does not contain "independent".
         """
-        split = self.plan.split
         items = slice(start, stop)
-        has_follow_ups = "follow-up" in kinds
-        trials_by_kind = {kind: self._read_trials(kind, start, stop) for kind in kinds}
-
-        paired = trials_by_kind["paired"]
-        if has_follow_ups:
-            follow_ups = trials_by_kind["follow-up"]
+        paired = self._read_trials("paired", start, stop)
+        is_repeated = self._is_repeated
+        if "follow-up" in kinds:
+            follow_ups = self._read_trials("follow-up", start, stop)
             paired = {name: np.concatenate([column, follow_ups[name]]) for name, column in paired.items()}
+            is_repeated = True  # a follow-up repeats a pair on an item
 
-        independent = trials_by_kind.get("independent")
-        is_repeated = self._is_repeated or has_follow_ups
-        rates = self._compute_rates(paired, independent, items, is_repeated=is_repeated)
-        if independent is None or not split.n_holdout:
+        if "independent" not in kinds:
+            rates = self._compute_rates(paired, items, is_repeated=is_repeated)
+            return RateChunk(start, rates, clean=rates)
+
+        independent = self._read_trials("independent", start, stop)
+        rates = self._average_by_pair(paired, independent, items)
+        if not self.plan.split.n_holdout:
             return RateChunk(start, rates, clean=rates)
 
         is_training = _is_usable_for_training(
-            split,
+            self.plan.split,
             independent["first"],
             independent["item"] + start,
             independent["second"],
             independent["other_item"],
         )
-        training = {name: column[is_training] for name, column in independent.items()}
-        clean = self._compute_rates(paired, training, items, is_repeated=True)
-        return RateChunk(start, rates, clean)
+        training_independent = {name: column[is_training] for name, column in independent.items()}
+        training_rates = self._average_by_pair(paired, training_independent, items)
+        return RateChunk(start, rates, clean=training_rates)
 
     def _split_of(self, items: slice) -> Split:
         """Return the split of the plan into training and held-out cells, for some items."""
         split = self.plan.split
         return replace(split, train=split.train[:, items], holdout=split.holdout[:, items])
 
-    def _compute_rates(self, paired: Columns, independent: Columns | None, items: slice, *, is_repeated: bool) -> Rates:
-        """Compute true- and false-positive rates of each ordered pair of agents on each item of a chunk.
+    def _compute_rates(self, paired: Columns, items: slice, *, is_repeated: bool) -> Rates:
+        """Compute the true-positive rate of each ordered pair of agents on each item; false-positive rates are NaN.
 
-        paired : columns of the paired trials, with items numbered from 0
-        independent : the same of the independent trials, or None if all pairs share one false-positive rate, which is
-            then NaN here
+        paired : columns of the paired trials as `_read_trials` returns them, with items numbered from 0
         items : positions of the items in the run
         is_repeated : whether a pair may have several paired trials on an item
         """
-        if is_repeated or independent is not None:
-            return self._average_by_pair(paired, independent, items)
+        if is_repeated:
+            return self._average_by_pair(paired, None, items)
 
         # each pair has at most one trial on an item, so its true-positive rate is the answer
         answer = paired["answer"]
@@ -521,28 +522,30 @@ class TrialsByItem:
         )
 
     def _average_by_pair(self, paired: Columns, independent: Columns | None, items: slice) -> Rates:
-        """Compute the mean answer to the paired and to the independent trials of each ordered pair on each item.
+        """Compute the rates of each ordered pair of agents on each item as means of the pair's answers there.
 
-        The averages are the rates (`Verdicts.rates`) of a plan that consists of these trials only.
+        The true-positive rate is the mean answer to the paired trials, and the false-positive rate the mean answer to the
+        independent ones. `Verdicts.rates` computes them, so this method constructs a plan and answers of only these trials.
 
-        paired : columns of the paired trials, with items numbered from 0
-        independent : columns of the independent trials, or None if all pairs share one false-positive rate
+        paired : columns of the paired trials as `_read_trials` returns them, with items numbered from 0
+        independent : columns of the independent trials, or None to return NaN as false-positive rates
         items : positions of the items in the run
         """
-        trials = [Trials.paired(paired["item"], paired["first"], paired["second"])]
+        trials = Trials.paired(paired["item"], paired["first"], paired["second"])
         answer = paired["answer"]
         if independent is not None:
             # An independent trial counts for the item of its first response. Rates do not use the item of the second
             # response, which may be outside `items`, so it is replaced by item 0.
             unused_items = np.zeros_like(independent["item"])
-            trials.append(
-                Trials.independent(independent["item"], independent["first"], independent["second"], unused_items)
+            independent_trials = Trials.independent(
+                independent["item"], independent["first"], independent["second"], unused_items
             )
+            trials = Trials.concat([trials, independent_trials])
             answer = np.append(answer, independent["answer"])
 
         plan = replace(
             self.plan,
-            trials=Trials.concat(trials),
+            trials=trials,
             item_ids=self.plan.item_ids[items],
             split=self._split_of(items),
             source=None,
@@ -552,13 +555,13 @@ class TrialsByItem:
         return replace(verdicts.rates(), detail=None)
 
     def _add_independent(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Add the independent trials of a chunk of rows to the counts and totals.
+        """Add the independent trials of a chunk of rows to `yes_counts` and to the totals of false-positive rates.
 
         If the plan has one independent trial per paired trial ("matched"), each pair of agents gets its own false-positive
-        rate, so that the single trials are kept in the partitions, too. Probes are only counted: they compare responses that
+        rate. Its single trials are then also kept in the partitions. Probes are only counted: they compare responses that
         are unusually similar, and would bias the rates.
 
-        columns : array (n_rows,) by name of the column
+        columns : array (n_rows,) by name of the column, all columns of verdicts.parquet that describe trials and answers
         """
         is_independent = columns["trial_type"] == INDEPENDENT
         if not is_independent.any():
@@ -575,10 +578,11 @@ class TrialsByItem:
     def _add_to_totals(self, columns: Mapping[str, NDArray[Any]], is_added: Bools) -> None:
         """Add answered independent trials to the totals from which false-positive rates are estimated.
 
-        Two kinds of totals are changed: those by item (`independent`), and those of each group (`_totals`). A group is
-        identified by the extension step that added its trials, and by whether these belong to complete blocks.
+        The totals by item (`independent`) and the totals by group (`_totals`) are changed. The trials of a group were
+        added by the same extension step, and all or none of them belong to complete blocks.
 
-        columns : array (n_rows,) by name of the column
+        columns : array (n_rows,) by name of the column: `_INDEPENDENT_COLUMNS` and, for an extended plan, the columns that
+            `_get_extension_columns` reads
         is_added : bool array (n_rows,), whether a row is added
         """
         first, item, second, other_item, answer = [columns[name][is_added] for name in _INDEPENDENT_COLUMNS]
@@ -587,12 +591,13 @@ class TrialsByItem:
 
         step, in_complete_block, counts_for_first, counts_for_second = self._get_extension_columns(columns, is_added)
         groups = set(zip(step.tolist(), in_complete_block.tolist(), strict=True))
-        for group in sorted(groups):
-            group_step, group_in_complete_block = group
+        for group_step, group_in_complete_block in sorted(groups):
             is_in_group = (step == group_step) & (in_complete_block == group_in_complete_block)
+            group = group_step, group_in_complete_block
             if group not in self._totals:
                 self._totals[group] = IndependentTotals(self.plan.n_agents, self.plan.n_items)
-            self._totals[group].add(
+            group_totals = self._totals[group]
+            group_totals.add(
                 first[is_in_group],
                 second[is_in_group],
                 answer[is_in_group],
@@ -607,7 +612,8 @@ class TrialsByItem:
     ) -> tuple[Ids, Bools, Bools, Bools]:
         """Return the columns of selected rows that describe extensions, which add trials to a plan.
 
-        columns : array (n_rows,) by name of the column
+        columns : array (n_rows,) by name of the column. Only an extended plan needs "first", "second", "role", "step",
+            "weight_first" and "weight_second".
         selected : bool array (n_rows,)
 
         Returns four arrays (n_selected,):
@@ -628,19 +634,22 @@ class TrialsByItem:
         return step, in_complete_block, counts_for_first, counts_for_second
 
     def _trial_dtype(self, kind: str) -> np.dtype[Any]:
-        """Return the structured NumPy type of the record that is kept of each trial.
+        """Return the NumPy type of the records of one kind of trials: a structured type with named fields.
 
-        kind : "paired", "follow-up", "independent" or "self"
+        kind : "paired"; "follow-up" (additional paired trials that serve only to flag groups of agents); "independent";
+            or "self" (comparisons of two responses of one agent)
         """
+        # the two responses of these trials can belong to different items
         if kind in ("independent", "self"):
             return _INDEPENDENT_DTYPE
 
+        # paired trials and follow-ups have the same fields
         fields: list[Any] = [*_TRIAL_FIELDS, ("block", "i4")]
-        # trials of an extension differ in their role, and some count for only one of their agents
         if self._was_extended:
+            # trials that were added to the first plan differ in their role, and some count for only one of their agents
             fields += [("step", "i4"), ("role", "i1"), ("counts_for_first", "?"), ("counts_for_second", "?")]
-        # one vote per judge of a jury
         if self.n_votes:
+            # one vote per judge of a jury
             fields.append(("votes", "f8", (self.n_votes,)))
         return np.dtype(fields)
 
@@ -708,14 +717,21 @@ class TrialsByItem:
             records.tofile(file)
 
     def _count_in_partition(self, kind: str, first_item: int) -> int:
-        """Count the trials of a kind in the partition that begins with `first_item`."""
+        """Count the trials in one partition: the trials of one kind on some consecutive items.
+
+        kind : "paired", "independent", "follow-up" or "self"
+        first_item : position of the first item of the partition in the run
+        """
         name = f"{kind}-{first_item}"
         if self._partitions is None:
-            return sum(map(len, self._in_memory.get(name, ())))
+            chunks = self._in_memory.get(name, [])
+            return sum(map(len, chunks))
+
         file = self._partitions / name
         if not file.exists():
             return 0
-        return file.stat().st_size // self._trial_dtype(kind).itemsize
+        bytes_per_trial = self._trial_dtype(kind).itemsize
+        return file.stat().st_size // bytes_per_trial
 
     def _read_trials(self, kind: str, start: int, stop: int) -> Columns:
         """Read trials of one kind on the items `start` to `stop` − 1 as columns, with items numbered from 0.

@@ -175,11 +175,15 @@ def _skip_remaining(*findings: Finding) -> tuple[Finding, ...]:
 
 
 def _check_model(config: JudgeConfig, completion: Completion) -> Finding:
-    """Check that the model that answered is the one that was requested."""
+    """Return a finding on the model that answered: "ok" if it is the requested one, otherwise "warning".
+
+    completion : reply to the test request
+    """
     model = completion.model or "a model that does not report its name"
     if completion.fingerprint:
         model += f" ({completion.fingerprint})"
-    # a host may add or omit the owner of a model, as in meta-llama/Llama-3.3-70B-Instruct
+
+    # A host may add or omit the owner of a model, as in meta-llama/Llama-3.3-70B-Instruct, and may add a version.
     _, _, requested_name = (config.model or "").rpartition("/")
     _, _, name = completion.model.rpartition("/")
     if name.startswith(requested_name):
@@ -188,40 +192,47 @@ def _check_model(config: JudgeConfig, completion: Completion) -> Finding:
 
 
 def _check_parsing(config: JudgeConfig, completion: Completion) -> Finding:
-    """Check that the judge's parser reads an answer in the reply to the test request, without reasoning before it.
+    """Return a finding on whether the judge's parser reads an answer in the reply to the test request.
 
-    Returns the finding of the step "parse": "ok"; "warning" if the reply begins with reasoning, which costs tokens; "failed" if
-    it has no answer.
+    It is "ok", or "warning" if the reply begins with reasoning, which costs tokens, or "failed" if it has no answer.
+
+    completion : reply to the test request
     """
     reading = config.questions().read(completion)
     has_answer = reading.missing_reason == "answered"
+    if not has_answer:
+        message = _describe_missing_answer(completion, reading.missing_reason)
+        return _make_finding("parse", "failed", message)
+
     answer_text, has_reasoning = split_reasoning(completion.text)
-    reply_excerpt = repr(completion.text[:_MAX_DISPLAYED_CHARACTERS])
+    if not has_reasoning:
+        return _make_finding("parse", "ok", f"{_excerpt(completion.text)} reads as {reading.answer:.3g}")
 
-    if has_answer and not has_reasoning:
-        return _make_finding("parse", "ok", f"{reply_excerpt} reads as {reading.answer:.3g}")
+    answer_excerpt = _excerpt((answer_text or "").strip())
+    message = (
+        f"{answer_excerpt} reads as {reading.answer:.3g}, but the reply contains reasoning before it: "
+        f"{completion.tokens_out:,} tokens are paid for. {_NO_REASONING}"
+    )
+    return _make_finding("parse", "warning", message)
 
-    if has_answer:
-        answer_excerpt = repr((answer_text or "").strip()[:_MAX_DISPLAYED_CHARACTERS])
-        message = (
-            f"{answer_excerpt} reads as {reading.answer:.3g}, but the reply contains reasoning before it: "
-            f"{completion.tokens_out:,} tokens are paid for. {_NO_REASONING}"
-        )
-        return _make_finding("parse", "warning", message)
 
-    if reading.missing_reason == "unfinished_reasoning":
-        message = (
-            f"{reply_excerpt} is reasoning that does not end, so there is no answer (finish reason "
+def _describe_missing_answer(completion: Completion, missing_reason: str) -> str:
+    """Describe why the parser finds no answer in a reply, and the remedy."""
+    if missing_reason == "unfinished_reasoning":
+        return (
+            f"{_excerpt(completion.text)} is reasoning that does not end, so there is no answer (finish reason "
             f"'{completion.finish_reason}', {completion.tokens_out:,} tokens). {_NO_REASONING} Or raise max_tokens, so that "
             "the reasoning can end."
         )
-        return _make_finding("parse", "failed", message)
-
-    message = (
-        f"{reply_excerpt} is {reading.missing_reason} (finish reason '{completion.finish_reason}'). "
+    return (
+        f"{_excerpt(completion.text)} is {missing_reason} (finish reason '{completion.finish_reason}'). "
         "Raise max_tokens, change the prompt or `decision`, or set another model."
     )
-    return _make_finding("parse", "failed", message)
+
+
+def _excerpt(text: str) -> str:
+    """Return the beginning of a text in quotation marks, with escaped control characters."""
+    return repr(text[:_MAX_DISPLAYED_CHARACTERS])
 
 
 def _check_logprobs(config: JudgeConfig, completion: Completion, *, accepts_logprobs: bool) -> Finding:

@@ -219,13 +219,14 @@ def _interleave(rows: Iterator[RowKey], n_rows: int, *, others: Iterator[RowKey]
 
     n_rows, n_others : number of elements of `rows` and of `others`
     """
-    n_yielded = 0  # elements of `rows`
-    for position, element in enumerate(others, 1):
+    n_inserted = 0
+    for n_others_yielded, element in enumerate(others, 1):
         yield element
-        n_due = position * n_rows // n_others
-        yield from islice(rows, n_due - n_yielded)
-        n_yielded = n_due
-    yield from rows
+        # insert the same fraction of `rows` as of `others`, rounded down
+        n_due = n_others_yielded * n_rows // n_others
+        yield from islice(rows, n_due - n_inserted)
+        n_inserted = n_due
+    yield from rows  # all rows if there are no others; otherwise none are left
 
 
 async def judge_plan(
@@ -294,32 +295,47 @@ async def judge_plan(
 
 
 async def _run_judge(run: _Run, config: JudgeConfig, judge: Judge | None) -> Verdicts:
-    """Run one judge: replay stored answers, judge the whole plan at once, or send calls or batches.
+    """Run one judge, and return its verdicts on the plan.
 
-    judge : judge to use instead of the one that `config` describes, or None
+    Depending on the config and the options, stored answers are read, the judge judges the whole plan at once, or requests
+    are sent as single calls or in batches.
+
     run : plan, store, options, budget and log, which all judges of a jury share
+    config : the judge
+    judge : judge that answers single calls instead of the one that `config` describes; None for the latter
     """
-    options = run.options
     run.log.start(len(run.plan), what=f"judging by {config.name}")
     try:
+        # no requests are sent
         if config.backend == REPLAY:
             return _replay(run, config)
-        if options.stored_only and config.makes_calls:
+        if run.options.stored_only and config.makes_calls:
             return _read_stored(run, config)
+
+        # the passed judge takes precedence over the one of the config; the caller closes it
         if judge is not None:
-            return await _run_calls(run, config, Backend(lambda: judge))
+            backend_of_judge = Backend(lambda: judge)
+            return await _run_calls(run, config, backend_of_judge)
         if not config.makes_calls:
             return _judge_whole_plan(run, config)
-
-        backend = connect(config, run.environment, jury=run.jury)
-        if options.batching is not None and backend.batches:
-            return await _run_batches(run, config, backend, options.batching)
-        try:
-            return await _run_calls(run, config, backend)
-        finally:
-            await backend.aclose()
+        return await _connect_and_run(run, config)
     finally:
         run.log.stop()
+
+
+async def _connect_and_run(run: _Run, config: JudgeConfig) -> Verdicts:
+    """Send the requests of a judge in batches if the options set them, otherwise as single calls; return the verdicts.
+
+    If a cassette answers the requests, they are single calls in any case.
+    """
+    backend = connect(config, run.environment, jury=run.jury)
+    batching = run.options.batching
+    if batching is not None and backend.batches:
+        return await _run_batches(run, config, backend, batching)
+    try:
+        return await _run_calls(run, config, backend)
+    finally:
+        await backend.aclose()
 
 
 def _judge_whole_plan(run: _Run, config: JudgeConfig) -> Verdicts:
@@ -502,12 +518,15 @@ def _make_verdicts(
 
     run : plan, options and budget
     config : judge that gave the answers
+    store : store of the answers, the costs and the names of the models
     answers : answers to all trials of the plan, from the store
     costs : costs of the calls of this invocation
-    warnings : findings of the client about its servers
+    warnings : findings about the judge's servers, for example that one of them failed
     """
+    # compare the models that answered with those of earlier runs before they are added
     judge = config.public()
-    model_changes = answers.served.changes_since(store.served(judge))
+    earlier_models = store.served(judge)
+    model_changes = answers.served.changes_since(earlier_models)
     if not run.options.read_only:
         store.remember_served(judge, answers.served.new_names())
 
@@ -515,16 +534,24 @@ def _make_verdicts(
     account = run.options.account
     if account is not None:
         costs = costs.from_ledger(answers.key, store.paid(account))
-        calibration_payments = store.paid(calibration_account(account))
-        if calibration_payments:
-            request_hashes = set(answers.key.tolist())
-            paid_usd = [payment.usd for key, payment in calibration_payments.items() if key.encode() in request_hashes]
-            usd_calibration = sum(paid_usd)
+        usd_calibration = _sum_calibration_costs(store, account, answers)
 
     uncertain_costs = run.budget.uncertain[config.name].findings(config.name)
     shortened_texts = _find_shortened_texts(config.questions(), run)
     findings = (*uncertain_costs, *warnings, *model_changes, *shortened_texts)
     return answers.to_verdicts(config.describe(), costs, usd_calibration=usd_calibration, warnings=findings)
+
+
+def _sum_calibration_costs(store: Store, account: str, answers: PlanAnswers) -> float:
+    """Sum what the calibration of the judge paid for answers that the plan reuses, in USD; NaN if a cost is unknown.
+
+    account : cost account of the run, which has a separate account for its calibration
+    """
+    payments = store.paid(calibration_account(account))
+    if not payments:
+        return 0.0
+    request_hashes = set(answers.key.tolist())
+    return sum([payment.usd for key, payment in payments.items() if key.encode() in request_hashes])
 
 
 def _find_shortened_texts(questions: Questions, run: _Run) -> tuple[Finding, ...]:
@@ -597,7 +624,7 @@ def load_only_judge(store: Store) -> JudgeConfig:
         displayed_names = ", ".join(names) or "no judge"
         raise ConfigError(
             f"The store {store.name} has answers of {displayed_names}, so it is not clear which judge to replay. "
-            "Set it in the judge's config: {backend: replay, of: NAME}.",
+            "Set it in the judge's config: {backend: replay, replay_of: NAME}.",
             slug="replay-ambiguous",
         )
     return load_judge_config(judges[0])

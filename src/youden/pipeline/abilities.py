@@ -78,7 +78,11 @@ class ItemInfluence(NamedTuple):
     def from_fit(cls, fit: TrialFit | TrialMeans) -> ItemInfluence:
         """Collect the influence of each item on the ability of each agent that has a trial on it.
 
-        Only the agent's own trials count; the effects of the other agents are taken as known.
+        Only the agent's own trials count; the effects of the other agents are taken as known. The influence is in units
+        of the abilities.
+
+        fit : estimated abilities, with the influence of the items in chunks, and the total weight of each agent's trials
+            (their number, if each trial has the weight 1)
         """
         agents, items, influences, weights = [], [], [], []  # one array per chunk, of its observed cells
         n_items = 0
@@ -92,7 +96,8 @@ class ItemInfluence(NamedTuple):
             n_items += chunk.weight.shape[1]
 
         agent = np.concatenate(agents)
-        observed_cells = CellIndex(agent, np.concatenate(items), len(fit.weight), n_items)
+        item = np.concatenate(items)
+        observed_cells = CellIndex(agent, item, len(fit.weight), n_items)
         share = np.concatenate(weights) / fit.weight[agent]
         return cls(observed_cells, np.concatenate(influences), share)
 
@@ -259,7 +264,7 @@ class Abilities(NamedTuple):
         Abilities
             Mean answers minus `rates`, clipped to [−1, 1], with the errors of both in the covariance.
         """
-        covariance = self.rates.add_to(self.covariance, reference=self.reference)
+        covariance = self.rates.add_errors_to(self.covariance, reference=self.reference)
         return self._replace(ability=np.clip(self.ability - self.rates.rate, -1, 1), covariance=covariance)
 
 
@@ -342,10 +347,13 @@ def describe_method(method: str, rates: AgentRates) -> str:
 
 
 def _average_answers(trials: TrialsByItem, request: EstimationRequest) -> Abilities:
-    """Average the answers to each agent's paired trials of training cells, and estimate its false-positive rate.
+    """Average the answers to each agent's paired trials, and estimate its false-positive rate.
 
-    The rates are subtracted if `request.with_rates` is set. The influence of the items is computed if
-    `request.with_items` is set, but not for the target "these-items".
+    The means leave out trials with a held-out cell (agent, item). A false-positive rate is the mean answer to the agent's
+    independent trials, which show responses to different items.
+
+    request : `target` of the intervals; `with_rates` subtracts the false-positive rates; `with_items` computes the
+        influence of the items, but not for the target "these-items"
     """
     target = request.target
     for_these_items = target == "these-items"
@@ -494,12 +502,22 @@ def select_best_agents(abilities: Abilities, differences: Differences) -> Choice
 
 
 def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differences: Differences) -> ChoiceFacts | None:
-    """Select the best agents, and return the selection with ids; None if some agents cannot be compared."""
+    """Select the best agents, and describe the selection by their ids.
+
+    agent_ids : ids of the agents, in the order of `abilities`
+    differences : pairwise differences of `abilities`
+
+    Returns the selected agents with their regret bound, the other candidates, and an interval of the first selected
+    agent's ability without impossible values. Returns None if some agents cannot be compared.
+    """
     selection = select_best_agents(abilities, differences)
     if selection is None:
         return None
+
+    # remove impossible abilities from the interval of the first selected agent
+    ability_of_first = abilities.ability[selection.agents[0]]
     bounds = np.array([selection.ability_low, selection.ability_high])
-    low, high = abilities.limit(bounds, abilities.ability[selection.agents[0]]).tolist()
+    low, high = abilities.limit(bounds, ability_of_first).tolist()
     selection = replace(selection, ability_low=low, ability_high=high)
     return describe_selection(selection, abilities.ability, agent_ids)
 
@@ -539,8 +557,9 @@ def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[s
 def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts | None:
     """List the false-positive rates of the agents, highest first, and compute their share in the variance of abilities.
 
-    Returns None if no agent has an independent trial (of responses to different items), which a rate is estimated from.
-    The share is None if no ability has an interval.
+    The result also states how many more independent trials (of responses to different items) would halve the standard
+    errors of the rates, which are estimated from these trials. Returns None if no agent has an independent trial. The
+    share and the number are None if no ability has an interval.
     """
     rates = abilities.rates
     if not rates.n_trials.any():
@@ -566,9 +585,10 @@ def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts
         return RateFacts(agents, variance_share=None, calls_to_halve=None)
     share = float((rate_variance[has_share] / variance[has_share]).mean())
 
-    # four times as many trials halve a standard error, so three times as many are added; a trial counts for two agents
-    n_trials = float(rates.n_trials.sum()) / 2
-    return RateFacts(agents, variance_share=share, calls_to_halve=round(3 * n_trials))
+    # a standard error is proportional to 1/√trials: 4 times as many trials halve it, which are 3 times as many in addition
+    n_trials = float(rates.n_trials.sum()) / 2  # each trial counts for two agents
+    n_added_trials = round(3 * n_trials)
+    return RateFacts(agents, variance_share=share, calls_to_halve=n_added_trials)
 
 
 def build_ranking_table(
@@ -576,12 +596,13 @@ def build_ranking_table(
 ) -> pd.DataFrame:
     """Build the table of abilities, intervals and ranks, one row per agent, best first.
 
-    The columns are `target` and those that `RankingRow` declares, except self-consistency, which callers join. Ids, groups
-    and ranks come from the other arguments. Each remaining column is named after an attribute of `abilities`, and has its
-    values. Agents without an ability (NaN) come last, and agents of equal ability stay in the order of `agent_ids`.
+    The columns are `target` and the fields of `RankingRow`. Callers join the columns of self-consistency, which are left
+    out. Agents without an ability (NaN) come last, and agents of equal ability stay in the order of `agent_ids`.
 
+    abilities : abilities of the agents; a column that the other arguments do not determine has the values of the attribute
+        with its name
     agent_ids : ids of the agents, in the order of `abilities`
-    differences : pairwise differences of `abilities`, which determine the ranks
+    differences : pairwise differences of `abilities`, which determine the columns of ranks
     groups : group of each agent that has one; the column `group` is None for all others
     """
     import pandas as pd  # takes long to load, and a plan needs this module without its tables
@@ -597,8 +618,12 @@ def build_ranking_table(
         "rank_high": marginal_ranks.high,
     }
     columns = {}
-    for name in [column.name for column in columns_of(RankingRow)]:
-        if not name.startswith("self_consistency"):
-            columns[name] = other_columns[name] if name in other_columns else getattr(abilities, name)
+    for column in columns_of(RankingRow):
+        name = column.name
+        if name in other_columns:
+            columns[name] = other_columns[name]
+        elif not name.startswith("self_consistency"):
+            columns[name] = getattr(abilities, name)
+
     table = pd.DataFrame({**columns, "target": abilities.target})
     return table.sort_values("ability", ascending=False, kind="stable", na_position="last", ignore_index=True)

@@ -53,11 +53,15 @@ def fit_cells(scores: Scores) -> tuple[Scores, ClippedLinear]:
 
 
 def fit_rates(rates: Rates, *, target: Target = "items-like-these", agent_rates: AgentRates | None = None) -> Abilities:
-    """Fit abilities to rates in memory, of which only the difference TPR − FPR of each pair is used.
+    """Fit abilities to rates in memory, by the difference TPR − FPR of each pair.
 
-    `agent_rates` are the false-positive rates of the agents, which are stored, but not subtracted; unknown by default.
-    If the pairs do not link all agents, the abilities are those of a fit to the training scores. Raises StatisticsError
-    if the training scores cannot be fitted, for example [scores-empty].
+    rates : TPR and FPR of the ordered pairs of agents on the items
+    target : population that the intervals refer to, "items-like-these" or "these-items"
+    agent_rates : false-positive rates of the agents, which the result contains, but which are not subtracted; unknown by
+        default
+
+    Returns the abilities. If the pairs do not link all agents, they are those of a fit to the training scores. Raises
+    StatisticsError if the training scores cannot be fitted, for example [scores-empty].
     """
     return fit_abilities(
         pair_answers(rates),
@@ -102,7 +106,8 @@ def fit_abilities(
     with_items : bool, default False
         Whether to compute the influence of the items from the answers; only for the target "items-like-these".
     n_first : int, optional
-        Number of items whose mean score is the mean of the abilities; all items if None.
+        The mean of the abilities is the mean score on the first `n_first` items, by position; on all items if None. An
+        extended run sets the number of items of its first plan, so that later items do not shift the abilities.
 
     Returns
     -------
@@ -126,10 +131,12 @@ def abilities_from_fit(
     The fit must link all agents that have trials, directly or through other agents. An ability is the effect of the agent
     plus `mean_score`, clipped to [−1, 1]; it is NaN for an agent without trials.
 
-    fit : effects of the agents, float array (n_agents,), with their covariance
+    fit : effects of the agents, float array (n_agents,) with mean 0, their covariance, and the total weight of each
+        agent's trials (their number, if each trial has the weight 1)
     mean_score : mean score of the average agent
-    rates : false-positive rates of the agents, which the result contains; its caller may subtract them
-    target : population that the intervals refer to; for "these-items", variances are smaller (see below)
+    rates : false-positive rates of the agents, which are stored in the result; the caller can subtract them
+    target : population that the intervals refer to, "items-like-these" or "these-items"; for "these-items", each variance
+        is multiplied by a factor from 0 to 1, the finite population correction `fit.fpc`
     with_items : whether to compute the influence of each item on the abilities; it is None for the target "these-items"
     """
     covariance = fit.covariance
@@ -230,14 +237,21 @@ def estimate_cell_abilities(
 ) -> Abilities:
     """Estimate abilities from a fit of cells, where a cell is one agent on one item.
 
-    `model` is fitted to `scores`; `rates` are stored, but not subtracted. The model's own abilities may lie beyond ±1.
-    Therefore each component of agents is centred on the mean of its clipped predictions for its items, of which only
-    the first `n_first` are used (all if None), and the result is clipped to [−1, 1]. If the model did not converge,
-    `method` states it.
+    The model's own abilities may lie beyond ±1. Therefore, each component of linked agents is shifted so that its mean
+    ability is the mean of its clipped predictions for its items, and the result is clipped to [−1, 1].
 
-    For the target "these-items", with K agents and J items, the covariance over items is multiplied by
-    1 − T_i/(PJ + 1), with T_i the answered trials of agent i and P = 2(K − 1) its ordered pairs. The intervals are
-    conservative if most cells are complete, because the agent × item variance then vanishes.
+    model : clipped-linear model that was fitted to `scores`
+    scores : training scores; the abilities are on their scale
+    rates : false-positive rates of the agents, which are stored in the result, but not subtracted from the scores
+    target : population that the intervals refer to, "items-like-these" or "these-items"
+    n_first : the mean predictions use only the first `n_first` items of `scores`, so that items which were added later do
+        not shift the abilities; all items if None
+
+    Returns the abilities. If the model did not converge, their `method` states it.
+
+    For the target "these-items", with K agents and J items, the variance of agent i is multiplied by 1 − T_i/(PJ + 1),
+    with T_i the answered trials of the agent and P = 2(K − 1) its ordered pairs. The intervals are conservative if most
+    cells are complete, because the agent × item variance then vanishes.
     """
     cells, _, weight = scores.cells
     n_agents, n_items = cells.n_agents, cells.n_items
@@ -246,6 +260,7 @@ def estimate_cell_abilities(
     method = "additive fit, residuals by item, HC2, shrunk variances, Student t"
     if model.status_ == "not_converged":
         method += ", not converged"
+
     item_influence = None
     if target == "these-items":
         fpc = np.maximum(0.0, 1 - n_trials / (2 * (n_agents - 1) * n_items + 1))
@@ -298,7 +313,7 @@ def fit_trials(
     request : EstimationRequest
         Target of the intervals, and what to compute.
     n_first : int, optional
-        Number of items whose mean score is the mean of the abilities; all items if None.
+        The mean of the abilities is the mean score on the first `n_first` items, by position; on all items if None.
     cell_fit : callable, optional
         Function without arguments that returns the training scores (the mean score of each cell that is not held out) and
         the clipped-linear model fitted to them. It is called only if the answers do not link all agents. Default: both are

@@ -100,14 +100,15 @@ def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRan
     name : {"robust", "family", "trusted"}
         Name of the alternative ranking.
     facts : AlternativeRankingFacts
-        Facts about it, if it could be made.
+        Facts about it. The ranking must have been made: `facts.message` is empty.
     is_main : bool
         Whether it is the main ranking of the run.
 
     Returns
     -------
     str
-        The agents with the largest changes of rank, and the number of other agents whose rank changes.
+        The number of agents whose rank changes, those with the largest changes with both ranks, and the number of the
+        others; or that no agent changes its rank.
     """
     beginning = f"In the {TITLES[name]} ranking"
     if is_main:
@@ -128,29 +129,35 @@ def _describe_leader_change(
 ) -> tuple[str, tuple[str, ...]]:
     """Describe how the leader of the plain ranking falls in an alternative ranking.
 
-    The leader falls if it drops by `MIN_RANK_DROP` ranks or more, if an agent overtakes it that differs significantly from
-    it in one of the two rankings, or if it is significantly better than all other agents in the plain ranking only.
+    The leader falls in three cases: it drops by `MIN_RANK_DROP` ranks or more; an agent overtakes it that differs
+    significantly from it in one of the two rankings; it is significantly better than all other agents in the plain ranking,
+    but not in the alternative one.
 
     name : name of the alternative ranking
-    plain, alternative : pairwise differences of the abilities of the two rankings
+    plain, alternative : pairwise differences of the abilities of the two rankings, arrays (n_agents, n_agents) with
+        positive values if the agent of the row is better than the agent of the column
 
-    Returns a sentence and the agents that it names; both are empty if the leader does not fall.
+    Returns a sentence and the ids of the agents that it names; both are empty if the leader does not fall.
     """
-    # the leader has a higher ability than most agents
+    # the leader is better than more agents than any other agent
     n_worse = np.nansum(plain.value > 0, axis=1)
     leader = int(np.argmax(n_worse))
-    is_ahead = alternative.value[:, leader] > 0
-    differs = plain.significantly_better[leader] | alternative.significantly_better[:, leader]
 
-    if (is_ahead & differs).any() or is_ahead.sum() >= MIN_RANK_DROP:
-        displayed = np.flatnonzero(is_ahead)[:MAX_NAMED_MOVES].tolist()
-        overtaking = tuple(agent_ids[agent] for agent in displayed)
-        rank = int(is_ahead.sum()) + 1
+    # agents that are better than the leader in the alternative ranking
+    overtakes = alternative.value[:, leader] > 0
+    n_overtaking = int(overtakes.sum())
+    differs = plain.significantly_better[leader] | alternative.significantly_better[:, leader]
+    differs_from_overtaking = bool((overtakes & differs).any())
+
+    if differs_from_overtaking or n_overtaking >= MIN_RANK_DROP:
+        displayed = np.flatnonzero(overtakes)[:MAX_NAMED_MOVES].tolist()
+        overtaking_ids = tuple(agent_ids[agent] for agent in displayed)
         text = (
-            f"The leader {agent_ids[leader]} falls to rank {rank} in the {TITLES[name]} ranking, behind "
-            f"{', '.join(overtaking)}: its first rank depends on the other agents in the pool."
+            f"The leader {agent_ids[leader]} falls to rank {n_overtaking + 1} in the {TITLES[name]} ranking, behind "
+            f"{', '.join(overtaking_ids)}: its first rank depends on the other agents in the pool."
         )
-        return text, (agent_ids[leader], *overtaking)
+        return text, (agent_ids[leader], *overtaking_ids)
+
     if plain.unique_best == leader and alternative.unique_best != leader:
         text = (
             f"The leader {agent_ids[leader]} is significantly better than all others in the plain ranking, but not in the "
@@ -353,8 +360,9 @@ class PairedAnswers(NamedTuple):
     def from_trials(cls, trials: TrialsByItem, totals: PairTotals | None = None) -> PairedAnswers:
         """Sum the answers to the paired trials of a run by pair of agents, with and without follow-up trials.
 
-        A paired trial shows responses of two agents to the same item. Follow-up trials are further paired trials of
-        pairs that agree often; they serve only to flag groups of agents.
+        A paired trial shows the judge responses of two agents to the same item. Follow-up trials are further paired trials
+        of agents that agree often. They decide only whether these agents are flagged as a group that may copy from each
+        other.
 
         Parameters
         ----------
@@ -366,9 +374,9 @@ class PairedAnswers(NamedTuple):
         Returns
         -------
         PairedAnswers
-            The answers in chunks, and their sums by pair of agents. They exclude follow-up trials and held-out cells
-            (agent, item). In a run with matched independent trials, the false-positive rate of the pair is subtracted.
-            If the run has no follow-up trials, the sums with follow-up trials are None.
+            The answers in chunks, and their sums by pair of agents. The answers exclude follow-up trials and held-out
+            cells (agent, item). If each paired trial of the plan has an independent trial of its own, the false-positive
+            rate of the pair is subtracted. If the run has no follow-up trials, the sums with follow-up trials are None.
         """
         n_agents = trials.plan.n_agents
         iter_chunks = partial(iter_answers, trials.iter_rates)
@@ -458,9 +466,9 @@ def _make_cluster_weights(cluster: Ids) -> PartnerWeights:
 def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: PartnerWeights) -> Abilities:
     """Shift abilities by the effect of weighting the partners, the agents that an agent is compared with.
 
-    The additive model is fitted to all answers twice, with weighted and with equally weighted partners, which gives the
-    abilities t_i(weighted) and t_i(equal) of agent i. Its new ability is θ_i + t_i(weighted) − t_i(equal). The covariance
-    of t(weighted) is scaled, so that each standard error is multiplied by the ratio of those of θ_i and t_i(equal).
+    The additive model is fitted to all answers twice, with weighted and with equally weighted partners. The two fits give
+    the abilities t_i(weighted) and t_i(equal) of agent i. The new ability of the agent is θ_i + t_i(weighted) − t_i(equal),
+    and its standard error is se(t_i(weighted)) · se(θ_i) / se(t_i(equal)). Correlations are those of t(weighted).
 
     answers : answers of the run, from which `abilities` were estimated
     abilities : abilities θ_i with equally weighted partners, by any estimator
@@ -473,11 +481,14 @@ def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: P
     equal_partners = uniform_weights(len(abilities.ability))
     if np.array_equal(partners.weight, equal_partners.weight):
         return abilities
+
     equal = fit_weighted_abilities(answers.iter_chunks, answers.totals, equal_partners)
     weighted = fit_weighted_abilities(answers.iter_chunks, answers.totals, partners)
 
-    # C_ik = C_ik(weighted) · r_i · r_k, r_i = se(θ_i) / se(t_i(equal))
-    ratio = np.sqrt(np.diag(abilities.covariance.covariance) / np.diag(equal.covariance.covariance))
+    # C_ik = C_ik(weighted) · r_i · r_k, with the ratio r_i = se(θ_i) / se(t_i(equal))
+    variance = np.diag(abilities.covariance.covariance)
+    variance_of_equal = np.diag(equal.covariance.covariance)
+    ratio = np.sqrt(variance / variance_of_equal)
     covariance = weighted.covariance.covariance * ratio[:, None] * ratio
     df = np.fmin(weighted.covariance.df, abilities.covariance.df)
     return abilities._replace(

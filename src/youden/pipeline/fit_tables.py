@@ -43,7 +43,7 @@ from youden.pipeline.alternative_rankings import (
     with_alternative_columns,
 )
 from youden.pipeline.extension_facts import compute_extension_facts
-from youden.pipeline.multi_judge import ITEMS_AND_JUDGES, average_judge_rows, average_judges, with_judge_variance
+from youden.pipeline.multi_judge import ITEMS_AND_JUDGES, average_judges, iter_averaged_chunks, with_judge_variance
 from youden.pipeline.ranking import estimate_or_fit
 from youden.pipeline.recommendation import (
     JudgeRates,
@@ -86,21 +86,23 @@ MAX_NAMED_DEPENDENT = 3
 
 
 def fit_judged(
-    folder: RunFolder, pool: PoolSummary, judged: JudgedFiles, terms: FitSettings, *, rates: bool = False
+    folder: RunFolder, pool: PoolSummary, judged: JudgedFiles, settings: FitSettings, *, rates: bool = False
 ) -> FitResult:
     """Fit a judged run, and write all its tables; earlier files of a fit are replaced together.
 
     Two files are not always written. rates.parquet is written for runs of fewer than `MAX_TRIALS_WITH_RATES` trials, and
     if `rates` is True. variance_components.json is written for finished runs with few trials.
 
+    folder : folder of the run, with its verdicts
+    pool : agents with their groups, and properties of their texts
     judged : plan without trials, and table of the verdicts
-    terms : target of the intervals, and rules of the alternative rankings
+    settings : target of the intervals, and rules of the alternative rankings
 
-    Raises RunFolderError if a file is damaged, [disk-full] if the disk is full; StatisticsError if the scores cannot be
-    fitted, or the main ranking cannot be made.
+    Returns the tables, as they were written. Raises RunFolderError if a file is damaged, [disk-full] if the disk is full;
+    StatisticsError if the scores cannot be fitted, or the main ranking cannot be made.
     """
     plan, verdicts = judged
-    target = terms.target
+    target = settings.target
     metadata = verdicts.metadata
     run = folder.path.resolve().name
     over_judges = target == ITEMS_AND_JUDGES
@@ -111,7 +113,7 @@ def fit_judged(
         return (part.unread_copy() for part in parts)
 
     # for the target "items-and-judges", each answer is the mean of the judges' votes
-    rows: Rows = average_judge_rows(read_rows) if over_judges else read_rows
+    rows: Rows = partial(iter_averaged_chunks, read_rows) if over_judges else read_rows
     counts = CallCounts(plan, metadata.measured)
     counts.add_rows(rows)
     with open_trials_by_item(rows, plan, folder.path, votes=target != "items-like-these") as trials:
@@ -133,7 +135,7 @@ def fit_judged(
                 *trials.find_alarms(),
                 *length_warnings(folder, pool, rows, abilities.ability, n_trials=len(verdicts)),
             ],
-            rules=terms.rules,
+            rules=settings.rules,
             groups=pool.groups,
             extension=compute_extension_facts(
                 trials, abilities, answers_recomputed="request_hash" not in metadata.measured
@@ -159,21 +161,21 @@ def fit_judged(
     return fit
 
 
-def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitSettings) -> FitResult:
+def fit_imported(folder: RunFolder, pool: PoolSummary, settings: FitSettings) -> FitResult:
     """Fit an imported run, and write its tables; earlier files of a fit are replaced together.
 
     An imported run has no answers of a judge. It has a score D = TPR − FPR for each ordered pair of agents on each item.
 
     folder : folder with the scores of the run, as a table of rates
     pool : agents and items of the run, and notes about the import, which become findings
-    terms : target population of the intervals, and rules of alternative rankings (families, panel, clones)
+    settings : target population of the intervals, and rules of alternative rankings (families, panel, clones)
 
     Returns the tables, as they were written. Raises RunFolderError if a file is damaged, [disk-full] if the disk is full;
     StatisticsError if the scores cannot be fitted, or the main ranking cannot be made.
     """
     rates = folder.read_rates()
 
-    # all items form one chunk; scores from all trials and from training trials are the same
+    # all items form one chunk; training scores (`clean`) use the same false-positive rates as all other scores
     chunks = [RateChunk(start=0, rates=rates, clean=rates)]
 
     # false-positive rates are already subtracted from the scores, so there are no independent trials
@@ -181,7 +183,7 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitSettings) -> Fi
     sums = ChunkSums(chunks, rates, no_independent_trials)
     answers = PairedAnswers(partial(iter_answers, lambda: chunks), sums.pairs.totals)
     model = ClippedLinear().fit(sums.symmetric)
-    abilities = fit_rates(rates, target=terms.target)
+    abilities = fit_rates(rates, target=settings.target)
     fit = FitResult(
         sums,
         answers,
@@ -190,7 +192,7 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, terms: FitSettings) -> Fi
         measure_judge_from_differences(chunks, n_items=rates.n_items),
         calls=None,
         warnings=[Finding("import", note) for note in pool.notes],
-        rules=terms.rules,
+        rules=settings.rules,
         groups=pool.groups,
     )
 
@@ -284,7 +286,7 @@ class FitResult:
         self.ranking = table if rules.ranked_by == "plain" else sort_by_ranking(table, rules.ranked_by)
 
         self.items = _build_item_table(scores, model, sums.n_trials_by_item)
-        links, links_missing, self.curl = compare_links_of_scores({"row": sums.row, "symmetric": scores})
+        links, links_missing, self.curl = measure_curl_by_link({"row": sums.row, "symmetric": scores})
         self.pairs = sums.pairs.to_pairs(differences, model.ability_)
 
         choice = summarize_choice(main_abilities, agent_ids, differences=main_differences)
@@ -430,8 +432,13 @@ def describe_judged_run(
 ) -> dict[str, Json]:
     """Describe the pool, plan and judge of a judged run for its signature.
 
-    The trials of `plan` need not be loaded: `digest` and `n_trials` are those of the whole plan. The digests of pool
-    and plan are shortened to 12 characters. `judge` is the judge's config, and `models` the models that answered.
+    plan : plan of the run, whose trials need not be loaded
+    judge : config of the judge
+    models : names of the models that answered
+    digest, n_trials : digest of the whole plan, and number of its trials
+
+    Returns the entries that the signature in `signature.json` contains, such as "plan", "design", "calls" and "judge". The
+    digests of pool and plan are shortened to 12 characters.
     """
     return {
         "pool": plan.pool_digest[:12],
@@ -449,12 +456,13 @@ def describe_judged_run(
     }
 
 
-def compare_links_of_scores(
+def measure_curl_by_link(
     scores: Mapping[ScoreKind, Scores],
 ) -> tuple[dict[ScoreKind, dict[str, LinkFacts]], dict[ScoreKind, str], tuple[CurlCurve, ...]]:
-    """Measure on the scale of each link function (identity, probit, logit) how far scores are from additive.
+    """Measure the curl of scores, their deviation from additivity, on the scale of each link function.
 
-    The deviation from additivity is the curl: the interaction contrast of two agents on two items.
+    The curl is the absolute interaction contrast |s_ij − s_i'j − s_ij' + s_i'j'| of two agents on two items. The link
+    functions are identity, probit and logit.
 
     Parameters
     ----------

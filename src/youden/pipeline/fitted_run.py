@@ -56,24 +56,27 @@ def fit_run(
     from youden.pipeline.preference_tables import check_preference_settings, fit_preference_run
 
     pool, stored = folder.read_pool(), folder.fit_settings
-    terms = FitSettings(target or stored.target, rules or stored.rules)
+    settings = FitSettings(target or stored.target, rules or stored.rules)
     is_judged = folder.has("plan.parquet") or folder.has("verdicts.parquet")
     judged = folder.open_judged_files() if is_judged else None
+
+    # check the settings before anything is written
     asks_preference = judged is not None and judged.plan.question == "preference"
     if asks_preference:
-        check_preference_settings(terms)
-    check_partner_rules(terms.rules, pool.agent_ids)
+        check_preference_settings(settings)
+    check_partner_rules(settings.rules, pool.agent_ids)
     judge = {} if judged is None else judged.verdicts.metadata.judge
-    check_target(terms.target, judge.get("judges"), str(judge.get("name", "no judge")))
-    if terms != stored and folder.has("config.yaml"):
-        folder.write_config(folder.read_config().with_fit_settings(terms))
+    check_target(settings.target, judge.get("judges"), str(judge.get("name", "no judge")))
+    if settings != stored and folder.has("config.yaml"):
+        folder.write_config(folder.read_config().with_fit_settings(settings))
+
     if judged is not None and asks_preference:
         return fit_preference_run(folder, pool, judged)
-    if not terms.rules.families:
-        terms = terms._replace(rules=replace(terms.rules, families=pool.families))
+    if not settings.rules.families:
+        settings = settings._replace(rules=replace(settings.rules, families=pool.families))
     if judged is None:
-        return fit_imported(folder, pool, terms)
-    return fit_judged(folder, pool, judged, terms, rates=rates)
+        return fit_imported(folder, pool, settings)
+    return fit_judged(folder, pool, judged, settings, rates=rates)
 
 
 def check_fit(folder: RunFolder) -> None:
@@ -96,7 +99,8 @@ def check_fit(folder: RunFolder) -> None:
     verdicts = folder.open_judged_files().verdicts
     n_judged = len(verdicts) - verdicts.metadata.n_pending
 
-    # the signature of a fit states a prefix of the plan's digest, its calls, and of a partial run the judged ones ("done")
+    # the signature of a fit contains the first characters of the plan's digest ("plan"), the number of its calls ("calls")
+    # and, if the run was unfinished, the number of judged calls ("done")
     fitted = folder.read_signature().parts
     is_same_plan = verdicts.metadata.plan_digest.startswith(str(fitted.get("plan")))
     n_judged_when_fitted = fitted.get("done", fitted.get("calls"))

@@ -29,23 +29,27 @@ MIN_FOLLOW_UPS_PER_PAIR = 8
 
 
 def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, int], int]:
-    """Allocate follow-up trials to the pairs of agents in groups that agree much, but not significantly yet.
+    """Allocate follow-up trials to the undecided groups of agents, which have too few answers to be flagged.
 
-    The groups are served in the order of `flags.undecided`. A group gets no trials if the remaining budget is too small
-    for it. Pairs within one cluster of flagged agents get none.
+    The groups are served in the order of `flags.undecided`. All pairs of a group get the same number of trials. A group
+    gets no trials if the remaining budget is too small for it. A pair gets none if both agents are in the same cluster of
+    flagged agents, or if an earlier group with this pair got trials.
 
-    budget : maximum number of trials in all
+    budget : maximum number of trials of all pairs together
 
-    Returns the number of trials of each pair, a pair being the positions of two agents (lower, higher).
+    Returns the number of trials by pair of agents (lower position, higher position), without pairs that get none.
     """
     n_trials: dict[tuple[int, int], int] = {}
     for group in flags.undecided:
-        new_pairs = [
-            (agent, partner)
-            for agent, partner in combinations(group, 2)
-            if flags.cluster[agent] != flags.cluster[partner] and (agent, partner) not in n_trials
-        ]
-        n_per_pair = min(FOLLOW_UPS_PER_PAIR, budget // max(len(new_pairs), 1))
+        # pairs of the group that are neither flagged nor served already
+        new_pairs = []
+        for agent, partner in combinations(group, 2):
+            is_flagged = flags.cluster[agent] == flags.cluster[partner]
+            if not is_flagged and (agent, partner) not in n_trials:
+                new_pairs.append((agent, partner))
+
+        n_affordable = budget // max(len(new_pairs), 1)
+        n_per_pair = min(FOLLOW_UPS_PER_PAIR, n_affordable)
         if n_per_pair >= MIN_FOLLOW_UPS_PER_PAIR:
             n_trials.update(dict.fromkeys(new_pairs, n_per_pair))
             budget -= n_per_pair * len(new_pairs)
@@ -62,7 +66,8 @@ def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -
     judge_plan : function that returns the verdicts of a plan
     share : maximum number of follow-ups, as a fraction of the plan's calls
 
-    Returns the verdicts of the plan with its follow-ups, or of the plan alone if no group needs any.
+    Returns the verdicts of the plan with its follow-ups, or of the plan alone if no group needs any. Errors of `judge_plan`
+    are passed on.
     """
     without_follow_ups = verdicts_without_follow_ups(result)
     plan = without_follow_ups.plan
@@ -79,12 +84,14 @@ def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -
 def draw_follow_ups(plan: Plan, n_trials: Mapping[tuple[int, int], int], rng: np.random.Generator) -> Trials:
     """Draw follow-up trials, which decide whether groups of agents are flagged but do not change abilities.
 
-    Each pair of agents is compared on random items on which it was not compared yet and neither of its cells is held out.
-    The order of the two agents alternates. The trials have the role `FOLLOW_UP` and the weight 0 for both agents.
+    Each pair of agents is compared on random items on which it has no paired trial yet and neither of its cells is held
+    out. The order of the two agents alternates. The trials have the role `FOLLOW_UP` and the weight 0 for both agents.
 
     plan : plan of the run
     n_trials : number of trials of each pair of agents (lower position, higher position); fewer are drawn if the pair has
         fewer such items
+
+    Returns the new trials only, pair by pair.
     """
     rows = []  # item, first agent and second agent of each trial
     lower, higher = np.minimum(plan.first, plan.second), np.maximum(plan.first, plan.second)

@@ -98,9 +98,10 @@ def analyze_rounds(
     estimate : function of the number of a round, from 0, that returns the abilities by the answers of the rounds up to
         it; None if these do not link all agents
 
-    Returns the abilities after the last round with the state of the search, or None if `estimate` returned None. An agent
-    that was sampled because its estimates were high has estimates that are too high. The fraction `BIAS_FRACTION` of this
-    expected selection bias is subtracted, but never so much that another agent would be selected.
+    Returns the abilities after the last round with the state of the search, or None if `estimate` returned None for any
+    of the analyzed rounds. An agent that was sampled because its estimates were high has estimates that are too high. The
+    fraction `BIAS_FRACTION` of this expected selection bias is subtracted, but never so much that another agent would be
+    selected.
     """
     plan = trials.plan
     design = get_adaptive_design(plan)
@@ -195,26 +196,26 @@ class _RoundSummary(NamedTuple):
 
 
 def _summarize_rounds(trials: TrialsByItem) -> _RoundSummary:
-    """Count the paired trials of each round of a search, and find the agents whose abilities they measure.
+    """Count the paired trials of each round of a search, and find the agents that each round sampled.
 
-    The round of a trial in a block is its `step`. Trials without a block (−1) belong to no round.
+    The search consists of the trials in blocks. The `step` of such a trial is the number of its round, from 0.
     """
     last_round = -1
     for chunk in trials.iter_chunks():
-        in_blocks = chunk.block >= 0
-        last_round = max(last_round, int(chunk.step[in_blocks].max(initial=-1)))
+        round_number = chunk.step[chunk.block >= 0]
+        last_round = max(last_round, int(round_number.max(initial=-1)))
 
     n_rounds = 1 + last_round
     n_trials = np.zeros(n_rounds, dtype=np.int64)
     is_active = np.zeros((n_rounds, trials.plan.n_agents), dtype=np.bool_)
     for chunk in trials.iter_chunks():
-        block_trials = chunk.where(chunk.block >= 0)
-        n_trials += np.bincount(block_trials.step, minlength=n_rounds)
+        search_trials = chunk.where(chunk.block >= 0)
+        n_trials += np.bincount(search_trials.step, minlength=n_rounds)
 
-        # a trial may count for one of its agents only
-        for_first = block_trials.where(block_trials.counts_for_first)
+        # a round samples an agent if a trial counts for it, which is not so for the common partner of a block
+        for_first = search_trials.where(search_trials.counts_for_first)
         is_active[for_first.step, for_first.first] = True
-        for_second = block_trials.where(block_trials.counts_for_second)
+        for_second = search_trials.where(search_trials.counts_for_second)
         is_active[for_second.step, for_second.second] = True
     return _RoundSummary(n_trials, is_active)
 
@@ -322,9 +323,10 @@ def analyze_extended_run(
     Returns
     -------
     InterimAnalysis
-        The upper confidence bounds on the differences of all pairs of agents, (n_agents, n_agents), as the minimum over
-        all analyses so far, and the alpha spent so far. The bias is 0, because no round sampled agents. If some agents
-        cannot be compared, bounds and spent alpha stay those of the last analysis in `previous`, or infinite and 0.
+        Upper confidence bounds on θ_k − θ_i for agents k (rows) and i (columns), float array (n_agents, n_agents), as the
+        minimum over all analyses so far; and the fraction of alpha = 0.05 spent so far. The bias is 0, because no round
+        sampled agents. If some agents cannot be compared, bounds and spent alpha stay those of the last analysis in
+        `previous`, or infinite and 0.
     """
     no_agent = np.zeros(len(abilities.ability), dtype=np.bool_)
     return _run_analysis(

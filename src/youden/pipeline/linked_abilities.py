@@ -23,7 +23,7 @@ from youden.pipeline.abilities import (
     find_components,
 )
 from youden.pipeline.interim_analyses import analyze_extended_run
-from youden.protocol.blocks import get_extensions, is_in_complete_block, plan_after_steps, restrict_to_anchors
+from youden.protocol.blocks import get_extensions, is_in_complete_block, plan_after_extensions, restrict_to_anchors
 from youden.stats.base.clusters import PRIOR_CLUSTERS, CentredCovariance, covariance_of_chunks
 from youden.stats.base.pair_chunks import ChunkSource, PairChunk
 from youden.stats.trials.anchored import (
@@ -149,11 +149,14 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
 
 
 def _keep_anchors(abilities: Abilities, anchors: Abilities, unchanged: Positions) -> Abilities:
-    """Replace the estimates of some anchors, the agents of the first plan, by those from before the extension.
+    """Replace the estimates of some anchors by those from the first plan, whose agents are the anchors.
 
-    abilities : abilities of all agents after the extension
-    anchors : abilities before the extension, with false-positive rates that are not subtracted yet
-    unchanged : int array, positions of the anchors whose abilities, covariances and degrees of freedom are replaced
+    abilities : abilities of all agents after the extension; the anchors are the first agents
+    anchors : mean answers of the anchors by the first plan, from which their false-positive rates are subtracted here
+    unchanged : int array, positions of the anchors whose abilities, covariances with each other and degrees of freedom are
+        replaced
+
+    Returns a copy of `abilities` with these estimates.
     """
     before = anchors.with_rates_subtracted()
     ability = abilities.ability.copy()
@@ -177,53 +180,76 @@ def _make_influence_source(
 ) -> Callable[..., Iterator[ItemMatrices]]:
     """Return a function that yields the influence of the items on the abilities of all agents, chunk by chunk.
 
-    An ability is estimated from two kinds of trials: those in complete blocks, which compare anchors with each other, and
-    linking trials, which compare any agent with an anchor. The influence of an item is the weighted mean of its influence
-    by both kinds.
+    The abilities of anchors are measured by complete blocks, which compare anchors with each other, and those of all agents
+    by linking trials, which compare an agent with an anchor.
 
     anchor_influence : influence of the items on the abilities of the anchors by complete blocks
     linked : effects of all agents by linking trials
     scale : effects of the anchors and of the items, from which `linked` was estimated
     weights : two float arrays (n_agents,), the fractions of an agent's trials in complete blocks and of linking trials
 
-    The returned function has the argument `anchors_by_blocks_only`: whether the linking trials of anchors, which are
-    further calls on them, are left out. Linking trials of other agents are always used.
+    The returned function has one argument, `anchors_by_blocks_only`, and yields what `_iter_item_influence` yields.
     """
-    n_anchors, n_agents = len(scale.effect), trials.plan.n_agents
+    n_anchors = len(scale.effect)
     iter_linked_influence = compute_linked_influence(
         select_added_answers(trials),
         linked,
         scale=scale,
         anchors=lambda items: anchor_influence.to_matrices(items, n_anchors).influence,
     )
-    # weights as columns, float arrays (n_agents, 1)
-    block_weight, linked_weight = (np.nan_to_num(weight)[:, None] for weight in weights)
+    block_weight, linked_weight = weights
+    return partial(
+        _iter_item_influence,
+        iter_linked_influence,
+        anchor_influence,
+        n_anchors=n_anchors,
+        block_weight=np.nan_to_num(block_weight),
+        linked_weight=np.nan_to_num(linked_weight),
+    )
 
-    def iter_influence(*, anchors_by_blocks_only: bool) -> Iterator[ItemMatrices]:
-        """Yield the influence of each chunk of items on all agents, and the share of the items in their trials."""
-        for items, linked_influence, linked_share in iter_linked_influence():
-            by_blocks = anchor_influence.to_matrices(items, n_agents)  # 0 for agents that are no anchors
-            influence = block_weight * by_blocks.influence + linked_weight * linked_influence
-            share = block_weight * by_blocks.share + linked_weight * linked_share
-            if anchors_by_blocks_only:
-                influence[:n_anchors] = by_blocks.influence[:n_anchors]
-                share[:n_anchors] = by_blocks.share[:n_anchors]
-            yield ItemMatrices(influence, share)
 
-    return iter_influence
+def _iter_item_influence(
+    iter_linked_influence: Callable[[], Iterator[tuple[slice, Floats, Floats]]],
+    anchor_influence: ItemInfluence,
+    *,
+    n_anchors: int,
+    block_weight: Floats,
+    linked_weight: Floats,
+    anchors_by_blocks_only: bool,
+) -> Iterator[ItemMatrices]:
+    """Yield, for each chunk of items, their influence on all abilities and their shares in the trials of each agent.
+
+    Both are weighted means over the trials in complete blocks and the linking trials.
+
+    iter_linked_influence : function that yields the positions of the items, and their influence and shares by linking trials
+    anchor_influence : influence and shares by complete blocks
+    n_anchors : number of anchors, which are the first agents
+    block_weight, linked_weight : float arrays (n_agents,), weights of the two kinds of trials
+    anchors_by_blocks_only : whether the linking trials of anchors, which are further calls on them, are left out; linking
+        trials of other agents are always used
+    """
+    n_agents = len(block_weight)
+    for items, linked_influence, linked_share in iter_linked_influence():
+        by_blocks = anchor_influence.to_matrices(items, n_agents)  # 0 for agents that are no anchors
+        influence = block_weight[:, None] * by_blocks.influence + linked_weight[:, None] * linked_influence
+        share = block_weight[:, None] * by_blocks.share + linked_weight[:, None] * linked_share
+        if anchors_by_blocks_only:
+            influence[:n_anchors] = by_blocks.influence[:n_anchors]
+            share[:n_anchors] = by_blocks.share[:n_anchors]
+        yield ItemMatrices(influence, share)
 
 
 def analyze_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByItem], Abilities]) -> Abilities:
     """Estimate the abilities of an extended run, and analyze its search for the best agents, if it has one.
 
-    A run is extended in steps. A step may search for a number of best agents (`top`). The last step and the steps directly
-    before it are one search as long as they select the same number of agents. Without a maximum regret, the search has
-    one analysis, after the last step. With one, there is an analysis before its first step and after each step.
+    A run is extended in steps. A step may search for a number of best agents (`top`), with or without a maximum regret. The
+    last steps form one search if they have a maximum regret and the same `top`. An interim analysis is made before the
+    first of them, and after each of them. If the last step has no maximum regret, the only analysis is made after it.
 
     trials : all trials of the run
     estimate : function that returns the abilities by the trials of the run, or of an earlier state of the run
 
-    Returns the abilities by all trials, with the state of the search in `search`.
+    Returns the abilities by all trials, with the state of the search in `search`; None in it if the last step is no search.
     """
     abilities = estimate(trials)
     steps = get_extensions(trials.plan).steps
@@ -231,33 +257,32 @@ def analyze_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByIt
     if top is None:
         return abilities
 
-    # maximum regret of each analysis: one before each step of the search, and one after the last step
-    steps_of_search = []
-    for step in reversed(steps):
-        if step.top != top or not step.max_regret:
-            break
-        steps_of_search.append(step)
-    max_regrets = [*(step.max_regret for step in reversed(steps_of_search)), steps[-1].max_regret]
-    n_steps_before = len(steps) - len(steps_of_search)
+    # number of steps before the search
+    n_before = len(steps)
+    while n_before > 0 and steps[n_before - 1].top == top and steps[n_before - 1].max_regret:
+        n_before -= 1
 
+    # the analysis before a step uses the maximum regret of this step; the one after the last step uses that of the last step
     analyses: list[InterimAnalysis] = []
-    for n_steps, max_regret in enumerate(max_regrets, n_steps_before):
-        # abilities after `n_steps` extensions
-        current = abilities if n_steps == len(steps) else estimate(trials_after_steps(trials, n_steps))
-        analyses.append(analyze_extended_run(current, top=top, max_regret=max_regret, previous=analyses))
+    for n_steps, step in enumerate([*steps[n_before:], steps[-1]], n_before):
+        is_complete = n_steps == len(steps)
+        current = abilities if is_complete else estimate(trials_after_steps(trials, n_steps))
+        analysis = analyze_extended_run(current, top=top, max_regret=step.max_regret, previous=analyses)
+        analyses.append(analysis)
     return abilities._replace(search=SearchState(top, steps[-1].max_regret, tuple(analyses)))
 
 
 def _estimate_covariance(
     iter_influence: Callable[[], Iterator[ItemMatrices]], n_trials: Floats, n_anchors: int
 ) -> CentredCovariance:
-    """Estimate the covariance of abilities by the sandwich estimator: the sum over items of products of their influence.
+    """Estimate the covariance of abilities by the sandwich estimator.
 
-    Abilities are measured from the mean of the anchors, the agents of the first plan.
+    The covariance of two abilities is the sum over items of the product of the item's influence on each of them. Abilities
+    are measured from the mean of the anchors, the agents of the first plan.
 
-    iter_influence : function that yields the influence of each item on each ability, and the share of the item in the
-        agent's trials, in chunks of items, each time it is called
-    n_trials : float array (n_agents,), numbers of trials
+    iter_influence : function that yields, for one chunk of items after another, two float arrays (n_agents, n_items): the
+        influence of each item on each ability, and its share in the agent's trials
+    n_trials : float array (n_agents,), number of trials of each agent
     n_anchors : number of anchors, which are the first agents
     """
     # number of items of each agent, and Σ_j p_ij² with p_ij the fraction of agent i's trials that are on item j
@@ -298,16 +323,17 @@ def _combine_variances(
 ) -> CentredCovariance:
     """Combine the variances of abilities from complete blocks and from linking trials, which are taken as independent.
 
-    Complete blocks compare anchors, the agents of the first plan, with each other. Linking trials compare any agent with
-    an anchor. The ability of an agent is the mean of the estimates from both, weighted by the numbers of its trials.
+    Complete blocks compare anchors, the agents of the first plan, with each other. Linking trials compare an agent with an
+    anchor. The ability of an agent is the mean of the estimates from both, weighted by the numbers of its trials.
 
     anchor_covariance : covariance of the anchors by complete blocks
-    linked : effects of all agents by linking trials
+    linked : effects of all agents by linking trials, their variances, and their numbers of trials and blocks
     block_weight, linked_weight : float arrays (n_agents,), fractions of an agent's trials that are in complete blocks, and
         that are linking trials
     ability_per_effect : difference in ability that corresponds to a difference of 1 in the effects of `linked`
 
-    Returns the covariance of all agents, NaN if the variance from linking trials is unknown.
+    Returns the covariance of all agents, and their degrees of freedom. Both are NaN for an agent whose variance from linking
+    trials is unknown, because its linking trials are in fewer than 2 blocks.
     """
     n_anchors = len(anchor_covariance.df)
     n_agents = len(block_weight)
@@ -323,16 +349,19 @@ def _combine_variances(
     linked_variance = np.where(linked.n_trials > 0, linked.variance, 0.0)
     covariance[np.diag_indices(n_agents)] += ability_per_effect**2 * linked_weight**2 * linked_variance
 
-    # degrees of freedom without those of the prior, towards which variances are shrunk: the number of blocks − 1; for an
-    # anchor, the sum over complete blocks and linking trials
-    df_of_data = linked.n_blocks - 1.0
+    # degrees of freedom by the data: number of blocks − 1; an anchor has those of complete blocks, and its linking blocks
+    df_of_data = linked.n_blocks.astype(np.float64) - 1
     n_linked_blocks = np.where(linked_weight[:n_anchors] > 0, linked.n_blocks[:n_anchors], 0)
     df_of_complete_blocks = np.nan_to_num(anchor_covariance.df - PRIOR_CLUSTERS)
     df_of_data[:n_anchors] = n_linked_blocks + df_of_complete_blocks
 
+    # variances are shrunk towards a prior, which adds PRIOR_CLUSTERS degrees of freedom
+    df = df_of_data + PRIOR_CLUSTERS
+
     is_unknown = np.isnan(np.diag(covariance))
     covariance[is_unknown] = covariance[:, is_unknown] = np.nan
-    return CentredCovariance(covariance, np.where(is_unknown, np.nan, df_of_data + PRIOR_CLUSTERS))
+    df[is_unknown] = np.nan
+    return CentredCovariance(covariance, df)
 
 
 def _append_zeros(column: Floats, n: int) -> Floats:
@@ -344,7 +373,7 @@ def _append_zeros(column: Floats, n: int) -> Floats:
 
 def trials_after_steps(trials: TrialsByItem, n: int) -> TrialsByItem:
     """Return the trials of a run as it was after its first `n` extensions."""
-    return trials.select(plan_after_steps(trials.plan, n), lambda columns: columns["step"] <= n)
+    return trials.select(plan_after_extensions(trials.plan, n), lambda columns: columns["step"] <= n)
 
 
 ChunkFilter = Callable[[ItemChunk], Bools]
@@ -354,10 +383,15 @@ ChunkFilter = Callable[[ItemChunk], Bools]
 def fit_scale(trials: TrialsByItem, anchors: Abilities, *, select: ChunkFilter | None = None) -> AnchorScale:
     """Compute the effects of the anchors from their abilities, and fit the effects of the items to the anchors' answers.
 
-    Only answers in complete blocks are used. The anchors are the agents of the first plan.
+    The anchors are the agents of the first plan. Only their answers in complete blocks are used; without such answers, all
+    effects of items are 0.
 
+    trials : all trials of the run
     anchors : abilities of the anchors
-    select : function that selects the trials of each chunk that are used; all by default
+    select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
+        default
+
+    Returns the effects of anchors and items, with their variances.
     """
     return AnchorScale(
         select_anchor_answers(trials, select=select),
@@ -372,9 +406,13 @@ def link_agents(
 ) -> LinkedEffects:
     """Estimate effects of agents on the anchors' scale by linking trials, which extensions of the run have added.
 
+    trials : all trials of the run, of which only linking trials are used
     anchors : abilities of the anchors, the agents of the first plan
     scale : effects of the anchors and items, as returned by `fit_scale`
-    select : function that selects the trials of each chunk that are used; all by default
+    select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
+        default
+
+    Returns the effects of all agents with their variances, NaN for an agent without an answered linking trial.
     """
     return LinkedEffects(
         select_added_answers(trials, select=select),
@@ -390,7 +428,8 @@ def select_anchor_answers(trials: TrialsByItem, *, select: ChunkFilter | None = 
     Only trials in complete blocks are used. The source is a function that yields the answers in chunks of items, each time
     it is called.
 
-    select : function that selects the trials of each chunk that are used; all by default
+    select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
+        default
     """
     n_anchors = get_extensions(trials.plan).anchors
 
@@ -411,22 +450,25 @@ def select_added_answers(trials: TrialsByItem, *, select: ChunkFilter | None = N
 
     A linking trial measures an agent by a comparison with an anchor, an agent of the first plan. If a trial of two anchors
     measures both of them, its answer is listed twice. The source is a function that yields the answers in chunks of
-    items, each time it is called.
+    items (`LinkingChunk`), each time it is called.
 
-    select : function that selects the trials of each chunk that are used; all by default
+    select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
+        default
     """
     n_anchors = get_extensions(trials.plan).anchors
 
     def iter_chunks() -> Iterator[LinkingChunk]:
-        """Yield the answers to the linking trials of each chunk of items."""
+        """Yield the answers to the linking trials of each chunk of items, with the measured agent and its partner."""
         for chunk in trials.iter_answered():
             is_linking = chunk.role == ANCHOR
             if select is not None:
                 is_linking &= select(chunk)
 
-            # first the trials that measure their first agent, then those that measure their second agent
+            # the anchors are the first agents; a trial measures its first agent, its second agent, or both
             for_first = is_linking & chunk.counts_for_first & (chunk.second < n_anchors)
             for_second = is_linking & chunk.counts_for_second & (chunk.first < n_anchors)
+
+            # first the trials that measure their first agent, then those that measure their second agent
             yield LinkingChunk(
                 item=np.append(chunk.item[for_first], chunk.item[for_second]),
                 agent=np.append(chunk.first[for_first], chunk.second[for_second]),

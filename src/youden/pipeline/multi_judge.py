@@ -44,40 +44,39 @@ def average_judges(result: Verdicts) -> Verdicts:
     )
 
 
-def _make_answer_columns(answer: Floats, missing: Codes) -> dict[str, NDArray[Any]]:
+def _make_answer_columns(mean_vote: Floats, jury_reason: Codes) -> dict[str, NDArray[Any]]:
     """Derive the columns "answer", "hard_answer" and "missing_reason" of verdicts from mean votes.
 
-    answer : float array (n_trials,), mean votes of the judges in [0, 1], NaN if a vote is missing
-    missing : int8 array (n_trials,), `missing_reason` of the jury's own answers, which may be majorities: index into
-        `MISSING_REASONS`, 0 for an answer
-    """
-    is_missing = np.isnan(answer)
-    hard_answer = np.where(is_missing, np.nan, answer >= 0.5)
+    mean_vote : float array (n_trials,), mean votes of the judges in [0, 1], NaN if a vote is missing
+    jury_reason : int8 array (n_trials,), reason why the answer of the whole jury is missing, for example the majority of its
+        votes: index into `MISSING_REASONS`, 0 for an answer
 
-    # the jury may have an answer (code 0) without the missing vote; its trial, and one with an earlier reason, get "failed"
+    If a vote is missing, the reason is that of the jury, but at least "failed" in the order of `MISSING_REASONS`.
+    """
+    is_missing = np.isnan(mean_vote)
+    hard_answer = np.where(is_missing, np.nan, mean_vote >= 0.5)
+
+    # a jury that decides without the missing vote has an answer (code 0), which becomes "failed"
     failed = MISSING_REASONS.index("failed")
-    reason = np.where(missing < failed, failed, missing)
+    reason = np.maximum(jury_reason, failed)
     missing_reason = np.where(is_missing, reason, 0).astype(np.int8)
-    return {"answer": answer, "hard_answer": hard_answer, "missing_reason": missing_reason}
+    return {"answer": mean_vote, "hard_answer": hard_answer, "missing_reason": missing_reason}
 
 
-def average_judge_rows(rows: Rows) -> Rows:
-    """Wrap a source of the trials of a run so that each answer of a jury is the mean of its judges' votes.
+def iter_averaged_chunks(iter_chunks: Rows) -> Iterator[Mapping[str, NDArray[Any]]]:
+    """Yield the trials of a run in chunks, with the means of the judges' votes as answers of a jury.
 
-    A source is a function that yields the trials in chunks of columns, each time it is called. An answer is missing if the
-    vote of a judge is missing. Trials of a single judge are passed on unchanged.
+    An answer is missing if the vote of a judge is missing. Trials of a single judge are passed on unchanged.
+
+    iter_chunks : function that yields the trials in chunks, each a mapping of column names to arrays (n_trials,)
     """
-
-    def read_averaged() -> Iterator[Mapping[str, NDArray[Any]]]:
-        """Yield each chunk of trials with mean votes as answers."""
-        for chunk in rows():
-            votes = get_votes_by_judge(chunk)
-            columns = {}
-            if votes:
-                columns = _make_answer_columns(np.mean(votes, axis=0), chunk["missing_reason"])
-            yield RowSubset(chunk, slice(None), **columns)
-
-    return read_averaged
+    for chunk in iter_chunks():
+        votes = get_votes_by_judge(chunk)
+        replaced_columns = {}
+        if votes:
+            mean_vote = np.mean(votes, axis=0)
+            replaced_columns = _make_answer_columns(mean_vote, chunk["missing_reason"])
+        yield RowSubset(chunk, slice(None), **replaced_columns)
 
 
 def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem) -> Abilities:
@@ -130,11 +129,16 @@ def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
 
     Abilities are returned unchanged if the answers are not the means of the votes, but for example majorities.
 
-    The variance of a mean vote is the variance of the votes, divided by their number; σ²_i is its mean over the trials of
-    agent i. With K agents and J items, the agent has P = 2(K − 1)J possible comparisons, so σ²_i/P is the variance of its
-    mean answer if each is judged once. Two agents share the fraction 1/(K − 1) of their comparisons, which cancels in
-    the difference of their abilities. The variance of an ability is therefore σ²_i/P · (K − 2)/(K − 1). Permanent
-    differences between judges are part of σ²_i, so the intervals are conservative.
+    The variance of an ability is σ²_i/P · (K − 2)/(K − 1) for agent i of K:
+
+    - σ²_i is the variance of an answer, the mean of several votes: the variance of the votes on a trial, divided by their
+      number, averaged over the trials of the agent.
+    - P = 2(K − 1)J is the number of comparisons of the agent on J items. If each is judged once, the mean answer of the
+      agent has the variance σ²_i/P.
+    - Two agents share the fraction 1/(K − 1) of their comparisons. These cancel in the difference of their abilities,
+      which leaves the fraction (K − 2)/(K − 1) of the variance.
+
+    Permanent differences between judges are part of σ²_i, so the intervals are conservative.
     """
     n_agents, n_items = trials.plan.n_agents, trials.plan.n_items
     n_trials, variance_sum = np.zeros((2, n_agents))
@@ -146,7 +150,7 @@ def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
             n_trials += np.bincount(agent, minlength=n_agents)
             variance_sum += np.bincount(agent, variance_of_mean_vote, n_agents)
 
-    # (K − 2) / (K − 1) · σ²_i / P for each agent
+    # variance (K − 2)/(K − 1) · σ²_i / P of each ability, with σ²_i = variance_sum / n_trials
     n_comparisons = 2 * (n_agents - 1) * n_items
     variance = (n_agents - 2) / (n_agents - 1) * variance_sum / np.maximum(n_trials, 1) / n_comparisons
     std_error = np.sqrt(variance)
@@ -341,7 +345,7 @@ def _measure_spread(
         covariance = mean.covariance
         if rates is not None:
             by_judge -= rates.rate
-            covariance = rates.add_to(covariance)
+            covariance = rates.add_errors_to(covariance)
     return JudgeSpread(by_judge, covariance, sampling_variance, sums.correlation)
 
 
@@ -451,8 +455,9 @@ class JudgeSpread:
 class VoteSums:
     """Sums over trials from which the correlation of judges is computed; trials are added in chunks.
 
-    Sums are of the differences of all votes from the judge's vote on the first trial. The sums of a judge whose votes never
-    vary are thus exactly 0.
+    A constant may be subtracted from all votes of a judge, because it does not change covariances. The sums subtract the
+    judge's vote on the first trial. They are therefore exactly 0, without rounding errors, for a judge whose votes never
+    vary.
     """
 
     def __init__(self) -> None:
@@ -462,7 +467,10 @@ class VoteSums:
         self._product_sum = np.zeros(0)  # (n_judges, n_judges), of the products of two judges' differences
 
     def add(self, votes: Floats) -> None:
-        """Add the votes of a chunk, float array (n_judges, n_trials) without NaN; the judges are those of all chunks."""
+        """Add the votes of a chunk of trials.
+
+        votes : float array (n_judges, n_trials) without NaN; all chunks have the same judges in the same order
+        """
         if not votes.size:
             return
         if self._first_vote is None:
@@ -471,6 +479,7 @@ class VoteSums:
             self._sum = np.zeros(n_judges)
             self._product_sum = np.zeros((n_judges, n_judges))
 
+        # votes relative to the first trial, see the docstring of the class
         difference = votes - self._first_vote
         self._n_trials += votes.shape[1]
         self._sum = self._sum + difference.sum(axis=1)

@@ -42,7 +42,7 @@ from youden.types import Agent, Plan, Verdicts
 
 
 @dataclass(frozen=True)
-class Stage:
+class KnownRounds:
     """The rounds of a run's plan that are known from its answers so far.
 
     Attributes
@@ -66,8 +66,8 @@ class Stage:
         )
 
 
-def find_stage(planned: PlannedRun) -> Stage:
-    """Find the last round of a run that can be planned with the answers in its store.
+def find_known_rounds(planned: PlannedRun) -> KnownRounds:
+    """Find the rounds of a run that can be planned with the answers in its store.
 
     A round depends on the answers to the previous one. The next round can therefore be planned only if all answers to the
     rounds before it are in the store. No request is sent.
@@ -79,8 +79,8 @@ def find_stage(planned: PlannedRun) -> Stage:
 
     Returns
     -------
-    Stage
-        The plan up to this round, and the number of the round. Follow-up trials, which may come last, count as one more
+    KnownRounds
+        The plan up to the last of these rounds, and its number. Follow-up trials, which may come last, count as one more
         round. The number is None for a run that is planned at once.
 
     Raises
@@ -90,7 +90,7 @@ def find_stage(planned: PlannedRun) -> Stage:
     """
     is_planned_at_once = planned.plan.rounds is None and not planned.config.follow_up_fraction
     if is_planned_at_once:
-        return Stage(planned.plan, None)
+        return KnownRounds(planned.plan, None)
 
     # the error for missing answers has the plan up to the first round that lacks some
     try:
@@ -101,11 +101,11 @@ def find_stage(planned: PlannedRun) -> Stage:
     n_rounds = 1 if plan.rounds is None else len(plan.rounds.starts)
     if plan.n_follow_ups > 0:
         n_rounds += 1
-    return Stage(plan, n_rounds)
+    return KnownRounds(plan, n_rounds)
 
 
 def export_run(
-    planned: PlannedRun, stage: Stage, folder: Path, *, format: Format = "jsonl", shards: int = 1
+    planned: PlannedRun, known_rounds: KnownRounds, folder: Path, *, format: Format = "jsonl", shards: int = 1
 ) -> tuple[int, tuple[Path, ...]]:
     """Export the requests that the run's store has no answer to.
 
@@ -113,8 +113,8 @@ def export_run(
     ----------
     planned : PlannedRun
         The run.
-    stage : Stage
-        Part of its plan to export.
+    known_rounds : KnownRounds
+        Part of its plan to export, as returned by `find_known_rounds`.
     folder : Path
         New or empty folder for the files; each judge of a jury gets a subfolder.
     format : {"jsonl", "parquet"}, default "jsonl"
@@ -135,7 +135,7 @@ def export_run(
     """
     with open_store(planned.config.store_location) as store:
         return export_requests(
-            stage.plan, config=planned.judge, store=store, folder=folder, format=format, shards=shards
+            known_rounds.plan, config=planned.judge, store=store, folder=folder, format=format, shards=shards
         )
 
 
@@ -165,7 +165,7 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
     config = planned.config
     lock = run_lock(config, planned.plan, planned.judge)
     with lock, coordinate_run(config.store_location, run=get_run_name(planned.folder, planned.plan)):
-        plan = find_stage(planned).plan
+        plan = find_known_rounds(planned).plan
         n_new_before = 0  # answers that were imported by earlier passes of the loop
         while True:
             with open_store(config.store_location) as store:
@@ -174,7 +174,7 @@ def import_run(planned: PlannedRun, paths: Sequence[Path]) -> ImportCounts:
                 )
 
             # repeat while answers are left that may belong to the next round
-            longer_plan = find_stage(planned).plan
+            longer_plan = find_known_rounds(planned).plan
             has_next_round = len(longer_plan) > len(plan)
             if not counts.n_unknown or not has_next_round:
                 break
@@ -237,7 +237,11 @@ def run_worker(config: RunConfig, options: JudgingOptions | None = None) -> Verd
 
 
 def join_run(planned: PlannedRun, options: JudgingOptions | None = None) -> Verdicts:
-    """Send requests of a planned run together with other workers, and return the verdicts of its whole plan."""
+    """Send requests of a planned run together with other workers, and return the verdicts of its whole plan.
+
+    Raises JudgeError, BudgetError or TooManyMissingError if the judge cannot be used, the cost cap is reached, or more
+    answers are missing than the config allows.
+    """
     with join_as_worker(planned.config.store_location, run=get_run_name(planned.folder, planned.plan)) as team:
         verdicts = collect_answers(planned, options, team=team)
     check_answered(verdicts, max_missing=planned.config.max_missing)
@@ -257,7 +261,7 @@ def collect_answers_on_ray(
     planned : PlannedRun
         The run.
     options : JudgingOptions or None
-        Options of the requests.
+        Options of the requests; None for the defaults.
     team : WorkerGroup or None
         Processes that work on this run, of which this one is the coordinator; None for a judge that makes no calls,
         which raises [judge-offline].
@@ -321,12 +325,13 @@ def resolve_placement(
     workers : int, optional
         Number of workers; overrides the config, unless it is None or 0.
     on_message : callable
-        Receives messages about the workers while they run.
+        Function that is called with a line of text about the workers at each change while they run.
 
     Returns
     -------
     RayPlacement
-        Number of workers, and the CPUs, GPUs and other resources of each.
+        Number of workers (one per node if neither `workers` nor the config sets it), and the CPUs, GPUs and other resources
+        of each. Whether the cluster has these resources is not checked.
     """
     overrides = {"workers": workers} if workers else {}
     return RayPlacement(config.ray.model_copy(update=overrides), on_status=on_message)
@@ -417,7 +422,8 @@ def import_battles(path: Path, out: Path, *, columns: Mapping[str, str], allow_d
     out : Path
         Folder of the new run.
     columns : mapping of str to str
-        Column by role, see `read_battles`.
+        Names of the columns that contain the roles model_a, model_b, winner, item, order and judge. By default, the column
+        of a role has its name, or another common name (see `read_battles`). A winner of "tie" is a tie.
     allow_dropped : bool, default False
         Whether to import the battles even if more than 1 % have no winner.
 

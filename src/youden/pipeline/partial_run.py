@@ -7,7 +7,6 @@ that need all answers refuse such a run, and `youden run` finishes it.
 from __future__ import annotations
 
 import logging
-from functools import partial
 
 import numpy as np
 
@@ -153,10 +152,11 @@ def _read_answers_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfi
         account=get_cost_account(config),
         keys=get_hash_reader(folder),
     )
-    query = partial(query_judge, judge=judge, store=config.store_location, options=options)
 
     def read_stored(plan: Plan) -> Verdicts:
-        return run_until_stopped(query(plan))
+        """Read the stored answers to a plan; with the options above, querying the judge sends no request."""
+        task = query_judge(plan, judge=judge, store=config.store_location, options=options)
+        return run_until_stopped(task)
 
     read_stored_or_saved = reuse_saved_answers(read_stored, folder, config.store_location, judge)
     return read_stored_or_saved(plan)

@@ -23,7 +23,7 @@ from youden.judging.config.judge_files import JudgeConfig, load_judge_of_run
 from youden.judging.estimate import estimate
 from youden.judging.question.parsing import MAX_TOKENS
 from youden.pipeline.recommendation import read_recommendation
-from youden.protocol.blocks import get_extensions, plan_after_steps, plan_without_follow_ups
+from youden.protocol.blocks import get_extensions, plan_after_extensions, plan_without_follow_ups
 from youden.protocol.designs import DESIGNS
 from youden.protocol.designs.adaptive import STOPPING_OPTIONS, Adaptive
 from youden.protocol.designs.fixed_width import FixedWidth
@@ -88,8 +88,14 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
 def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     """Read the plan of a run from its folder and add missing extensions, or draw a new plan if there is none.
 
-    A new plan is also drawn if the folder has no answers to all trials of the stored plan, and that plan does not fit the
-    config, or has more independent trials than a judge whose calls are not free should answer.
+    A new plan is also drawn in two cases, provided that not all trials of the stored plan are answered. Either the stored
+    plan does not fit the config, or it has the many independent trials that are planned for a judge whose calls are free,
+    but the calls of this judge are not.
+
+    config : config of the run
+    folder : folder of the run, with or without a plan
+
+    Returns the plan with all extensions of the config, and the stored plan that it equals or extends, None if it is new.
 
     Raises RunFolderError: [run-mismatch] if the folder holds answers to another plan, [run-extended] if the stored plan
     has more extensions than the config. PoolError, PlanError or ConfigError ([run-config], [focus-invalid]) are raised
@@ -106,10 +112,12 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
             stored = stored.with_pool(pool)
             break
 
+    # replace a stored plan that is not judged yet, and that this config would not draw
     differences = list(_describe_differences(config, stored, pools))
     has_too_many_trials = has_free_calls(stored) and not _has_free_judge(config)
     if not folder.is_judged and (differences or has_too_many_trials):
         return RunPlan(_draw_plan(config, pools), None)
+
     if differences:
         remedy = _suggest_extension(config, folder, stored, pools[0]) or _suggest_search(config, folder, stored)
         content = f"the answers to another plan: {'; '.join(differences)}"
@@ -131,7 +139,7 @@ def _add_missing_steps(config: RunConfig, folder: RunFolder, stored: Plan, pools
     """
     n_stored = len(get_extensions(stored).steps)
     if n_stored > len(config.extensions):
-        raise _extended_error(folder, n_stored)
+        raise _run_extended_error(folder, n_stored)
 
     # a run in rounds may be continued to a new goal in the config
     if stored.design in STOPPING_OPTIONS:
@@ -142,16 +150,19 @@ def _add_missing_steps(config: RunConfig, folder: RunFolder, stored: Plan, pools
     return RunPlan(_extend_plan(plan_without_follow_ups(stored), new_steps, new_pools), stored)
 
 
-def _extended_error(folder: RunFolder, n_stored: int) -> RunFolderError:
+def _run_extended_error(folder: RunFolder, n_stored: int) -> RunFolderError:
     """Return the error for a run folder whose plan has more extensions than the config.
+
+    The error suggests a command that continues the run: the one that finishes an unfinished extension, otherwise
+    `youden run` with the config in the folder.
 
     n_stored : number of extensions of the plan in the folder
     """
     command = f"youden run {folder.file('config.yaml')}"
 
-    # an extension that is not in the folder's config yet was stopped before its end
+    # the folder's config lists an extension only when it is finished; until then, `unfinished` describes it
     recorded = folder.find_config()
-    if recorded is not None and len(recorded.extensions) < n_stored and recorded.unfinished is not None:
+    if recorded is not None and recorded.unfinished is not None and len(recorded.extensions) < n_stored:
         command = recorded.unfinished.format_command(folder.path)
     return RunFolderError(
         f"{folder.path} was extended since this plan was made. Run `{command}` to continue it, or set another name or "
@@ -296,7 +307,7 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
     if get_extensions(plan).pool not in possible_digests:
         yield "the pool has other texts than those that were judged"
 
-    for name, planned_value, requested_value in _iter_settings(config, plan):
+    for name, planned_value, requested_value in _iter_planning_keys(config, plan):
         if planned_value != requested_value:
             yield f"{name} was {_format_setting(planned_value)} and is {_format_setting(requested_value)}"
     if config.trials_from is not None and not is_part_of(plan, RunFolder(Path(config.trials_from))):
@@ -314,11 +325,11 @@ def _without_stopping_options(design: str, options: Mapping[str, Any]) -> dict[s
     return {name: value for name, value in options.items() if name not in STOPPING_OPTIONS[design]}
 
 
-def _iter_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
+def _iter_planning_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
     """Yield each config key that decides which trials are planned, with its value in the plan and in the config.
 
-    They come in the order in which a message lists them. A plan that selects trials of another run (`trials_from`)
-    depends on fewer keys: for example, its design is that of the other run.
+    The keys are in the order in which a message lists them. A plan that selects trials of another run (`trials_from`)
+    depends on fewer keys. For example, it has the design of the other run.
     """
     yield "trials_from", "trials_from" in plan.options, config.trials_from is not None
     if not _takes_more_trials(config, plan):
@@ -328,7 +339,7 @@ def _iter_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object,
     if config.trials_from is not None:
         return
 
-    # design that the config requests; a plan of self-trials alone has a design name of its own
+    # for one or two agents, the design "cyclic" makes a plan of self-trials only, which is stored under another design name
     design_key, requested_options = config.effective_design
     requested_design = DESIGNS.load(design_key).name
     if plan.is_self_plan and design_key == "cyclic":
@@ -336,7 +347,7 @@ def _iter_settings(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object,
     yield "design", plan.design, requested_design
     yield "self_trials", plan.options.get("self_trials", 0), config.self_trials
 
-    # options that only decide when a run in rounds stops may change
+    # options of the design; those that only decide when a run in rounds stops may change
     planned_options = {option: value for option, value in plan.options.items() if option not in _NO_DESIGN_OPTIONS}
     if requested_design == plan.design and requested_design in STOPPING_OPTIONS:
         planned_options = _without_stopping_options(requested_design, planned_options)
@@ -367,7 +378,7 @@ def is_part_of(plan: Plan, run: RunFolder) -> bool:
     """Return whether `plan` has trials of the plan of `run`, as it is now or as it was before an extension."""
     source = run.read_plan()
     n_steps = len(get_extensions(source).steps)
-    states = (plan_after_steps(source, n) for n in range(n_steps + 1))
+    states = (plan_after_extensions(source, n) for n in range(n_steps + 1))
     return any(state.digest[:12] == plan.options.get("trials_from") for state in states)
 
 
@@ -399,13 +410,14 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
             raise _run_mismatch_error(folder, "an imported run")
         return
 
-    # the answers belong to the plan of the run, or to the stored plan, which the run continues. The stored plan may also be
-    # newer than the answers in the folder, if a command stopped before it wrote them; they are in the store.
+    # The answers in the folder must belong to the plan of the run, or to the stored plan, which the run extends. They may
+    # also belong to an older plan if the stored plan is that of the run: a command stopped before it wrote newer answers.
     plan, stored = run_plan.plan, run_plan.stored
     judged_digest = folder.read_judged_plan_digest()
     has_answers_to_plan = judged_digest == plan.digest
-    continues_stored_plan = stored is not None and stored.digest in (plan.digest, judged_digest)
-    if not has_answers_to_plan and not continues_stored_plan:
+    has_answers_to_stored_plan = stored is not None and judged_digest == stored.digest
+    is_stored_plan = stored is not None and plan.digest == stored.digest
+    if not (has_answers_to_plan or has_answers_to_stored_plan or is_stored_plan):
         raise _run_mismatch_error(folder, "the answers to another plan (pool, design, budget, holdout or seed differ)")
 
     recorded = folder.read_recorded_judge()
@@ -453,21 +465,25 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
     differs in another way.
     """
     extensions = get_extensions(stored)
+    was_extended = bool(config.extensions or extensions.steps)
+
+    # the part of the present pool that the run was planned with, if the rest was added to it
     agent_ids, item_ids = stored.agent_ids[: extensions.anchors], stored.item_ids[: extensions.items]
     old_pool = find_subpool(pool, agent_ids, item_ids, digest=extensions.pool)
-    if config.extensions or extensions.steps or old_pool is None:
+    if was_extended or old_pool is None:
         return ""
 
-    # new agents come with responses, so the kinds are tried in this order
+    # the first kind that was added; new agents and items also add responses, so these are checked last
     n_added_by_kind = {
         "agents": pool.n_agents - old_pool.n_agents,
         "items": pool.n_items - old_pool.n_items,
         "repeats": pool.n_responses - old_pool.n_responses,
     }
-    kind = next((kind for kind, n_added in n_added_by_kind.items() if n_added), None)
-    if kind is None:
+    added_kinds = [kind for kind, n_added in n_added_by_kind.items() if n_added]
+    if not added_kinds:
         return ""
 
+    kind = added_kinds[0]
     cost = ""
     with suppress(YoudenError):  # the judge cannot be loaded, or the plan cannot be extended
         extended = _EXTENDERS[kind](plan_without_follow_ups(stored), JOIN_BY_KIND[kind](old_pool, pool))
@@ -500,18 +516,25 @@ def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") ->
 def is_same_judge(recorded: Mapping[str, Json], judge: JudgeConfig) -> bool:
     """Return whether answers that were recorded in a run folder can be those of a judge.
 
-    recorded : description of the judge that was recorded with the answers
+    recorded : description of the judge that was recorded with the answers, with the keys of `JudgeConfig.describe`; for a
+        jury, `judges` is the list of descriptions of its judges, and `vote` the rule that combines their votes
     judge : judge of the run; a replay can have answers of any judge
     """
     if judge.backend == REPLAY:
         return True
+
+    # a jury: the same judges in the same order, combined by the same rule
     if judge.judges:
-        members = recorded.get("judges")
-        if not isinstance(members, list) or len(members) != len(judge.judges) or recorded.get("vote") != judge.vote:
+        recorded_judges = recorded.get("judges")
+        if not isinstance(recorded_judges, list) or len(recorded_judges) != len(judge.judges):
             return False
-        pairs = zip(members, judge.judges, strict=True)
+        if recorded.get("vote") != judge.vote:
+            return False
+        pairs = zip(recorded_judges, judge.judges, strict=True)
         return all(isinstance(old, dict) and is_same_judge(old, new) for old, new in pairs)
+
     if not judge.makes_calls:
         return recorded.get("name") == judge.backend
+
     # a change of the parser is allowed, because all stored answers are parsed again
     return all(recorded.get(name) == value for name, value in judge.describe().items() if name != "parser")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from math import ceil
 from typing import NamedTuple
 
@@ -90,13 +91,16 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
 def _compute_block_influence(verdicts: Verdicts, mean_answer: Floats) -> InfluenceTable:
     """Compute the influence of each item on each ability, from the answered trials that belong to a block.
 
-    mean_answer : float array (n_agents,), mean answer of each agent, without false-positive rates subtracted
+    A block is the trials of one item in which each agent appears once as the first and once as the second text.
 
-    The table has one row per agent and item, with the influence of the item and the number of the agent's trials on it.
+    mean_answer : float array (n_agents,), mean answer of each agent, before false-positive rates are subtracted
+
+    The table has the influence of each item on each ability and the number of the agent's trials on it, as float arrays
+    (n_agents, n_items).
     """
     plan = verdicts.plan
     is_used = (plan.block >= 0) & verdicts.answered
-    weight = plan.trials.weight_first[is_used]
+    weight = plan.trials.weight_first[is_used]  # a trial in a complete block has the same weight for both of its agents
     return compute_item_influence(
         plan.first[is_used],
         plan.second[is_used],
@@ -249,60 +253,57 @@ class PrecisionForecast:
         components : variance components of the agents from the run's own answers; None to use reference data
         kind : kind of the judge's answers, which selects the reference data
         """
-        # a case has the variance components of some agents, of which `fraction` must reach the half-width
+        # a scenario is the variance components of some agents, of which `fraction` must reach the half-width
         if components is None:
-            # one case per reference data set: the agent whose half-width is at the quantile HALF_WIDTH_FRACTION
+            # one scenario per reference data set: the agent whose half-width is at the quantile HALF_WIDTH_FRACTION
             fraction = 1.0
             at_quantile = components_at_quantile(HALF_WIDTH_FRACTION, kind)
-            narrow_cases = _split_by_data_set(at_quantile, width_factor=1 / WIDTH_FACTOR)
-            cases = _split_by_data_set(at_quantile)
-            wide_cases = _split_by_data_set(at_quantile, width_factor=WIDTH_FACTOR)
+            narrow_scenarios = _split_by_data_set(at_quantile, width_factor=1 / WIDTH_FACTOR)
+            scenarios = _split_by_data_set(at_quantile)
+            wide_scenarios = _split_by_data_set(at_quantile, width_factor=WIDTH_FACTOR)
         else:
-            # one case: all agents of the run
+            # one scenario: all agents of the run
             fraction = HALF_WIDTH_FRACTION
-            narrow_cases = cases = wide_cases = [components]
-        max_blocks = (plan.n_agents - 1) * plan.n_items
+            narrow_scenarios = scenarios = wide_scenarios = [components]
 
-        def count_trials(cases: list[AgentVariances]) -> Floats:
-            """Forecast the trials per agent of each case; ∞ if it does not reach the half-width on these items."""
-            n_trials = []
-            for case in cases:
-                n_blocks = find_min_blocks(
-                    case, half_width, fraction=fraction, n_items=plan.n_items, max_blocks=max_blocks
-                )
-                n_trials.append(np.inf if n_blocks is None else 2 * n_blocks)  # an agent has 2 trials in a block
-            return np.array(n_trials)
-
-        n_trials = count_trials(cases)
+        count_trials = partial(_count_trials_needed, half_width=half_width, fraction=fraction, plan=plan)
+        n_trials = count_trials(scenarios)
         is_reached = np.isfinite(n_trials)
         if is_reached.any():
             mean = float(n_trials[is_reached].mean())
-            low = float(count_trials(narrow_cases).min())
-            high = float(count_trials(wide_cases).max())
+            low = float(count_trials(narrow_scenarios).min())
+            high = float(count_trials(wide_scenarios).max())
             self.trials_needed = TrialsNeeded(low, mean, high if np.isfinite(high) else None)
             return
 
-        n_items_by_case = [
-            find_min_items(case, half_width, fraction=fraction, n_agents=plan.n_agents) for case in cases
+        n_items_by_scenario = [
+            find_min_items(scenario, half_width, fraction=fraction, n_agents=plan.n_agents) for scenario in scenarios
         ]
-        self.items_needed = min((n_items for n_items in n_items_by_case if n_items is not None), default=None)
+        self.items_needed = min((n_items for n_items in n_items_by_scenario if n_items is not None), default=None)
 
     def _set_search(self, max_regret: float, n_pilot_calls: int, components: AgentVariances, plan: Plan) -> None:
         """Set the forecasts of a search for the best agents: `lowest_bound`, `search_items` and `search_calls`.
 
+        They are computed from the variance components of several reference data sets, recorded runs on other pools.
+
         max_regret : maximum regret, at which the search stops
         n_pilot_calls : paired calls of the plan (its first round), which are enough if one agent is clearly the best
-        components : variance components from reference data, float arrays (n_data_sets,)
+        components : variance components by reference data set, float arrays (n_data_sets,)
+        plan : plan of the first round
         """
         n_items = plan.n_items
         max_blocks = (plan.n_agents - 1) * n_items
 
-        # smallest regret bound by each data set; a bound is proportional to 1/√items
+        # smallest regret bound on these items, with the components of each data set
         bounds = np.array([min_regret_bound(case, n_items) for case in _split_by_data_set(components)])
         self.lowest_bound = widen_half_widths(summarize_range(bounds))
-        self.search_items = ceil(n_items * (float(bounds.mean()) / max_regret) ** 2)
 
-        # blocks that give the maximum regret if all agents are equally good, with half-widths above those of all data sets
+        # a regret bound is proportional to 1/√items
+        bound_ratio = float(bounds.mean()) / max_regret
+        self.search_items = ceil(n_items * bound_ratio**2)
+
+        # blocks (trials of one item, two per agent) that are needed if all agents are equally good, with half-widths that
+        # exceed those of every data set
         half_width = half_width_for_regret(max_regret, plan.n_agents)
         blocks_by_data_set = [
             find_min_blocks(case, half_width, fraction=1.0, n_items=n_items, max_blocks=max_blocks)
@@ -331,10 +332,11 @@ class PrecisionForecast:
     def to_json(self) -> dict[str, Json]:
         """Return the forecast in the form of the output of `youden run --json`.
 
-        The keys are `trials`, `half_width` by multiple of the plan's trials, the names of attributes, and `reach`. This is
-        the list of `max_regret`, `lowest_bound`, `search_items` and `search_calls`; None without a maximum regret.
+        The keys are the names of attributes. `half_width` has the multiples of the plan's trials as keys, such as "0.5".
+        The attributes of a search are in the key `reach`, the list [`max_regret`, `lowest_bound`, `search_items`,
+        `search_calls`]. It is None for a plan without a maximum regret.
         """
-        unchanged_names = (
+        names = (
             "n_independent",
             "rate_share",
             "requested_half_width",
@@ -348,7 +350,7 @@ class PrecisionForecast:
             "domains",
         )
         attributes: dict[str, Json] = {}
-        for name in unchanged_names:
+        for name in names:
             attribute = getattr(self, name)
             is_record = isinstance(attribute, ReferenceRange | TrialsNeeded)
             attributes[name] = attribute._asdict() if is_record else attribute
@@ -358,6 +360,28 @@ class PrecisionForecast:
         if self.max_regret is not None:
             reach = [self.max_regret, list(self.lowest_bound), self.search_items, list(self.search_calls)]
         return {"trials": self.trials, "half_width": half_width, **attributes, "reach": reach}
+
+
+def _count_trials_needed(
+    scenarios: Sequence[AgentVariances], *, half_width: float, fraction: float, plan: Plan
+) -> Floats:
+    """Forecast the trials per agent with which the agents reach a half-width, by several assumptions on their variances.
+
+    scenarios : variance components of some agents, by each assumption
+    half_width : half-width of the intervals to reach
+    fraction : fraction of the agents that must reach it
+    plan : plan of the agents and items
+
+    Returns a float array (n_scenarios,); ∞ if no number of trials on these items is enough.
+    """
+    max_blocks = (plan.n_agents - 1) * plan.n_items
+    n_trials = []
+    for components in scenarios:
+        n_blocks = find_min_blocks(
+            components, half_width, fraction=fraction, n_items=plan.n_items, max_blocks=max_blocks
+        )
+        n_trials.append(np.inf if n_blocks is None else 2 * n_blocks)  # an agent has 2 trials in a block
+    return np.array(n_trials)
 
 
 def _forecast_rate_variance(plan: Plan, multiple: float) -> float:
@@ -424,9 +448,9 @@ _SELECTION_FACTOR = 1.3
 
 
 def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float | None) -> str:
-    """Format how many more calls or items would separate the selected agent from the first other candidate.
+    """Format how many more calls or items would separate the last selected agent from the first other candidate.
 
-    Candidates are the agents that cannot be ruled out as the best.
+    Other candidates are the agents that were not selected and cannot be ruled out as one of the best.
 
     Parameters
     ----------
@@ -442,8 +466,13 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     str
         Approximate number, price and command. For a run with an unfinished extension, the command that finishes it,
         because no other extension can begin before. Empty if more calls would not help: if agents cannot be compared,
-        the judge does not discriminate, or the run has its recommendation. If the answers of the judge follow the position of the
-        responses, an instruction to use another judge.
+        the judge does not discriminate, or the run has its recommendation. If the answers of the judge follow the
+        position of the responses, an instruction to use another judge.
+
+    Raises
+    ------
+    RunFolderError
+        If a file of the run is missing or damaged.
 
     Notes
     -----
@@ -564,12 +593,12 @@ def check_width_attainable(plan: Plan) -> None:
     )
 
 
-def format_forecast(expected: PrecisionForecast, *, usd_per_call: float | None = None) -> Iterator[str]:
+def format_forecast(forecast: PrecisionForecast, *, usd_per_call: float | None = None) -> Iterator[str]:
     """Format a forecast as sentences.
 
     Parameters
     ----------
-    expected : PrecisionForecast
+    forecast : PrecisionForecast
         Forecast of a plan.
     usd_per_call : float, optional
         Price of a call. Default: None, which gives no cost.
@@ -582,34 +611,34 @@ def format_forecast(expected: PrecisionForecast, *, usd_per_call: float | None =
     """
     labels = {0.5: "at half the calls", 2.0: "at twice the calls"}
     others = [
-        f"{_format_range(expected.half_width[x])} {label}" for x, label in labels.items() if x in expected.half_width
+        f"{_format_range(forecast.half_width[x])} {label}" for x, label in labels.items() if x in forecast.half_width
     ]
-    line = f"{expected.trials:,.0f} trials per agent"
-    if 1.0 in expected.half_width:
+    line = f"{forecast.trials:,.0f} trials per agent"
+    if 1.0 in forecast.half_width:
         suffix = f" ({', '.join(others)})" if others else ""
-        line += f"; the average agent's 95 % interval is about ± {expected.usual_half_width}{suffix}"
+        line += f"; the average agent's 95 % interval is about ± {forecast.usual_half_width}{suffix}"
     yield line
-    if expected.rate_share is not None:
+    if forecast.rate_share is not None:
         yield (
-            f"false-positive rates of {ASSUMED_FPR:.0%} would account for {expected.rate_share:.0%} of the variance of an "
-            f"ability; {3 * expected.n_independent:,} more independent calls would halve the part of the interval that is due "
+            f"false-positive rates of {ASSUMED_FPR:.0%} would account for {forecast.rate_share:.0%} of the variance of an "
+            f"ability; {3 * forecast.n_independent:,} more independent calls would halve the part of the interval that is due "
             "to these rates"
         )
-    if expected.requested_half_width is not None:
-        yield _format_half_width(expected, expected.requested_half_width, usd_per_call)
-    if expected.rho is not None and expected.recall is not None:
+    if forecast.requested_half_width is not None:
+        yield _format_trials_needed(forecast, forecast.requested_half_width, usd_per_call)
+    if forecast.rho is not None and forecast.recall is not None:
         yield (
-            f"on reference data, a plan with this many trials has ρ {_format_mean_and_range(expected.rho)} with the ranking by "
-            f"all calls, and finds {_format_mean_and_range(expected.recall, 2)} of the top 5 of that ranking (means over "
-            f"{expected.domains}; the ranges allow for other pools)"
+            f"on reference data, a plan with this many trials has ρ {_format_mean_and_range(forecast.rho)} with the ranking by "
+            f"all calls, and finds {_format_mean_and_range(forecast.recall, 2)} of the top 5 of that ranking (means over "
+            f"{forecast.domains}; the ranges allow for other pools)"
         )
-    if expected.regret_bound is not None:
-        yield from _compare_allocations(expected.regret, expected.regret_bound)
-    if expected.max_regret is not None:
-        yield from _format_search(expected, expected.max_regret, usd_per_call)
-    if expected.half_width:
-        yield f"half-widths are forecast from {expected.source}"
-        if expected.source != OWN_ANSWERS:
+    if forecast.regret_bound is not None:
+        yield from _compare_allocations(forecast.regret, forecast.regret_bound)
+    if forecast.max_regret is not None:
+        yield from _format_search(forecast, forecast.max_regret, usd_per_call)
+    if forecast.half_width:
+        yield f"half-widths are forecast from {forecast.source}"
+        if forecast.source != OWN_ANSWERS:
             yield (
                 "judges and agents differ, so ranges are wider than those of the reference data; a run with fewer calls first "
                 "gives a forecast from its own answers"
@@ -660,23 +689,25 @@ def _format_of_100(regret: ReferenceRange) -> str:
     return _format_mean_and_range(ReferenceRange(*(100 * x for x in regret)), 1)
 
 
-def _format_search(expected: PrecisionForecast, max_regret: float, usd_per_call: float | None) -> Iterator[str]:
+def _format_search(forecast: PrecisionForecast, max_regret: float, usd_per_call: float | None) -> Iterator[str]:
     """Yield sentences about the calls that a search takes until it reaches its maximum regret.
 
-    If the regret bound of equally good agents stays above the maximum regret, even by the most favourable reference data,
-    the first sentence states the number of items that would be enough.
+    The forecast uses several reference data sets, recorded runs on other pools. If all of them show that the maximum
+    regret cannot be reached on these items unless one agent is clearly the best, the first sentence states this, and the
+    number of items that would be enough.
 
+    forecast : forecast of a plan with a maximum regret
     max_regret : maximum regret, at which the search stops
     usd_per_call : cost of a call in USD; None if it is unknown
     """
-    if max_regret < expected.lowest_bound.low:
-        bound = _format_mean_and_range(expected.lowest_bound)
+    if max_regret < forecast.lowest_bound.low:
+        bound = _format_mean_and_range(forecast.lowest_bound)
         yield (
             f"a regret of {max_regret:g} cannot be reached on these items unless one agent is clearly the best: if all are "
-            f"equally good, the regret bound stays above {bound}; about {expected.search_items:,} items would suffice"
+            f"equally good, the regret bound stays above {bound}; about {forecast.search_items:,} items would suffice"
         )
 
-    calls_if_one_is_best, calls_if_equal = expected.search_calls
+    calls_if_one_is_best, calls_if_equal = forecast.search_calls
     min_calls = f"{calls_if_one_is_best:,} paired calls{_format_cost(calls_if_one_is_best, usd_per_call)}"
     max_calls = "more than all comparisons"
     if calls_if_equal is not None:
@@ -692,36 +723,41 @@ def _format_cost(n_calls: float, usd_per_call: float | None) -> str:
     return f", ${usd_per_call * n_calls:,.2f}" if usd_per_call and n_calls else ""
 
 
-def _format_half_width(expected: PrecisionForecast, width: float, usd_per_call: float | None) -> str:
-    """Format the trials per agent, calls and cost that a half-width of the intervals takes, as a sentence.
+def _format_trials_needed(forecast: PrecisionForecast, half_width: float, usd_per_call: float | None) -> str:
+    """Format how many trials per agent and calls are needed for a half-width of the intervals, and their cost.
 
-    If the half-width cannot be reached with any number of trials on these items, the sentence states the number of items
-    that it takes, if that is known.
+    The result is a sentence. If no number of trials on these items is enough, it states how many items are needed, if
+    that is known.
 
-    width : requested half-width
+    forecast : forecast of a plan that requests the half-width
+    half_width : requested half-width
     usd_per_call : cost of a call in USD; None if it is unknown
     """
-    text = f"± {width:g}"
-    if expected.trials_needed is None:
+    text = f"± {half_width:g}"
+    if forecast.trials_needed is None:
         text += " cannot be reached on these items"
-        if expected.items_needed is not None:
-            text += f": it takes about {expected.items_needed:,} items like them, or more"
+        if forecast.items_needed is not None:
+            text += f": it takes about {forecast.items_needed:,} items like them, or more"
         return text
 
-    # a paired call counts for two agents
-    low, mean, high = expected.trials_needed
-    low_calls = expected.n_agents * low / 2 + expected.n_independent
-    low_cost = _format_cost(low_calls, usd_per_call)
-    if high is None:
-        min_calls = f"{low:,.0f} trials per agent, {low_calls:,.0f} calls{low_cost}"
-        return f"{text} takes at least {min_calls}, or is not reached on these items"
+    # calls for the smallest number of trials per agent; a paired call counts for two agents
+    min_trials, mean_trials, max_trials = forecast.trials_needed
+    min_calls = forecast.n_agents * min_trials / 2 + forecast.n_independent
+    min_cost = _format_cost(min_calls, usd_per_call)
+    if max_trials is None:
+        lowest = f"{min_trials:,.0f} trials per agent, {min_calls:,.0f} calls{min_cost}"
+        return f"{text} takes at least {lowest}, or is not reached on these items"
 
-    is_one_number = high - low < 1
+    # from the run's own answers, the forecast is one number instead of a range
+    is_one_number = max_trials - min_trials < 1
     if is_one_number:
-        return f"{text} takes about {mean:,.0f} trials per agent, {low_calls:,.0f} calls{low_cost}"
-    high_calls = expected.n_agents * high / 2 + expected.n_independent
-    cost = f"{low_cost} to ${usd_per_call * high_calls:,.2f}" if usd_per_call else ""
-    return f"{text} takes {low:,.0f} to {high:,.0f} trials per agent, {low_calls:,.0f} to {high_calls:,.0f} calls{cost}"
+        return f"{text} takes about {mean_trials:,.0f} trials per agent, {min_calls:,.0f} calls{min_cost}"
+
+    max_calls = forecast.n_agents * max_trials / 2 + forecast.n_independent
+    trials_range = f"{min_trials:,.0f} to {max_trials:,.0f} trials per agent"
+    calls_range = f"{min_calls:,.0f} to {max_calls:,.0f} calls"
+    cost_range = f"{min_cost} to ${usd_per_call * max_calls:,.2f}" if usd_per_call else ""
+    return f"{text} takes {trials_range}, {calls_range}{cost_range}"
 
 
 def _format_range(value: ReferenceRange) -> str:

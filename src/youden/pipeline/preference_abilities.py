@@ -25,7 +25,17 @@ INTERVAL_METHOD = "identity link with position effect, residuals by item, HC2, s
 
 
 class Preferences(NamedTuple):
-    """Answered trials of a run that asks for preferences, as columns (n_answers,): positions of agents and items, and answers."""
+    """Answered trials of a run that asks for preferences, as columns.
+
+    Attributes
+    ----------
+    first, second : int32 array (n_answers,)
+        Positions of the agents whose responses were shown first and second.
+    item : int32 array (n_answers,)
+        Position of the item in the run.
+    answer : float array (n_answers,)
+        Preference for the first response, from 0 to 1; 0.5 for a tie.
+    """
 
     first: Ids
     second: Ids
@@ -34,20 +44,31 @@ class Preferences(NamedTuple):
 
     def count_items(self, n_agents: int) -> Positions:
         """Count the items that each agent was compared on: int array (n_agents,)."""
-        agents = np.append(self.first, self.second).astype(np.int64)
-        cells = np.unique(agents + n_agents * np.tile(self.item, 2).astype(np.int64))
+        # a cell, one agent on one item, has the number agent + n_agents · item
+        agent = np.append(self.first, self.second).astype(np.int64)
+        item = np.tile(self.item, 2).astype(np.int64)
+        cells = np.unique(agent + n_agents * item)
         return np.bincount(cells % n_agents, minlength=n_agents)
 
 
-def read_preferences(trials: TrialsByItem) -> Preferences:
-    """Return the answered trials of a run; raise StatisticsError [trial-none] if there are none."""
-    # columns of each chunk: first agent, second agent, item of the run, answer
-    chunks = [(chunk.first, chunk.second, chunk.start + chunk.item, chunk.answer) for chunk in trials.iter_answered()]
-    if not any(len(answer) for *_, answer in chunks):
+def collect_preferences(trials: TrialsByItem) -> Preferences:
+    """Collect the answered trials of a run that asks for preferences, as columns.
+
+    Raises StatisticsError [trial-none] if no trial was answered.
+    """
+    chunks = [
+        Preferences(chunk.first, chunk.second, chunk.start + chunk.item, chunk.answer)
+        for chunk in trials.iter_answered()
+    ]
+    if not any(len(chunk.answer) for chunk in chunks):
         raise no_answers_error(trials.n)
 
-    first, second, item, answer = (np.concatenate(parts) for parts in zip(*chunks, strict=True))
-    return Preferences(first, second, item, answer)
+    return Preferences(
+        first=np.concatenate([chunk.first for chunk in chunks]),
+        second=np.concatenate([chunk.second for chunk in chunks]),
+        item=np.concatenate([chunk.item for chunk in chunks]),
+        answer=np.concatenate([chunk.answer for chunk in chunks]),
+    )
 
 
 def _fit_abilities(trials: TrialsByItem) -> Abilities:
@@ -56,7 +77,7 @@ def _fit_abilities(trials: TrialsByItem) -> Abilities:
     Raises StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
     """
     n_agents = trials.plan.n_agents
-    preferences = read_preferences(trials)
+    preferences = collect_preferences(trials)
     fit = fit_preferences(*preferences, n_agents=n_agents)
     return Abilities(
         ability=fit.ability,
@@ -75,10 +96,11 @@ def estimate_preferences(trials: TrialsByItem, request: EstimationRequest) -> Ab
     """Estimate abilities from preferences, and analyze the search for the best agents if the run has one.
 
     trials : trials of the run
-    request : state of the search after an earlier analysis, if it is known; intervals are always for items like these
+    request : `previous_search` of a run in rounds, whose analyses are not repeated; other options have no effect, and the
+        intervals are always for items like these
 
-    Returns the abilities with the state of the search; never None. Raises StatisticsError [trial-none] or [cluster-agents]
-    if there are too few answers.
+    Returns the abilities with the state of the search. They are never None, which estimators may return in general. Raises
+    StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
     """
     plan = trials.plan
     is_search_in_rounds = plan.design == Adaptive.name

@@ -74,27 +74,48 @@ def summarize_preferences(
     preferences : answered trials
     agent_ids : ids of the agents, in the order of `abilities`
     length_correlation : correlation of the preference with the log ratio of lengths; NaN if unknown
-    partial : state of an unfinished run
+    partial : state of an unfinished run; None for a finished one
     warnings : findings so far
 
     Returns the pairwise differences, the selected agent with its regret bound, the test whether all abilities are equal,
     the facts on position bias and ties, all warnings, and the recommendation.
     """
     differences = agent_differences(abilities)
-    choice = _bound(summarize_choice(abilities, agent_ids, differences=differences))
-    effect, answer = abilities.position_effect, preferences.answer
-    numbers = (effect.value, effect.low, effect.high, length_correlation)
-    preference = PreferenceFacts(len(answer), float((answer == 0.5).mean()), *map(or_none, numbers))
-    signal = assess_signal(None, abilities)
-    message = describe_components(abilities.component, by_pairs=True)
-    all_warnings = [] if partial is None else [partial.to_finding()]
-    all_warnings += [*warnings, *_find_biases(preference), *([Finding("fit", message)] if message else [])]
+    choice = summarize_choice(abilities, agent_ids, differences=differences)
+    if choice is not None:
+        # the largest possible difference of a win rate and a loss rate is 1
+        choice = replace(choice, regret_bound=min(choice.regret_bound, 1.0))
 
-    recommendation = _find_obstacle(preference, abilities, agent_ids, preferences.count_items(len(agent_ids)))
-    recommendation = recommendation or recommend_from_abilities(choice, signal, abilities, warnings=all_warnings)
-    if recommendation.form == "none" and preference.has_position_bias and not preference.follows_position:
+    effect = abilities.position_effect
+    is_tie = preferences.answer == 0.5
+    preference = PreferenceFacts(
+        len(preferences.answer),
+        float(is_tie.mean()),
+        or_none(effect.value),
+        or_none(effect.low),
+        or_none(effect.high),
+        or_none(length_correlation),
+    )
+    signal = assess_signal(None, abilities)
+
+    component_message = describe_components(abilities.component, by_pairs=True)
+    all_warnings = [] if partial is None else [partial.to_finding()]
+    all_warnings += [*warnings, *_find_biases(preference)]
+    if component_message:
+        all_warnings.append(Finding("fit", component_message))
+
+    n_items = preferences.count_items(len(agent_ids))
+    recommendation = _find_obstacle(preference, abilities, agent_ids, n_items)
+    if recommendation is None:
+        recommendation = recommend_from_abilities(choice, signal, abilities, warnings=all_warnings)
+
+    # a text without a recommendation states the position bias, unless this bias is its reason
+    has_some_bias = preference.has_position_bias and not preference.follows_position
+    if recommendation.form == "none" and has_some_bias:
         recommendation = replace(recommendation, text=f"{recommendation.text} {preference.position_text}")
-    return PreferenceSummary(differences, choice, signal, preference, tuple(all_warnings), recommendation, message)
+    return PreferenceSummary(
+        differences, choice, signal, preference, tuple(all_warnings), recommendation, component_message
+    )
 
 
 def _find_obstacle(
@@ -129,11 +150,6 @@ def _find_obstacle(
         )
         return no_recommendation(reason, f"Add comparisons of {name} in both orders, with several agents.")
     return None
-
-
-def _bound(choice: ChoiceFacts | None) -> ChoiceFacts | None:
-    """Limit the regret bound of a selection to 1, the largest possible difference of a win rate and a loss rate."""
-    return None if choice is None else replace(choice, regret_bound=min(choice.regret_bound, 1.0))
 
 
 def _find_biases(preference: PreferenceFacts) -> Iterator[Finding]:

@@ -24,7 +24,7 @@ from youden.errors import ConfigError, YoudenError
 from youden.pipeline.abilities import EstimationRequest, build_ranking_table, no_answers_error
 from youden.pipeline.extension_facts import compute_extension_facts
 from youden.pipeline.fit_tables import FACTS_VERSION, describe_judged_run, sign_fit
-from youden.pipeline.preference_abilities import Preferences, read_preferences
+from youden.pipeline.preference_abilities import Preferences, collect_preferences
 from youden.pipeline.preference_ranking import summarize_preferences
 from youden.pipeline.ranking import estimate_or_fit
 from youden.pipeline.text_length import MAX_TRIALS, read_answer_lengths
@@ -38,12 +38,12 @@ class PreferenceResult(NamedTuple):
     facts: RunFacts
 
 
-def check_preference_settings(terms: FitSettings) -> None:
+def check_preference_settings(settings: FitSettings) -> None:
     """Raise ConfigError [question-option] if settings of a fit do not exist for preferences."""
-    if terms.target != "items-like-these" or terms.rules.ranked_by != "plain":
+    if settings.target != "items-like-these" or settings.rules.ranked_by != "plain":
         raise ConfigError(
-            f"A run that asks for preferences has only the plain ranking for items like these: got target {terms.target} and a "
-            f"{terms.rules.ranked_by} ranking. Remove these settings.",
+            f"A run that asks for preferences has only the plain ranking for items like these: got target "
+            f"{settings.target} and a {settings.rules.ranked_by} ranking. Remove these settings.",
             slug="question-option",
         )
 
@@ -71,7 +71,7 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
         raise no_answers_error(calls.n_paired)
 
     with open_trials_by_item(read_rows, plan, folder.path) as trials:
-        preferences = read_preferences(trials)
+        preferences = collect_preferences(trials)
         abilities = estimate_or_fit(trials, EstimationRequest())
         extension = compute_extension_facts(trials, abilities, answers_recomputed=False)
     partial = PartialFacts(n_done=calls.n_done, n_calls=calls.n_calls) if calls.n_pending else None

@@ -39,7 +39,7 @@ from youden.pipeline.linked_abilities import (
     select_first_plan,
 )
 from youden.pipeline.multi_judge import ITEMS_AND_JUDGES, average_judges, with_judge_variance
-from youden.pipeline.preference_abilities import estimate_preferences, read_preferences
+from youden.pipeline.preference_abilities import collect_preferences, estimate_preferences
 from youden.pipeline.preference_ranking import summarize_preferences
 from youden.pipeline.recommendation import assess_signal, measure_judge_rates, recommend_from_abilities
 from youden.pipeline.self_consistency import (
@@ -81,8 +81,9 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     Returns
     -------
     DataFrame
-        One row per agent, with the columns of `ranking.csv`. `ability`, `low`, `high` and `std_error` are in units of
-        the answers; abilities are in [−1, 1].
+        One row per agent of the plan, with the columns of `ranking.csv`. `ability`, `low`, `high` and `std_error` are in
+        units of the answers; abilities are in [−1, 1]. They are NaN for an agent without an answered trial, which comes
+        last.
 
         - `low` and `high` are the bounds of a 95 % interval around `ability`. Its width and `std_error` refer to the
           agent's distance from the average agent.
@@ -160,15 +161,24 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
 def _tabulate_preferences(
     verdicts: Verdicts, trials: TrialsByItem, abilities: Abilities, partial_facts: PartialFacts | None
 ) -> pd.DataFrame:
-    """Build the table of a ranking by preferences, whose `attrs` are those of `rank`."""
+    """Build the table that `rank` returns for a plan that asks for preferences.
+
+    verdicts, trials : answers to the plan, as columns and grouped by item
+    abilities : abilities that were estimated from these answers
+    partial_facts : how much of an unfinished run is done; None for a finished one
+
+    Returns one row per agent, best first. The `attrs` of the table have the keys that the docstring of `rank` lists.
+    """
     plan = verdicts.plan
+    preferences = collect_preferences(trials)
     summary = summarize_preferences(
-        abilities, read_preferences(trials), plan.agent_ids, partial=partial_facts, warnings=verdicts.warnings
+        abilities, preferences, plan.agent_ids, partial=partial_facts, warnings=verdicts.warnings
     )
     differences = summary.differences
+    unique_best = None if differences.unique_best is None else plan.agent_ids[differences.unique_best]
     table = build_ranking_table(abilities, plan.agent_ids, differences=differences, groups=_get_groups(plan))
     table.attrs.update(
-        unique_best=None if differences.unique_best is None else plan.agent_ids[differences.unique_best],
+        unique_best=unique_best,
         choice=summary.choice,
         signal=summary.signal,
         method=f"{abilities.ranking}; {abilities.method}",
@@ -345,17 +355,18 @@ def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-l
     trials : all trials of the run
     target : population that the intervals refer to
 
-    Returns mean answers: false-positive rates are estimated, but not subtracted. They are the means of trials if all trials
-    are in complete blocks, otherwise an additive fit. Their mean over the anchors is the mean answer on the items of the
-    first plan, so that items which were added later do not shift them.
+    Returns abilities on the scale of mean answers: false-positive rates are estimated, but not subtracted. If all trials
+    are in complete blocks, an ability is the mean of the agent's trials; otherwise, it is estimated by an additive fit. The
+    abilities are shifted so that their mean is the mean answer on the items of the first plan. Items that were added
+    later therefore do not change their mean.
     """
     first_plan = select_first_plan(trials)
     n_first_items = get_extensions(trials.plan).items
     request = EstimationRequest(target, with_items=True, with_rates=False)
-    abilities = estimate_trial_abilities(first_plan, request)
-    if abilities is None:
-        return fit_trials(first_plan, request, n_first=n_first_items)
-    return center_on_first_items(abilities, first_plan, n_first_items)
+    trial_means = estimate_trial_abilities(first_plan, request)
+    if trial_means is not None:
+        return center_on_first_items(trial_means, first_plan, n_first_items)
+    return fit_trials(first_plan, request, n_first=n_first_items)
 
 
 def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto") -> tuple[TrialsByItem, Abilities]:

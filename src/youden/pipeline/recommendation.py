@@ -69,14 +69,19 @@ def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
 
 
 def measure_judge_from_differences(chunks: Iterable[RateChunk], *, n_items: int) -> JudgeRates:
-    """Compute J of the judge of an imported run, in which only the differences D = TPR − FPR are known.
+    """Compute Youden's J of the judge of an imported run, in which only the differences D = TPR − FPR are known.
+
+    J is the mean of D over all pairs of agents and items, weighted by numbers of trials.
 
     chunks : differences by pair of agents and item, in chunks of items
+    n_items : number of items of the run
+
+    Returns J with its interval; the TPR and the FPR are NaN.
     """
     totals = ItemTotals(n_items)
     for chunk in chunks:
-        answers = chunk.answers
-        totals.add(answers.value, answers.item + chunk.start, weight=answers.weight)
+        differences = chunk.answers
+        totals.add(differences.value, differences.item + chunk.start, weight=differences.weight)
     unknown = float("nan")
     return JudgeRates(unknown, unknown, mean_difference(totals, level=LEVEL))
 
@@ -178,17 +183,17 @@ def _format_head(form: RecommendationForm, agents: Sequence[str]) -> str:
 
 
 def _format_recognition(choice: ChoiceFacts) -> str:
-    """Format the abilities of the selected agents and of the next agent as numbers of 100 comparisons.
+    """State how often the judge recognizes the responses of the selected agents and of the next agent, beyond chance.
 
-    In this many comparisons, the judge recognizes that two responses answer the same item, after subtracting its false
-    positives.
+    An ability of 0.61 means that, of 100 comparisons, the judge recognizes in 61 that two responses belong to the same
+    item, after its false positives are subtracted. Of several selected agents, the lowest ability is stated.
     """
+    # `abilities` has the selected agents in order of ability, and then the best other agent, if there is one
     n_selected = len(choice.agents)
     names = list(choice.abilities)
     abilities = list(choice.abilities.values())
-
-    # the selected agents come first, in order of ability; the best other agent follows, if there is one
     lowest_selected, *next_abilities = abilities[n_selected - 1 :]
+
     numbers = format_recognitions(lowest_selected, *next_abilities)
     selection = f"{names[0]} in" if n_selected == 1 else "each in at least"
     text = f"The judge recognizes the responses of {selection} {numbers[0]} of 100 comparisons beyond chance"
@@ -233,54 +238,68 @@ def _find_cautions(warnings: Sequence[Finding]) -> list[str]:
 def _with_caution(recommendation: Recommendation, caution: str) -> Recommendation:
     """Add a reason for caution to the first sentence of a recommendation, unless it recommends no agent.
 
-    caution : clause that states the reason, for example `FAILED_CALIBRATION`; it is joined to earlier ones by "and"
+    The text of a recommendation is "<head>. <evidence>" without a caution, and otherwise "<head>, <caution>. <evidence>".
+    The head is its form with the names of the agents. The caution is one clause or several, and a remedy.
 
-    Returns a copy with the clauses in `text` and in `caution`.
+    caution : clause that states the reason, for example `FAILED_CALIBRATION`
+
+    Returns a copy with the clause in `text` and in `caution`.
     """
-    # the text is "<agents>[, <caution>]. <evidence>", in which the first part names the agents
-    agents_part = _format_head(recommendation.form, recommendation.agents)
-    if recommendation.form == "none" or not recommendation.text.startswith(agents_part):
+    head = _format_head(recommendation.form, recommendation.agents)
+    if recommendation.form == "none" or not recommendation.text.startswith(head):
         return recommendation
-    old_caution = recommendation.caution
-    evidence = recommendation.text.removeprefix(agents_part).removeprefix(f", {old_caution}")
 
-    # one remedy follows all clauses
+    # the clause follows earlier ones, and the remedy comes last
+    old_caution = recommendation.caution
     old_clauses = old_caution.removesuffix(CAUTION_REMEDY)
     clauses = f"{old_clauses}, and {caution}" if old_clauses else caution
     new_caution = f"{clauses}{CAUTION_REMEDY}"
-    return replace(recommendation, text=f"{agents_part}, {new_caution}{evidence}", caution=new_caution)
+
+    evidence = recommendation.text.removeprefix(head).removeprefix(f", {old_caution}")
+    return replace(recommendation, text=f"{head}, {new_caution}{evidence}", caution=new_caution)
 
 
 def recommend_from_abilities(
     choice: ChoiceFacts | None, signal: JudgeSignalFacts, abilities: Abilities, *, warnings: Sequence[Finding] = ()
 ) -> Recommendation:
-    """Decide which agents a run recommends by its abilities.
+    """Decide which agents a run recommends by its abilities: the selected ones, all candidates, or none.
 
-    choice : selection of the best agents; None if agents cannot be compared
-    signal : whether the judge discriminates, and whether it separates these agents
+    choice : selection of the best agents; None if some agents cannot be compared
+    signal : tests whether the judge discriminates (Youden's J is above 0), and whether the abilities differ
     abilities : abilities of the run; if it was a search, they contain its maximum regret
-    warnings : findings about the run, some of which forbid a recommendation
+    warnings : findings about the run; a finding that limits the recommendation, such as a judge of shared words only,
+        adds a clause to the text, but changes neither the form nor the agents
+
+    Returns the form, agents and text by the rules of `recommend`. If no agent is recommended, the form is "none", `agents` is
+    empty, and `reason` states why. A run of self-trials, in which an agent is compared only with itself, always has this
+    form.
     """
     if abilities.ranking == SELF_RANKING:
-        if signal.tpr == signal.fpr and signal.tpr in (0, 1):
-            answer = "yes" if signal.tpr else "no"
-            reason = f"the judge answers {answer} to all self-trials, so J is 0 and shows nothing about the agent"
-            remedy = "Read a few responses. If they differ between items, use another judge."
-        else:
-            reason = "an agent that is compared only with itself can be stable without being correct"
-            remedy = (
-                "Add agents for a ranking, or responses of another version of the agent; then make a new run. `youden gate` "
-                "compares two versions."
-            )
-            if len(abilities.ability) > 1:
-                remedy = (
-                    "Compare two versions by `youden gate RUN --agent NEW --baseline OLD`, or add agents for a ranking."
-                )
-        return replace(no_recommendation(reason, remedy), decided_by="self_consistency")
+        return _explain_self_trials(signal, n_agents=len(abilities.ability))
 
     max_regret = None if abilities.search is None else abilities.search.max_regret
     recommendation = recommend(choice, signal, max_regret=max_regret, warnings=warnings)
     return replace(recommendation, decided_by="preference" if signal.question == "preference" else "agreement")
+
+
+def _explain_self_trials(signal: JudgeSignalFacts, *, n_agents: int) -> Recommendation:
+    """Recommend no agent from self-trials, in which an agent is compared only with itself, and state the reason."""
+    has_one_answer = signal.tpr == signal.fpr and signal.tpr in (0, 1)
+    if has_one_answer:
+        answer = "yes" if signal.tpr else "no"
+        reason = f"the judge answers {answer} to all self-trials, so J is 0 and shows nothing about the agent"
+        remedy = "Read a few responses. If they differ between items, use another judge."
+    else:
+        reason = "an agent that is compared only with itself can be stable without being correct"
+        remedy = (
+            "Add agents for a ranking, or responses of another version of the agent; then make a new run. `youden gate` "
+            "compares two versions."
+        )
+        if n_agents > 1:
+            remedy = (
+                "Compare two versions by `youden gate RUN --agent NEW --baseline OLD`, or add agents for a ranking."
+            )
+    return replace(no_recommendation(reason, remedy), decided_by="self_consistency")
 
 
 def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpread) -> Recommendation:
@@ -289,7 +308,8 @@ def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpre
     Parameters
     ----------
     results : sequence of Verdicts
-        Answers of each judge. The runs may contain the trials in any order; those of the first run are used.
+        Answers of each judge. The trials of the first run are used, and the other runs may contain them in another order.
+        A trial counts as missing if a judge did not answer it.
     judge_spread : JudgeSpread
         Mean abilities over these judges, with their covariance.
 
@@ -299,17 +319,20 @@ def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpre
         Recommended agents or candidates. None are recommended if Youden's J of the mean answers is not significantly above
         0 or unknown, some agents cannot be compared, or the abilities do not differ significantly.
     """
+    # selection of the best agents; None if some agents cannot be compared
+    agent_ids = results[0].plan.agent_ids
     differences = pairwise_differences(judge_spread.ability, judge_spread.covariance, level=LEVEL)
     selection = select_best(judge_spread.ability, judge_spread.covariance, differences)
     choice = None
-    if selection is not None:  # the agents can be compared
-        choice = describe_selection(selection, judge_spread.ability, results[0].plan.agent_ids)
+    if selection is not None:
+        choice = describe_selection(selection, judge_spread.ability, agent_ids)
 
-    # all judges as one jury, which answers by the mean of their votes
+    # the judges count as one jury, which answers by the mean of their votes
     votes = match_votes(results)
     jury = average_judges(replace(results[0], votes=votes))
     rates = measure_judge_rates(TrialsByItem.from_verdicts(jury))
-    return recommend(choice, assess_signal(rates, judge_spread))
+    signal = assess_signal(rates, judge_spread)
+    return recommend(choice, signal)
 
 
 def read_recommendation(folder: RunFolder) -> Recommendation:

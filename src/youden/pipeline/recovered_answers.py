@@ -6,8 +6,9 @@ are lost and the plan is the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -48,9 +49,9 @@ def reuse_saved_answers(
     Returns
     -------
     callable
-        Function that returns the verdicts of a plan; `judge_plan` itself if the store has all answers of the folder. The
-        answers of a single judge are reused by request hash, for any plan. Those of a jury are reused only for the plan
-        of the folder, and only if the store has none of them.
+        Function that returns the verdicts of a plan; `judge_plan` itself if the store has all answers of the folder, or
+        the folder has none. The answers of a single judge are reused by request hash, for any plan. Those of a jury are
+        reused only for the plan of the folder, and only if the store has none of them.
     """
     saved = _read_reusable_verdicts(folder, judge)
     if saved is None:
@@ -69,21 +70,44 @@ def reuse_saved_answers(
     if not lost_rows:
         return judge_plan
 
-    def judge_or_reuse(plan: Plan) -> Verdicts:
-        """Return the verdicts of a plan: saved answers where the store has lost them, all others by `judge_plan`."""
-        # row of `saved` with the answer to each trial, −1 for a trial that is judged
-        hashes = (request_hash for _, request_hash in read_hashes(judge.questions(), plan))
-        saved_row = np.array([lost_rows.get(request_hash, -1) for request_hash in hashes], dtype=np.int64)
-        is_saved = saved_row >= 0
-        if not is_saved.any():
-            return judge_plan(plan)
+    return partial(
+        _judge_or_reuse,
+        judge_plan=judge_plan,
+        saved=saved,
+        lost_rows=lost_rows,
+        iter_hashes=partial(read_hashes, judge.questions()),
+        store=redact_location(store),
+    )
 
-        new = None
-        if not is_saved.all():
-            new = judge_plan(select_trials(plan, np.flatnonzero(~is_saved)))
-        return _combine_answers(plan, saved, saved_row, new, store=redact_location(store))
 
-    return judge_or_reuse
+def _judge_or_reuse(
+    plan: Plan,
+    *,
+    judge_plan: Callable[[Plan], Verdicts],
+    saved: Verdicts,
+    lost_rows: Mapping[str, int],
+    iter_hashes: Callable[[Plan], Iterator[RowKey]],
+    store: str,
+) -> Verdicts:
+    """Return the verdicts of a plan: saved answers to the trials whose answers the store has lost, and new ones to all others.
+
+    judge_plan : function that returns the verdicts of a plan; it is called for the other trials only, if there are any
+    saved : verdicts in the run's folder
+    lost_rows : row of `saved` by request hash, for the answers that the store has lost
+    iter_hashes : function that yields a row and its request hash for each trial of a plan, in order
+    store : name of the store, for a warning
+    """
+    # row of `saved` with the answer to each trial, −1 for a trial that is judged
+    hashes = (request_hash for _, request_hash in iter_hashes(plan))
+    saved_row = np.array([lost_rows.get(request_hash, -1) for request_hash in hashes], dtype=np.int64)
+    is_saved = saved_row >= 0
+    if not is_saved.any():
+        return judge_plan(plan)
+
+    new = None
+    if not is_saved.all():
+        new = judge_plan(select_trials(plan, np.flatnonzero(~is_saved)))
+    return _combine_answers(plan, saved, saved_row, new, store=store)
 
 
 def _read_reusable_verdicts(folder: RunFolder, judge: JudgeConfig) -> Verdicts | None:

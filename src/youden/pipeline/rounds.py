@@ -41,6 +41,8 @@ from youden.streams import stream
 from youden.types import INDEPENDENT, PAIRED, Plan, Rounds, Trials, Verdicts
 from youden.types.pool import Bools
 
+StopReason = Literal["near enough", "narrow", "budget", "items", "judge"]
+"""Why a plan gets no more rounds, see `NextRound`."""
 APPROACH_FRACTION = 0.7
 """Fraction of the missing blocks that a round adds, while the goal is not nearly reached (see `NEAR_FRACTION`)."""
 NEAR_FRACTION = 0.1
@@ -77,11 +79,9 @@ def plan_width_round(
         no number of calls on these items reaches it, and "budget" if no calls are left.
     """
     plan = result.plan
-    all_agents = np.ones(plan.n_agents, dtype=np.bool_)
-    no_trials = number_blocks([])
     half_width = half_width_quantile(abilities.covariance.half_width(LEVEL), HALF_WIDTH_FRACTION)
     if half_width <= design.half_width:
-        return NextRound(no_trials, all_agents, "narrow")
+        return _stop(plan, "narrow")
 
     components = estimate_variance_components(result)
     n_items = int(eligible.any(axis=0).sum())
@@ -91,13 +91,25 @@ def plan_width_round(
         n_items_needed = find_min_items(
             components, design.half_width, fraction=HALF_WIDTH_FRACTION, n_agents=plan.n_agents
         )
-        return NextRound(no_trials, all_agents, "items", _format_items_needed(n_items_needed))
+        return _stop(plan, "items", _format_items_needed(n_items_needed))
 
     n_added = _choose_round_size(n_blocks, n_needed)
     n_trials_in_blocks = int((plan.block >= 0).sum())
     trials = design.draw_blocks(eligible, rng, n_done=n_blocks, n_spent=n_trials_in_blocks, until=n_blocks + n_added)
-    stop_reason: Literal["budget"] | None = None if len(trials) else "budget"
-    return NextRound(trials, all_agents, stop_reason)
+    if not len(trials):
+        return _stop(plan, "budget")
+    return NextRound(trials, _all_agents(plan), stop_reason=None)
+
+
+def _all_agents(plan: Plan) -> Bools:
+    """Return True for each agent: bool array (n_agents,)."""
+    return np.ones(plan.n_agents, dtype=np.bool_)
+
+
+def _stop(plan: Plan, reason: StopReason, detail: str = "") -> NextRound:
+    """Return a round without trials, because the plan gets no more rounds for this reason."""
+    no_trials = number_blocks([])
+    return NextRound(no_trials, _all_agents(plan), reason, detail)
 
 
 def _find_needed_blocks(
@@ -105,21 +117,25 @@ def _find_needed_blocks(
 ) -> int | None:
     """Find the number of blocks that give the intervals the requested half-width.
 
-    A block is the trials of one item in which each agent appears once first and once second. If these items allow only a
-    slightly larger half-width, the number of blocks for this one is returned. With few blocks so far, the variances are
-    too uncertain to conclude that the items do not allow the half-width. Twice as many blocks are returned then.
+    A block is the trials of one item in which each agent appears once first and once second.
 
     components : variance components of the agents
     requested : requested half-width
     half_width : half-width of the intervals so far
     n_items : number of items that can be used
 
-    Returns None if the items do not allow the half-width, or if the intervals are close enough to it.
+    If no number of blocks on these items is enough, the result depends on the case:
+
+    - With few blocks so far, the variances are too uncertain to conclude that. Twice as many blocks are returned.
+    - If the items allow a half-width that is larger by at most the factor `UNATTAINABLE_FACTOR`, the goal is to reach the
+      requested one to within `NEAR_FRACTION`. The number of blocks for this goal is returned, or None if it is reached.
+    - Otherwise, None is returned.
     """
     n_blocks = int(plan.block.max()) + 1
     max_blocks = (plan.n_agents - 1) * n_items
 
     def find_n_blocks(width: float) -> int | None:
+        """Find the smallest number of blocks that gives enough agents this half-width; None if there is none."""
         return find_min_blocks(components, width, fraction=HALF_WIDTH_FRACTION, n_items=n_items, max_blocks=max_blocks)
 
     n_needed = find_n_blocks(requested)
@@ -130,10 +146,12 @@ def _find_needed_blocks(
     if are_variances_uncertain:
         return 2 * n_blocks
 
-    # the requested half-width is beyond reach; aim at a slightly larger one, unless it is beyond reach too, or reached
+    # these items do not allow the requested half-width; aim at a slightly larger one
     smallest = half_width_quantile(half_widths(components, max_blocks, n_items), HALF_WIDTH_FRACTION)
+    is_unattainable = smallest > UNATTAINABLE_FACTOR * requested
     nearly_requested = (1 + NEAR_FRACTION) * requested
-    if smallest > UNATTAINABLE_FACTOR * requested or half_width <= nearly_requested:
+    is_nearly_reached = half_width <= nearly_requested
+    if is_unattainable or is_nearly_reached:
         return None
     return find_n_blocks(nearly_requested) or 2 * n_blocks
 
@@ -176,8 +194,10 @@ def find_search_allocation(
     Returns
     -------
     dict
-        Keyword arguments of `Adaptive.next_round`: `active`, bool array (n_agents,), and `n_blocks`, int. Empty if some
-        agents cannot be compared, or if there was no interim analysis.
+        Keyword arguments of `Adaptive.next_round`: `active`, bool array (n_agents,), and `n_blocks`, int, at least 1.
+        Empty if some agents cannot be compared, or if there was no interim analysis; without these arguments,
+        `next_round` selects agents and blocks itself. Whether the bound is already at most `max_regret` is not checked:
+        the caller must end the search then.
     """
     plan = result.plan
     search = abilities.search
@@ -277,9 +297,10 @@ def _describe_stop(plan: Plan, stop_reason: str, detail: str, *, n_analyses: int
 def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> int:
     """Compute how many independent trials, which estimate false-positive rates, are added in a round.
 
-    If the plan has a budget, the independent trials that it leaves are shared among the rounds in proportion to their
-    paired trials.
+    A plan with a budget reserves some of its calls for paired trials, and all others for independent trials. The
+    independent trials that are left are divided among the next rounds in proportion to the paired trials of each round.
 
+    plan : plan so far
     n_paired : number of paired trials of the round
     n_sampled : number of agents that the round samples
     """
@@ -289,10 +310,13 @@ def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> i
     if n_independent == 0 or budget is None or max_paired is None or has_free_calls(plan):
         return n_independent
 
+    # calls of each trial type so far, and those that are left
     n_paired_before = int((plan.trial_type == PAIRED).sum())
     n_independent_before = len(plan) - n_paired_before
-    independent_left = budget - max_paired - n_independent_before
+    max_independent = budget - max_paired
+    independent_left = max_independent - n_independent_before
     paired_left = max(max_paired - n_paired_before, 1)
+
     proportional_share = independent_left * n_paired // paired_left
     return max(0, min(independent_left, proportional_share))
 
@@ -346,7 +370,7 @@ def _make_round_rule(plan: Plan, *, target: Target) -> RoundRule:
     from youden.pipeline.ranking import estimate_abilities
 
     if plan.design != FixedWidth.name:
-        return _make_search_rule(plan, target=target)
+        return _SearchRule(plan, target=target)
     design = get_width_design(plan)
 
     def plan_next_round(result: Verdicts, _: Rounds) -> NextRound:
@@ -358,49 +382,57 @@ def _make_round_rule(plan: Plan, *, target: Target) -> RoundRule:
     return plan_next_round
 
 
-def _make_search_rule(plan: Plan, *, target: Target) -> RoundRule:
-    """Return the function that plans the next round of a search for the best agents from the verdicts so far.
+class _SearchRule:
+    """The rule that plans the rounds of a search for the best agents.
 
-    plan : plan with its first round, the pilot
-    target : population that the intervals refer to; these decide when the search stops
+    It is called with the verdicts so far after each round. It keeps the interim analyses of these rounds, which are
+    therefore made once.
     """
-    from youden.pipeline.ranking import estimate_abilities
-    from youden.pipeline.recommendation import explain_no_discrimination
 
-    design = get_adaptive_design(plan)
-    max_regret = design.max_regret or 0.0
-    all_agents = np.ones(plan.n_agents, dtype=np.bool_)
-    search: SearchState | None = None
+    def __init__(self, plan: Plan, *, target: Target) -> None:
+        """Begin a search.
 
-    def plan_search_round(result: Verdicts, rounds: Rounds) -> NextRound:
+        plan : plan with its first round, the pilot
+        target : population that the intervals refer to; these decide when the search stops
+        """
+        self._plan = plan
+        self._design = get_adaptive_design(plan)
+        self._target: Target = target
+        self._search: SearchState | None = None
+
+    def __call__(self, result: Verdicts, rounds: Rounds) -> NextRound:
         """Plan a round of the agents that may still be among the best, or return the reason to stop.
 
-        The reasons are those of `STOP_MESSAGES`: "near enough" if the regret bound is small enough, "judge" if the judge
-        does not discriminate, and "budget". The analyses of earlier rounds are kept in `search`.
-        """
-        nonlocal search
-        abilities = estimate_abilities(result, target=target, previous_search=search)
-        search = abilities.search
-        reason = explain_no_discrimination(result, abilities)
-        if reason:
-            return NextRound(number_blocks([]), all_agents, "judge", reason)
+        The reason is "near enough" if the regret bound is small enough, "judge" if the judge does not discriminate, and
+        "budget" if the rounds or the calls are spent.
 
+        result : verdicts so far
+        rounds : record of the rounds so far
+        """
+        from youden.pipeline.ranking import estimate_abilities
+        from youden.pipeline.recommendation import explain_no_discrimination
+
+        abilities = estimate_abilities(result, target=self._target, previous_search=self._search)
+        self._search = abilities.search
+        problem = explain_no_discrimination(result, abilities)
+        if problem:
+            return _stop(self._plan, "judge", problem)
+
+        max_regret = self._design.max_regret or 0.0
         differences = pairwise_differences(abilities.ability, abilities.covariance, level=LEVEL)
         selection = select_best_agents(abilities, differences)
         if selection is not None and selection.regret_bound <= max_regret:
-            return NextRound(number_blocks([]), all_agents, "near enough")
+            return _stop(self._plan, "near enough")
 
         # without an allocation, the design chooses agents and blocks itself
         allocation: dict[str, Any] = {}
         if max_regret and selection is not None:
             allocation = find_search_allocation(result, abilities, differences, max_regret)
-        return design.next_round(
+        return self._design.next_round(
             result.plan,
             rounds,
             abilities.ability,
-            eligible=plan.split.train,
-            rng=stream("trials", plan.seed),
+            eligible=self._plan.split.train,
+            rng=stream("trials", self._plan.seed),
             **allocation,
         )
-
-    return plan_search_round

@@ -204,7 +204,8 @@ def audit(
     Returns
     -------
     Audit
-        Ranking and everything that qualifies it.
+        `ranking` is a table of the models, best first, with `ability`, `low`, `high` and `std_error` in the unit of the
+        scores. Other attributes are the differences of the models, the items, warnings, and what limits the ranking.
 
     Raises
     ------
@@ -390,7 +391,7 @@ def _recommend(best: str | None, choice: ChoiceFacts | None, incomparable: Seque
 
     best : model that is significantly better than every other one; None if there is none
     choice : models that cannot be ruled out as the best; None if some models cannot be compared with the first of the ranking
-    incomparable : these models
+    incomparable : models that cannot be compared with the first of the ranking, because they share too few items with it
     """
     if choice is None:
         reason = f"too few items in common with the first model to be compared: {_list_first_names(incomparable)}"

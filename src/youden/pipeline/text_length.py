@@ -99,10 +99,10 @@ def length_finding(rho: float, n_agents: int) -> Finding:
 def length_warnings(
     folder: RunFolder, pool: PoolSummary, rows: Rows, ability: Floats, *, n_trials: int
 ) -> Iterator[Finding]:
-    """Yield a warning if text length explains much of the variance of the answers or correlates strongly with ability.
+    """Yield a warning if text length explains much of the variance of the answers, and one if it correlates with ability.
 
     The first check is left out if the run has more than `MAX_TRIALS` trials, or if its pool is gone, damaged or changed;
-    the second if the pool has no lengths.
+    the second if the pool has no lengths. Both warnings are yielded if both apply.
 
     folder : folder of the run
     pool : agents and items of the run, with the mean length of each agent's responses
@@ -162,8 +162,8 @@ def read_answer_lengths(
         is_paired = chunk["trial_type"][is_used] == PAIRED
         first_item = chunk["item"][is_used]
         second_item = np.where(is_paired, first_item, chunk["other_item"][is_used])
-        first_row = _get_text_rows(chunk, "first", texts.n_agents)[is_used]
-        second_row = _get_text_rows(chunk, "second", texts.n_agents)[is_used]
+        first_row = _find_length_rows(chunk, "first", texts.n_agents)[is_used]
+        second_row = _find_length_rows(chunk, "second", texts.n_agents)[is_used]
 
         # the table of lengths has one row per agent and response, and one column per item
         answers.append(chunk["answer"][is_used])
@@ -174,18 +174,20 @@ def read_answer_lengths(
     return np.concatenate(answers), first_length, second_length, np.concatenate(paired)
 
 
-def _get_text_rows(columns: Mapping[str, NDArray[Any]], position: str, n_agents: int) -> Positions:
-    """Return the row of one of the two compared texts of each trial in `Pool.all_lengths`: int array (n_trials,).
+def _find_length_rows(trials: Mapping[str, NDArray[Any]], text: str, n_agents: int) -> Positions:
+    """Find the row of `Pool.all_lengths` with the length of the first or the second text of each trial.
 
-    This table has a row for response number 1 of each agent, then for response number 2 of each agent, and so on.
+    The rows of this table are response number 1 of all agents, then response number 2 of all agents, and so on.
 
-    columns : columns of the trials: `first` and `second` are the agents of the two texts; `first_repeat` and
-        `second_repeat` are the numbers of the responses, if agents have several
-    position : which of the two texts, "first" or "second"
+    trials : columns of the trials: `first` and `second` are the agents of the two texts; `first_repeat` and
+        `second_repeat` are the numbers of the responses, from 1, if agents have several
+    text : "first" or "second"
     n_agents : number of agents of the pool
+
+    Returns an int array (n_trials,).
     """
-    agent = columns[position]
-    if f"{position}_repeat" not in columns:
+    agent = trials[text]
+    if f"{text}_repeat" not in trials:
         return agent
-    response_number = columns[f"{position}_repeat"]
+    response_number = trials[f"{text}_repeat"]
     return np.asarray(agent + (response_number - 1) * n_agents)

@@ -35,7 +35,7 @@ MIN_DIFFERENCES = 10
 
 
 def build_variance_table(variance: VarianceFacts) -> Table:
-    """Build a table with one line per variance component.
+    """Build a table with one line per source of variance, such as the items, the calls and the judge.
 
     Parameters
     ----------
@@ -45,8 +45,9 @@ def build_variance_table(variance: VarianceFacts) -> Table:
     Returns
     -------
     Table
-        Standard deviation that the component gives an ability, its interval, its share of the variance, and the factor
-        by which the interval of an ability changes if the quantity is doubled.
+        Standard deviation of an ability that is due to the source, its 95 % interval, and its share in the variance of an
+        ability. The last column is the factor by which the width of an ability's interval changes if twice as much is
+        sampled, for example twice as many items.
     """
     # variance that the intervals contain
     values = [
@@ -123,11 +124,13 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     the choice of the other agents of the pool. The result contains one component per source, with its variance, or with
     the command that would measure it, if the run does not determine it.
 
+    A variance is that of an agent's distance from the average ability, as a mean over agents.
+
     result : answers of the run, from which the abilities are estimated
-    run : name of the run
+    run : name of the run, which the commands contain
     judges : variance between judges of the same trials; by default, that of the run's own jury is used, if it has one
 
-    Raises StatisticsError [variance-few] if there are too few agents or items.
+    Raises StatisticsError [variance-few] for fewer than 3 agents, or fewer than 5 items with several answered trials.
     """
     plan = result.plan
     used = is_training_answer(result)
@@ -253,10 +256,10 @@ def _interval_components(
             call_component,
             width_change_if_doubled=_width_ratio(with_twice_calls, total),
         ),
-        *_judge_components(components, result, run),
+        *_list_judge_components(components, result, run),
     ]
     if rate_variance > 0:
-        rate_component = Part(rate_variance, rate_variance, rate_variance)
+        rate_component = _without_interval(rate_variance)
         ratio = _width_ratio(total - rate_variance / 2, total)
         facts.append(
             ComponentFacts("independent calls: false-positive rates", rate_component, width_change_if_doubled=ratio)
@@ -268,29 +271,33 @@ PART_OF_CALLS = "of these"
 """Beginning of the names of components that are part of the calls, the component above them."""
 
 
-def _judge_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
-    """List how much of the variance of the calls is due to the judge, which may answer the same comparison differently.
+def _list_judge_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
+    """List two variances of the judge, which may answer the same comparison differently if it is asked again.
 
-    The first component is the variance of answers to the same two texts in the same order, the second that in the other
-    order. Both are parts of the component of the calls, so they are not added to the others.
+    The first one is from answers to the same two texts in the same order, the second one from answers to the same two
+    texts in both orders. The variance of the calls already contains both, so they are not added to it.
 
-    components : variance components of the run
+    components : factors of the variance components of the run
     result : answers of the run
-    run : name of the run, for the command that measures an unknown component
+    run : name of the run, for the command that measures an unknown variance
     """
     same_order, other_order = _estimate_repeat_variances(result)
     variances = {"asked again": same_order, "asked in the other order": other_order}
     facts = []
     for title, variance in variances.items():
-        component = None
+        ability_variance = None
         command = f"youden calibrate {run}"
         if variance is not None:
-            ability_variance = variance * components.residual_factor
-            component = Part(ability_variance, ability_variance, ability_variance)  # without an interval
+            ability_variance = _without_interval(variance * components.residual_factor)
             command = ""
         name = f"{PART_OF_CALLS} the judge, {title}"
-        facts.append(ComponentFacts(name, component, measure_command=command, in_interval=False))
+        facts.append(ComponentFacts(name, ability_variance, measure_command=command, in_interval=False))
     return facts
+
+
+def _without_interval(variance: float) -> Part:
+    """Return a variance component whose interval is unknown, so that its bounds equal its estimate."""
+    return Part(value=variance, low=variance, high=variance)
 
 
 def _describe_response_measure(result: Verdicts, run: str) -> str:
@@ -303,34 +310,37 @@ def _describe_response_measure(result: Verdicts, run: str) -> str:
 def _list_outside_components(
     components: VarianceComponents, judges: JudgeSpread | None, run: str, n_agents: int
 ) -> list[ComponentFacts]:
-    """List the components that the intervals do not contain, because they take the judge and the pool as given.
+    """List the two sources of variance that the intervals do not include: the choice of the judge and of the other agents.
 
-    They are the variance that an ability would have over judges of this kind, and over pools of partners (other agents
-    that an agent is compared with).
+    The first variance is that of an ability over judges of this kind. The second one is that over pools with other partners,
+    the agents that an agent is compared with.
 
+    components : variance components of the run; `pair` is the variance of the effect of two agents on their answers
     judges : variance between judges; None if it is unknown
-    run : name of the run, for the command that measures an unknown component
+    run : name of the run, for the command that measures an unknown variance
     n_agents : number of agents with an ability
     """
-    judge_component = None
+    judge_variance = None
     judge_command = f"youden rejudge {run} --judge OTHER, then `youden study variance` of both runs"
     if judges is not None:
-        judge_component = Part(judges.variance, judges.low, judges.high)
+        judge_variance = Part(judges.variance, judges.low, judges.high)
         judge_command = ""
 
-    partner_component = None
+    partner_variance = None
     partner_command = "more calls, so that pairs of agents meet on several items"
     if components.pair is not None:
-        partner_component = components.pair.times(1 / max(n_agents - 2, 1))
+        partner_variance = components.pair.times(1 / max(n_agents - 2, 1))
         partner_command = ""
-        if np.isnan(partner_component.low):  # too few agents for an interval
-            partner_component = Part(partner_component.value, partner_component.value, partner_component.value)
+        has_interval = not np.isnan(partner_variance.low)  # not with too few agents
+        if not has_interval:
+            partner_variance = _without_interval(partner_variance.value)
+
     return [
         ComponentFacts(
-            "the judge: another one of this kind", judge_component, measure_command=judge_command, in_interval=False
+            "the judge: another one of this kind", judge_variance, measure_command=judge_command, in_interval=False
         ),
         ComponentFacts(
-            "partners: another pool of agents", partner_component, measure_command=partner_command, in_interval=False
+            "partners: another pool of agents", partner_variance, measure_command=partner_command, in_interval=False
         ),
     ]
 
@@ -388,13 +398,13 @@ def _component_variance(component: ComponentFacts) -> float:
 
 
 def _format_row(component: ComponentFacts, total: float) -> list[str]:
-    """Format one variance component as a row of the table, as a list of five cells.
+    """Format one source of variance as a row of the table of `build_variance_table`.
 
-    The cells are its name, its standard deviation, the interval of that, its share in the variance of an ability, and the
-    factor of the interval's width if the quantity is doubled. The share is in parentheses for a component that is a part of
-    another one, and "not in it" for a component that the intervals do not contain.
+    The five cells are its name, the standard deviation that is due to it, the interval of this, its share in the variance of
+    an ability, and the factor by which an interval changes if twice as much is sampled. The share is in parentheses if it is
+    part of the calls. It is "not in it" if the intervals do not include the source.
 
-    total : sum of the variances that the intervals contain
+    total : sum of the variances that the intervals include
     """
     variance = component.ability_variance
     if variance is None:

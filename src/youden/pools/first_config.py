@@ -26,7 +26,6 @@ from youden.data.importers import IMPORTERS
 from youden.data.importers.output_folder import check_output_folder, write_imported_pool
 from youden.data.importers.pool_joiner import ImportedPool
 from youden.data.importers.recognised_files import recognise_format
-from youden.data.importers.table_files import EXTENSIONS
 from youden.data.importers.table_import import read_table
 from youden.data.pools.pool_reader import AGENTS_SPEC, RESPONSES, read_pool, write_pool
 from youden.errors import ConfigError, PoolError
@@ -152,7 +151,7 @@ def _import_if_needed(
         imported = replace(imported, used_columns=FORMAT_NOTE.format(format_))
         return _check_imported(imported, source, pool_path, format_)
 
-    is_table = source.is_file() and source.suffix.lower() in EXTENSIONS
+    is_table = source.is_file()
     is_pool_folder = has_responses_file or (source / AGENTS_SPEC).is_file()
     is_folder_of_tables = source.is_dir() and not is_pool_folder
     if not is_table and not is_folder_of_tables:

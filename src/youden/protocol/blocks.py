@@ -95,40 +95,41 @@ def is_in_complete_block(columns: Mapping[str, NDArray[Any]], anchors: int) -> B
     return np.asarray(are_anchors & (columns["role"] != ANCHOR))
 
 
-def plan_after_steps(plan: Plan, n: int) -> Plan:
-    """Return a plan as it was after its first `n` extensions.
+def plan_after_extensions(plan: Plan, n_extensions: int) -> Plan:
+    """Return a plan as it was after its first `n_extensions` extensions.
 
     Parameters
     ----------
     plan : Plan
-        An extended plan.
-    n : int
-        Number of extensions to keep.
+        A plan, extended or not.
+    n_extensions : int
+        Number of extensions to keep. If the plan does not have more of them, it is returned itself.
 
     Returns
     -------
     Plan
-        The earlier plan, but with the `characters` (total text length) of the whole plan.
+        The earlier plan, but with the `characters` (total text length) of the whole plan. It has no pool if later
+        extensions changed the pool.
     """
     extensions = get_extensions(plan)
-    if n >= len(extensions.steps):
+    n_later = len(extensions.steps) - n_extensions
+    if n_later <= 0:
         return plan
-    if n > 0:
-        last_step = extensions.steps[n - 1]
+
+    if n_extensions > 0:
+        last_step = extensions.steps[n_extensions - 1]
         n_agents = last_step.agents
         n_items = last_step.items
         pool_digest = last_step.pool
-        earlier_extensions = replace(extensions, steps=extensions.steps[:n])
+        earlier_extensions = replace(extensions, steps=extensions.steps[:n_extensions])
     else:
         n_agents = extensions.anchors
         n_items = extensions.items
         pool_digest = extensions.pool
         earlier_extensions = None
 
-    # each later extension has added one note
-    n_later = len(extensions.steps) - n
-    n_notes = len(plan.notes) - n_later
-    earlier_trials = plan.trials.take(plan.trials.step <= n)
+    n_notes = len(plan.notes) - n_later  # each later extension has added one note
+    earlier_trials = plan.trials.take(plan.trials.step <= n_extensions)
     return replace(
         _restrict_plan(plan, n_agents, n_items, earlier_trials),
         extensions=earlier_extensions,
@@ -220,8 +221,8 @@ def with_round(plan: Plan, rounds: Rounds, trials: Trials, *, active: Bools) -> 
     rounds : Rounds
         Its rounds.
     trials : Trials
-        Trials of the new round, paired and independent. Their block numbers continue those of the plan, and none of them
-        is in the plan.
+        Trials of the new round, paired and independent. Their block numbers must continue those of the plan, and none of
+        them may be in the plan, which is not checked.
     active : bool array (n_agents,)
         Agents that the round samples.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import islice
 from math import ceil
 
 import numpy as np
@@ -59,15 +59,17 @@ def draw_anchor_trials(
     The anchors rotate, so that a scored agent is compared with all of them about equally often. An anchor among
     `scored` is not compared with itself.
 
+    Returns paired trials with block numbers.
+
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
     rng : source of the random order of the anchors
     scored : positions of the scored agents
     n_anchors : number of anchors
     n_paired : maximum number of trials; there are fewer, or none, if the next block does not fit or no comparison is left
     planned : comparisons that are not repeated
-    pairs : "unordered" if the reverse of a planned comparison is not drawn either
-    items : int array, items in the order in which the blocks go through them, again and again
-    start : number of the first block
+    pairs : "ordered", or "unordered" if the reverse of a planned comparison is not drawn either
+    items : int array, items in the order in which the blocks use them; after the last one, the first one follows
+    start : number that the first block gets; it does not change what is drawn
     together : whether all scored agents of a block are compared with the same two anchors
     """
     anchor_order = rng.permutation(n_anchors).tolist()
@@ -90,7 +92,8 @@ def draw_anchor_trials(
                 continue
             # the scored agents begin at anchors that are evenly spaced, or all at the same one
             spacing = 0 if together else position * n_anchors // len(scored)
-            comparisons = _choose_anchors(item, agent, anchor_order, shift + spacing, eligible=eligible, taken=taken)
+            first_anchor = shift + spacing
+            comparisons = _compare_with_anchors(item, agent, anchor_order, first_anchor, eligible=eligible, taken=taken)
             block += comparisons
             taken.update(comparisons)
             if pairs == "unordered":
@@ -111,29 +114,33 @@ def draw_anchor_trials(
     return Trials.paired(*columns[:3], block=columns[3])
 
 
-def _choose_anchors(
+def _compare_with_anchors(
     item: int, agent: int, anchor_order: list[int], start: int, *, eligible: Bools, taken: Set[Comparison]
 ) -> list[Comparison]:
-    """Compare an agent with two different anchors, once as the first and once as the second agent.
+    """Compare an agent, once first and once second, with two different anchors: agents of the first plan.
 
-    An anchor is an agent of the first plan. In each order, the agent is compared with the next anchor for which the
-    comparison is not in `taken`; there may be none.
+    As the first agent, it is compared with the first anchor from position `start` of `anchor_order` on that is eligible
+    and gives a new comparison; as the second agent, with the first one from half of the anchors later on. The order is
+    cyclic.
 
-    anchor_order : anchors in the order in which they are tried, again and again
-    start : number of the first anchor that is tried; for the other order of the agents, half of the anchors are skipped
     eligible : bool array (n_agents, n_items), cells that may be compared
+    taken : comparisons that are not repeated
+
+    Returns up to two comparisons; fewer if no anchor is left.
     """
     comparisons: list[Comparison] = []
-    second_agent = None
+    first_partner = None
     for anchor in _rotate(anchor_order, start):
-        if anchor != agent and eligible[anchor, item] and (item, agent, anchor) not in taken:
-            second_agent = anchor
-            comparisons.append((item, agent, anchor))
+        comparison = (item, agent, anchor)
+        if anchor != agent and eligible[anchor, item] and comparison not in taken:
+            first_partner = anchor
+            comparisons.append(comparison)
             break
 
     for anchor in _rotate(anchor_order, start + len(anchor_order) // 2):
-        if anchor not in (agent, second_agent) and eligible[anchor, item] and (item, anchor, agent) not in taken:
-            comparisons.append((item, anchor, agent))
+        comparison = (item, anchor, agent)
+        if anchor not in (agent, first_partner) and eligible[anchor, item] and comparison not in taken:
+            comparisons.append(comparison)
             break
     return comparisons
 
@@ -169,8 +176,9 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     Raises
     ------
     PlanError
-        [extend-adaptive]: if the plan is made in rounds; [extend-too-few-calls]: if the calls give fewer than
-        `MIN_BLOCKS_PER_AGENT` blocks per agent; [extend-exhausted]: if no comparison is left.
+        [extend-adaptive]: if the plan is made in rounds; [extend-self-trials]: if it has only self-trials;
+        [extend-too-few-calls]: if the calls give fewer than `MIN_BLOCKS_PER_AGENT` blocks per agent;
+        [extend-exhausted]: if no comparison is left.
     """
     extender = _PlanExtender(plan, pool)
     new_agents = tuple(range(plan.n_agents, pool.n_agents))
@@ -205,10 +213,11 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     plan : Plan
         Plan to extend.
     pool : Pool
-        Pool of the plan, with the new items after the old ones.
+        Pool of the plan, with at least one new item after the old ones, which is not checked here.
     calls : int, optional
-        Number of calls to add, of paired and independent trials together. By default, each new item gets as many paired calls
-        as the plan's items have on average, and the independent calls that belong to them are added.
+        Number of calls to add, of paired and independent trials together; only the new items get paired calls. By default,
+        each new item gets as many paired calls as the plan's items have on average, and the independent calls that belong
+        to them are added.
 
     Returns
     -------
@@ -219,8 +228,9 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     Raises
     ------
     PlanError
-        [extend-adaptive]: if the plan is made in rounds; [extend-cell-design]: if its design has no blocks;
-        [extend-too-few-calls]: if the calls are less than one block; [extend-exhausted]: if no comparison is left.
+        [extend-adaptive]: if the plan is made in rounds; [extend-self-trials]: if it has only self-trials;
+        [extend-cell-design]: if its design has no blocks; [extend-too-few-calls]: if the calls are less than one
+        block; [extend-exhausted]: if no comparison is left.
     """
     extender = _PlanExtender(plan, pool)
     n_new = pool.n_items - plan.n_items
@@ -273,16 +283,16 @@ def add_calls(
     Raises
     ------
     PlanError
-        [extend-adaptive]: if the plan is made in rounds; [extend-cell-design]: if its design has no blocks and
-        `focus` is empty; [extend-too-few-calls]: if the calls are less than one block; [extend-exhausted]: if no
-        comparison is left.
+        [extend-adaptive]: if the plan is made in rounds; [extend-self-trials]: if it has only self-trials;
+        [extend-cell-design]: if its design has no blocks and `focus` is empty; [extend-too-few-calls]: if the calls
+        are less than one block; [extend-exhausted]: if no comparison is left.
     """
     extender = _PlanExtender(plan, plan.pool)
     n_paired = extender.count_paired_calls(calls, default=0, n_scored=len(focus) or plan.n_agents)
     if focus:
         drawn = [extender.draw_linking_blocks(focus, n_paired, together=top is not None)]
         return extender.extend("calls", drawn, n_paired, calls=calls, scored=focus, search=(top, max_regret))
-    drawn = extender.draw_complete_blocks(n_paired, extender.item_set_sizes())
+    drawn = extender.draw_complete_blocks(n_paired, extender.count_items_by_set())
     return extender.extend("calls", drawn, n_paired, calls=calls)
 
 
@@ -297,7 +307,7 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     plan : Plan
         Plan to extend.
     pool : Pool
-        Pool of the plan, with the same agents and items, and more responses per cell.
+        Pool of the plan, with the same agents and items, and more responses per cell. This is not checked here.
     calls : int, optional
         Number of calls to add, of paired and independent trials together. By default, the number of paired calls grows in
         proportion to the number of responses per cell, and the independent calls that belong to them are added.
@@ -311,21 +321,23 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     Raises
     ------
     PlanError
-        [extend-adaptive]: if the plan is made in rounds; [extend-cell-design]: if its design has no blocks;
-        [extend-too-few-calls]: if the calls are less than one block; [extend-exhausted]: if no comparison is left.
+        [extend-adaptive]: if the plan is made in rounds; [extend-self-trials]: if it has only self-trials;
+        [extend-cell-design]: if its design has no blocks; [extend-too-few-calls]: if the calls are less than one
+        block; [extend-exhausted]: if no comparison is left.
     """
     extender = _PlanExtender(plan, pool)
 
-    # number of responses per cell that the plan shows; repeats are numbered from 1
+    # by default, as many paired calls per response of a cell as the plan has; its responses are numbered from 1
     columns = plan.trials.columns()
     repeat_columns = [columns[name] for name in ("first_repeat", "second_repeat") if name in columns]
-    n_shown = max((int(column.max()) for column in repeat_columns), default=1)
-
+    n_planned_repeats = max((int(column.max()) for column in repeat_columns), default=1)
     n_planned_paired = int((plan.trial_type == PAIRED).sum())
-    calls_per_repeat = n_planned_paired / n_shown
-    default_paired = int(calls_per_repeat * (pool.repeats - n_shown))
+    calls_per_repeat = n_planned_paired / n_planned_repeats
+    n_new_repeats = pool.repeats - n_planned_repeats
+    default_paired = int(calls_per_repeat * n_new_repeats)
     n_paired = extender.count_paired_calls(calls, default=default_paired, n_scored=pool.n_agents)
-    drawn = extender.draw_complete_blocks(n_paired, extender.item_set_sizes())
+
+    drawn = extender.draw_complete_blocks(n_paired, extender.count_items_by_set())
     return extender.extend("repeats", drawn, n_paired, calls=calls)
 
 
@@ -361,9 +373,12 @@ class _PlanExtender:
         """Whether agents join the plan."""
         return self.pool.n_agents > self.plan.n_agents
 
-    def item_set_sizes(self) -> dict[int, int]:
-        """Return the number of items in each set: those of the first plan, then those of each extension."""
-        return {number: len(items) for number, items in enumerate(self.extensions.item_sets)}
+    def count_items_by_set(self) -> dict[int, int]:
+        """Return the number of items in each set, by the number of the set.
+
+        Set 0 has the items of the first plan. Each extension by items has added one set.
+        """
+        return {set_number: len(items) for set_number, items in enumerate(self.extensions.item_sets)}
 
     def load_design(self) -> Design:
         """Make the design that drew the plan."""
@@ -376,47 +391,49 @@ class _PlanExtender:
         if calls is None:
             return default
         n_paired = count_added_paired(self.plan, calls, n_scored=n_scored, are_new=self.adds_agents)
-        return max(0, n_paired - self.count_independent_of_joining(n_scored))
+        return max(0, n_paired - self.count_independent_of_new_agents(n_scored))
 
     def count_total_calls(self, n_paired: int, *, n_scored: int) -> int:
         """Return the number of calls of both trial types that contain `n_paired` paired ones."""
         n_calls = count_added_calls(self.plan, n_paired, n_scored=n_scored, are_new=self.adds_agents)
-        return n_calls + self.count_independent_of_joining(n_scored)
+        return n_calls + self.count_independent_of_new_agents(n_scored)
 
-    def count_independent_of_joining(self, n_joining: int) -> int:
-        """Count the independent calls of agents that join a plan with a requested number of independent calls.
+    def count_independent_of_new_agents(self, n_new_agents: int) -> int:
+        """Count the independent calls of new agents, if the plan was requested with a number of independent calls.
 
-        Each agent that joins gets as many as an anchor (an agent of the first plan) has on average. The result is 0 for
-        a plan with the default number of independent calls, or if no agent joins.
-
-        n_joining : number of agents that join
+        Each new agent gets as many as an anchor (an agent of the first plan) has on average. The result is 0 for a plan
+        with the default number of independent calls, or if the pool has no new agents.
         """
         n_of_anchors = self.plan.n_independent
         if n_of_anchors is None or has_default_number(self.plan) or not self.adds_agents:
             return 0
-        return ceil(n_of_anchors * n_joining / self.extensions.anchors)
+        return ceil(n_of_anchors * n_new_agents / self.extensions.anchors)
 
     def draw_linking_blocks(
         self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
     ) -> Trials:
-        """Draw blocks that compare some agents with anchors, the agents of the first plan.
+        """Draw blocks that measure some agents by comparing them with anchors, the agents of the first plan.
 
         In a block, each of these agents has two trials on one item. Items on which they have the fewest trials come
-        first.
+        first. The trials have the role "anchor". Their block numbers follow the last one that was used, and
+        `next_block` is set to the next free one.
 
         scored : positions of the agents
-        n_paired : maximum number of trials; there are fewer, or none, if fewer comparisons are left
+        n_paired : maximum number of trials; there are fewer, or none, if the next whole block does not fit or fewer
+            comparisons are left
         items : int array, positions of the items to use; default: all items of the plan
         together : whether all scored agents of a block are compared with the same two anchors
         """
-        plan = self.plan
-        has_scored = np.isin(plan.first, scored) | np.isin(plan.second, scored)
-        rows = np.flatnonzero(has_scored & (plan.trial_type == PAIRED))
+        has_scored = np.isin(self.plan.first, scored) | np.isin(self.plan.second, scored)
+        earlier = self.plan.trials.take(has_scored & (self.plan.trial_type == PAIRED))
         planned: set[Comparison] = set(
-            zip(plan.item[rows].tolist(), plan.first[rows].tolist(), plan.second[rows].tolist(), strict=True)
+            zip(earlier.item.tolist(), earlier.first.tolist(), earlier.second.tolist(), strict=True)
         )
-        order = self.order_items() if items is None else items
-        n_on_item = np.bincount(plan.item[rows], minlength=self.pool.n_items)
+
+        candidate_items = self.order_items() if items is None else items
+        n_earlier_on_item = np.bincount(earlier.item, minlength=self.pool.n_items)
+        fewest_first = np.argsort(n_earlier_on_item[candidate_items], kind="stable")
+
         start = self.next_block
         trials = draw_anchor_trials(
             self.train,
@@ -426,7 +443,7 @@ class _PlanExtender:
             n_paired=n_paired,
             planned=planned,
             pairs=self.pairs,
-            items=order[np.argsort(n_on_item[order], kind="stable")],
+            items=candidate_items[fewest_first],
             start=start,
             together=together,
         )
@@ -452,9 +469,11 @@ class _PlanExtender:
         """Draw as many blocks as fit `n_paired` calls, divided among sets of items in proportion to their sizes.
 
         A block compares all anchors, the agents of the first plan, on one item. With each such block, each group of
-        agents that joined later gets a block that compares it with anchors.
+        agents that joined later gets a block that compares it with anchors. Eligible cells and random numbers are those of
+        the plan; block numbers continue, and `next_block` is updated.
 
-        set_sizes : number of items by set number, as in `item_set_sizes`
+        n_paired : maximum number of paired calls
+        set_sizes : number of items by set number, as in `count_items_by_set`
 
         Returns one table of trials per set and group.
 
@@ -499,7 +518,8 @@ class _PlanExtender:
         """Draw the next `n_blocks` blocks on a set of items, or fewer if fewer are left.
 
         A block compares all anchors, the agents of the first plan, on one item. The blocks of a set are one random
-        sequence, of which the plan already contains the beginning.
+        sequence, of which the plan already contains the beginning. The block numbers of the new trials follow the last one
+        that was used, and `next_block` is set to the next free one.
 
         design : design of the plan
         set_number : number of the set of items: 0 for those of the first plan, and one more than the last number for
@@ -531,21 +551,19 @@ class _PlanExtender:
         return trials, np.concatenate([items_with_trials, other_items])
 
     def _iter_blocks_of_set(self, design: BlockDesign, set_number: int, eligible: Bools) -> Iterator[Trials]:
-        """Iterate over the sequence of all blocks on a set of items.
+        """Yield all blocks on a set of items, in the order in which the plan and its extensions use them.
 
-        If agents have several responses per item, the sequence has one pass through all blocks for each response. Each set
-        and each pass has its own random stream; the first ones have the stream of the first plan.
+        There is one pass through all blocks for each response that an agent may have to an item. Each pass has a random
+        order of its own.
 
         eligible : bool array (n_anchors, n_items_of_set), cells that may be compared
         """
         stream_name: Stream = "trials" if set_number == 0 else "slots on new items"
-        set_key = (set_number,) if set_number else ()
-        passes = []
         for pass_number in range(self.pool.repeats):
-            pass_key = (pass_number,) if pass_number else ()
-            rng = stream(stream_name, self.plan.seed, *set_key, *pass_key)
-            passes.append(design.blocks(eligible, rng))
-        return chain.from_iterable(passes)
+            # zeros are left out, so that the first pass through the first set is the sequence of the first plan
+            numbers = [number for number in (set_number, pass_number) if number > 0]
+            rng = stream(stream_name, self.plan.seed, *numbers)
+            yield from design.blocks(eligible, rng)
 
     def extend(
         self,
@@ -558,6 +576,8 @@ class _PlanExtender:
         search: tuple[int | None, float | None] = (None, None),
     ) -> Plan:
         """Return the plan with its own trials first, then the drawn paired trials, and independent trials for them.
+
+        The plan gets a note. If the drawn trials are fewer than requested by at least one block, the note says so.
 
         kind : what is added: "agents", "items", "repeats" or "calls"
         drawn : tables of paired trials
@@ -607,50 +627,50 @@ class _PlanExtender:
         return self.extensions.anchors + 2 * n_joined
 
     def draw_independent_trials(self, paired: Trials, scored: tuple[int, ...]) -> Trials:
-        """Draw the independent trials that go with new paired trials.
+        """Draw the independent trials, which compare responses to different items, for new paired trials.
 
-        Independent trials compare responses to different items. If the plan has matched ones, each paired trial gets one.
-        Otherwise they are pooled, and `count_added_independent` sets their number.
+        The plan has one of two kinds. Matched trials are drawn one for each paired trial, unless its second agent has no
+        other item. Pooled trials are drawn on their own: their number follows from `count_added_independent`, and there
+        may be fewer if different ones cannot be found. The random numbers are those of this extension.
 
-        paired : new paired trials
+        paired : new paired trials, at least one
         scored : positions of the agents whose abilities the paired trials measure; () for all agents
         """
         if self.plan.independent == "matched":
             trials = draw_matched_trials(paired, self.train, self.rng)
-            has_complete_blocks = (paired.role == MAIN).any()
-            return trials if has_complete_blocks else trials.with_role(ANCHOR)
+            compares_anchors = (paired.role == MAIN).any()
+            return trials if compares_anchors else trials.with_role(ANCHOR)
         if not scored:
-            return self._draw_pooled_trials_of_all(paired)
+            return self._draw_pooled_for_all_agents(paired)
 
         n_trials = count_added_independent(self.plan, len(paired), n_scored=len(scored), are_new=self.adds_agents)
-        n_trials += self.count_independent_of_joining(len(scored))
+        n_trials += self.count_independent_of_new_agents(len(scored))
         return self._draw_linking_independent(scored, n_trials)
 
-    def _draw_pooled_trials_of_all(self, paired: Trials) -> Trials:
-        """Draw pooled independent trials of all agents, in proportion to their paired trials.
+    def _draw_pooled_for_all_agents(self, paired: Trials) -> Trials:
+        """Draw independent trials for an extension that measures all agents, divided in proportion to the paired trials.
 
-        The agents of the first plan, the anchors, are compared with each other. Each group of agents that joined later is
-        compared with the anchors. The number of trials of a group is a multiple of its number of agents, so that each of
-        them appears equally often.
+        Anchors, the agents of the first plan, are compared with each other. Each group of agents that joined later is
+        compared with the anchors. Numbers are rounded down so that all agents of a group have equally many trials.
 
-        paired : new paired trials
+        paired : new paired trials, at least one
         """
         n_anchors = self.extensions.anchors
         n_paired = len(paired)
-        n_trials = count_added_independent(self.plan, n_paired, n_scored=self.pool.n_agents)
+        n_independent = count_added_independent(self.plan, n_paired, n_scored=self.pool.n_agents)
 
-        # anchors: their share of the trials is their share of the paired ones, rounded down to the multiple
-        n_main = int((paired.role == MAIN).sum())
-        trials_per_anchor = n_trials * n_main // (n_paired * n_anchors) if n_paired else 0
-        has_two_anchors = (self.plan.first < n_anchors) & (self.plan.second < n_anchors)
-        planned = self.plan.trials.take((self.plan.trial_type == INDEPENDENT) & has_two_anchors)
-        drawn = [draw_pooled_trials(self.train[:n_anchors], trials_per_anchor * n_anchors, self.rng, planned=planned)]
+        # paired trials with the role MAIN compare two anchors
+        n_paired_of_anchors = int((paired.role == MAIN).sum())
+        n_per_anchor = n_independent * n_paired_of_anchors // (n_paired * n_anchors)
+        compares_anchors = (self.plan.first < n_anchors) & (self.plan.second < n_anchors)
+        planned = self.plan.trials.take((self.plan.trial_type == INDEPENDENT) & compares_anchors)
+        drawn = [draw_pooled_trials(self.train[:n_anchors], n_per_anchor * n_anchors, self.rng, planned=planned)]
 
-        # groups that joined
         for group in self.extensions.joined:
-            n_paired_of_group = int(np.isin(paired.first, group).sum() + np.isin(paired.second, group).sum())
-            trials_per_agent = n_trials * n_paired_of_group // (n_paired * len(group))
-            drawn.append(self._draw_linking_independent(tuple(group), trials_per_agent * len(group)))
+            is_paired_of_group = np.isin(paired.first, group) | np.isin(paired.second, group)
+            n_paired_of_group = int(is_paired_of_group.sum())
+            n_per_agent = n_independent * n_paired_of_group // (n_paired * len(group))
+            drawn.append(self._draw_linking_independent(group, n_per_agent * len(group)))
         return Trials.concat(drawn)
 
     def _draw_linking_independent(self, scored: tuple[int, ...], n: int) -> Trials:

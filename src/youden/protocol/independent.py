@@ -62,22 +62,23 @@ def match_trials(plan: Plan, source: Plan) -> Positions:
     int64 array (n_trials,)
         Row of `source` for each trial of `plan`; −1 if there is none.
     """
-    # questions by the plan's numbers of agents and items; −1 for those of `source` that the plan does not have
+    # both plans identify agents and items by their positions in `plan`; −1 if they are only in `source`
     questions = _make_question_columns(plan, np.arange(plan.n_agents), np.arange(plan.n_items))
     agent_numbers = _find_positions(source.agent_ids, plan.agent_ids)
     item_numbers = _find_positions(source.item_ids, plan.item_ids)
     source_questions = _make_question_columns(source, agent_numbers, item_numbers)
 
-    # number the different questions of both plans
+    # equal questions get equal ids
     all_questions = np.concatenate([questions, source_questions])
-    _, number = np.unique(all_questions, axis=0, return_inverse=True)
-    plan_number, source_number = number[: len(questions)], number[len(questions) :]
+    different_questions, all_ids = np.unique(all_questions, axis=0, return_inverse=True)
+    plan_ids = all_ids[: len(questions)]
+    source_ids = all_ids[len(questions) :]
 
-    # look up the row of each number in the source; its agents and item must be in the plan
-    row_of_number = np.full(int(number.max(initial=-1)) + 1, -1, dtype=np.int64)
-    is_known = (source_questions[:, :3] >= 0).all(axis=1)
-    row_of_number[source_number[is_known]] = np.flatnonzero(is_known)
-    return np.asarray(row_of_number[plan_number])
+    # look up the row of each question in the source; the agents and the item of the row must be in the plan
+    source_row_by_id = np.full(len(different_questions), -1, dtype=np.int64)
+    is_in_plan = (source_questions[:, :3] >= 0).all(axis=1)
+    source_row_by_id[source_ids[is_in_plan]] = np.flatnonzero(is_in_plan)
+    return np.asarray(source_row_by_id[plan_ids])
 
 
 def _find_positions(ids: Sequence[str], reference_ids: Sequence[str]) -> Positions:
@@ -155,7 +156,8 @@ def count_characters(pool: Pool, trials: Trials, *, with_tasks: bool = False) ->
     trials : Trials
         Trials of this pool.
     with_tasks : bool, default False
-        Whether the judge also reads the prompt of the item of each trial, as for preferences.
+        Whether the judge also reads the prompt of the item of each trial, as for preferences. Only the item of the first
+        text counts, because trials of preferences have one item. An item without a prompt counts 0.
 
     Returns
     -------
@@ -178,10 +180,11 @@ def count_characters(pool: Pool, trials: Trials, *, with_tasks: bool = False) ->
 def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | None = None) -> Trials:
     """Choose which of its responses each agent shows in each trial, if agents have several responses to an item.
 
-    The choice is made for each agent on an item, and for each trial type: the response is chosen that was shown least often
-    so far. Ties are resolved by going through the responses in turn, from a random one. The choices of a larger budget and
-    of an extension therefore begin as those of the smaller plan.
+    In each group of an agent, an item and a trial type, the response is chosen that was shown least often so far. Equally
+    frequent responses are chosen in turn; which one is first is random. A choice depends only on earlier trials, so the
+    trials of a small plan keep their responses in a larger one.
 
+    trials : trials without responses, in the order of the plan
     pool : responses of the agents
     seed : seed of the plan
     after : earlier trials of the plan, whose responses are chosen already; None if there are none
@@ -191,28 +194,27 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     """
     if pool.repeat_texts is None:
         return trials
+    earlier = trials.take(slice(0)) if after is None else after
+    if earlier.first_repeat is None:
+        earlier = earlier.with_first_repeats()
 
-    all_trials = trials
-    n_earlier_texts = 0
-    if after is not None:
-        earlier = after if after.first_repeat is not None else after.with_first_repeats()
-        all_trials = Trials.concat([earlier, trials])
-        n_earlier_texts = 2 * len(earlier)  # the texts of the earlier trials come first
+    # A group has the texts of one agent on one item in trials of one type. Texts are in the order of the trials, the
+    # first text of a trial before the second one, so that those of the earlier trials come first.
+    all_trials = Trials.concat([earlier, trials])
+    first_codes = _encode_groups(all_trials, 0, pool.n_items)
+    second_codes = _encode_groups(all_trials, 1, pool.n_items)
+    group_codes, group_by_text = np.unique(_interleave(first_codes, second_codes), return_inverse=True)
+    earlier_groups, new_groups = np.split(group_by_text, [2 * len(earlier)])
 
-    # one entry per text, with the first and the second text of a trial after each other; cells are numbered from 0
-    codes = _interleave(_encode_cells(all_trials, 0, pool.n_items), _encode_cells(all_trials, 1, pool.n_items))
-    cell_codes, cell_of_text = np.unique(codes, return_inverse=True)
+    # how often each group has shown each response so far: int array (n_groups, n_responses)
+    columns = earlier.columns()
+    earlier_repeats = _interleave(columns["first_repeat"], columns["second_repeat"])
+    n_shown = np.zeros((len(group_codes), pool.repeats), dtype=np.int64)
+    np.add.at(n_shown, (earlier_groups, earlier_repeats - 1), 1)
 
-    # how often each cell has shown each response so far: int array (n_cells, n_responses)
-    n_shown = np.zeros((len(cell_codes), pool.repeats), dtype=np.int64)
-    if after is not None:
-        columns = earlier.columns()
-        shown_repeat = _interleave(columns["first_repeat"], columns["second_repeat"])
-        np.add.at(n_shown, (cell_of_text[:n_earlier_texts], shown_repeat - 1), 1)
-
-    response_rank = _draw_response_ranks(pool, cell_codes, seed)
-    repeat = 1 + _choose_responses(cell_of_text[n_earlier_texts:], response_rank, n_shown)
-    return replace(trials, first_repeat=repeat[0::2].copy(), second_repeat=repeat[1::2].copy())
+    response_rank = _draw_response_ranks(pool, group_codes, seed)
+    repeats = 1 + _choose_responses(new_groups, response_rank, n_shown)
+    return replace(trials, first_repeat=repeats[0::2].copy(), second_repeat=repeats[1::2].copy())
 
 
 def _interleave(of_first_texts: Positions, of_second_texts: Positions) -> Positions:
@@ -221,57 +223,59 @@ def _interleave(of_first_texts: Positions, of_second_texts: Positions) -> Positi
 
 
 _ABSENT = -1
-"""Rank of a response that a cell does not have."""
+"""Rank of a response that does not exist, because the agent has fewer responses to the item."""
 
 
-def _draw_response_ranks(pool: Pool, cell_codes: Positions, seed: int) -> Positions:
-    """Draw the order in which each cell shows its responses: a cycle that begins with a random response.
+def _draw_response_ranks(pool: Pool, group_codes: Positions, seed: int) -> Positions:
+    """Rank the responses of each group in the order in which they are shown.
 
-    cell_codes : int64 array (n_cells,), distinct results of `_encode_cells`: an agent, an item and a trial type
+    The first response is random. The others follow in the order of their numbers, and after the last one, the one with
+    the smallest number.
+
+    group_codes : int64 array (n_groups,), distinct results of `_encode_groups`: an agent, an item and a trial type
     seed : seed of the plan
 
-    Returns the rank of each response in the order of its cell, int64 array (n_cells, n_responses), counted from 0; −1
-    for a response that the cell does not have.
+    Returns ranks from 0, int64 array (n_groups, n_responses); −1 for a response that the agent does not have.
     """
-    agent, item = _decode_cells(cell_codes, pool.n_items)
-    n_responses_of_cell = pool.n_repeats[agent, item].astype(np.int64)
-    cycle_length = np.maximum(n_responses_of_cell, 1)
+    agent, item = _decode_cells(group_codes, pool.n_items)
+    n_responses_by_group = pool.n_repeats[agent, item].astype(np.int64)
+    cycle_length = np.maximum(n_responses_by_group, 1)
     first_response = _draw_first_responses(pool, seed)[agent, item] % cycle_length
 
     response = np.arange(pool.repeats)
     rank = (response - first_response[:, None]) % cycle_length[:, None]
-    is_present = response < n_responses_of_cell[:, None]
+    is_present = response < n_responses_by_group[:, None]
     return np.where(is_present, rank, _ABSENT)
 
 
-def _choose_responses(cell_of_text: Positions, rank: Positions, n_shown: Positions) -> Ids:
-    """Choose for each text the response of its cell that was shown least often, and count it in `n_shown`.
+def _choose_responses(group_by_text: Positions, rank: Positions, n_shown: Positions) -> Ids:
+    """Choose for each text the response of its group that was shown least often, and count it in `n_shown`.
 
     Of several such responses, the one of the smallest rank is chosen.
 
-    cell_of_text : int array (n_texts,), cell of each text, in the order of the plan
-    rank : int array (n_cells, n_responses), a result of `_draw_response_ranks`
-    n_shown : int array (n_cells, n_responses), how often each response was shown; updated in place
+    group_by_text : int array (n_texts,), group (agent, item and trial type) of each text, in the order of the plan
+    rank : int array (n_groups, n_responses), a result of `_draw_response_ranks`
+    n_shown : int array (n_groups, n_responses), how often each response was shown; updated in place
 
     Returns the responses, int32 array (n_texts,), counted from 0.
     """
     n_responses = rank.shape[1]
     is_absent = rank == _ABSENT
 
-    # A choice depends on the earlier texts of the same cell. In one round, each cell has at most one text, so that all
-    # texts of the round are chosen at once: first the first text of each cell, then the second, and so on.
-    round_of_text = count_earlier(cell_of_text)
-    by_round = np.argsort(round_of_text, kind="stable")
-    round_starts = np.flatnonzero(np.diff(round_of_text[by_round])) + 1
-    chosen = np.empty(len(cell_of_text), dtype=np.int32)
+    # A choice depends on the earlier texts of the same group. In one round, each group has at most one text, so that all
+    # texts of the round are chosen at once: first the first text of each group, then the second, and so on.
+    round_by_text = count_earlier(group_by_text)
+    by_round = np.argsort(round_by_text, kind="stable")
+    round_starts = np.flatnonzero(np.diff(round_by_text[by_round])) + 1
+    chosen = np.empty(len(group_by_text), dtype=np.int32)
     for texts in np.split(by_round, round_starts):
-        cells = cell_of_text[texts]
+        groups = group_by_text[texts]
 
         # ordered by the count, and among equal counts by the rank, which is less than n_responses
-        cost = n_shown[cells] * n_responses + rank[cells]
-        cost = np.where(is_absent[cells], np.iinfo(np.int64).max, cost)
+        cost = n_shown[groups] * n_responses + rank[groups]
+        cost = np.where(is_absent[groups], np.iinfo(np.int64).max, cost)
         response = cost.argmin(axis=1)
-        n_shown[cells, response] += 1
+        n_shown[groups, response] += 1
         chosen[texts] = response
     return chosen
 
@@ -295,21 +299,22 @@ def _draw_first_responses(pool: Pool, seed: int) -> Positions:
     return first_response
 
 
-def _encode_cells(trials: Trials, text: int, n_items: int) -> Positions:
+def _encode_groups(trials: Trials, text_index: int, n_items: int) -> Positions:
     """Encode the agent and the item of one text of each trial, and the trial type, as a number: int64 array (n_trials,).
 
-    text : 0 for the first text of each trial, 1 for the second
+    trials : paired (trial type 0) and independent (1) trials
+    text_index : 0 for the first text of each trial, 1 for the second
     """
-    agents = trials.first if text == 0 else trials.second
+    agents = trials.first if text_index == 0 else trials.second
     agent = agents.astype(np.int64)
-    item = trials.text_cells[text]  # items of the first or of the second texts
+    item = trials.text_cells[text_index]
     return 2 * (agent * n_items + item) + trials.trial_type
 
 
-def _decode_cells(cell_codes: Positions, n_items: int) -> tuple[Positions, Positions]:
-    """Return the agent and the item of each number that `_encode_cells` made."""
-    agent_and_item = cell_codes // 2
-    return np.divmod(agent_and_item, n_items)
+def _decode_cells(group_codes: Positions, n_items: int) -> tuple[Positions, Positions]:
+    """Return the agent and the item of each number that `_encode_groups` made, int64 arrays (n_groups,)."""
+    cell = group_codes // 2
+    return np.divmod(cell, n_items)
 
 
 class IndependentRequest(NamedTuple):
@@ -340,29 +345,32 @@ def parse_independent(text: str) -> IndependentRequest:
 def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generator) -> Trials:
     """Draw an independent trial for each paired one: the same first text, and the second agent's text on another item.
 
-    The other item is uniform over the second agent's other eligible cells: q in the paper. The result is in the order
-    of `paired`, without trials whose second agent has no other eligible item.
+    The other item is drawn uniformly from the other eligible items of the second agent, without regard to other draws, so
+    that two trials may be equal. The trials have the role "matched" and count for both agents.
 
     paired : paired trials, of which each second text is in an eligible cell
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be used
     rng : source of the other items
+
+    Returns the trials in the order of `paired`, without those whose second agent has no other eligible item.
     """
-    n_eligible = eligible.sum(axis=1)  # by agent
-    is_matched = n_eligible[paired.second] > 1
-    item = paired.item[is_matched]
-    first = paired.first[is_matched]
-    second = paired.second[is_matched]
+    n_eligible_by_agent = eligible.sum(axis=1)
+    has_other_item = n_eligible_by_agent[paired.second] > 1
+    item = paired.item[has_other_item]
+    first = paired.first[has_other_item]
+    second = paired.second[has_other_item]
 
-    # eligible items of all agents, one agent after the other; those of an agent begin at `start`
+    # eligible items of all agents in one array, one agent after the other
     eligible_items = np.flatnonzero(eligible.ravel()) % eligible.shape[1]
-    start = np.concatenate([[0], np.cumsum(n_eligible)[:-1]])
+    start_by_agent = np.cumsum(n_eligible_by_agent) - n_eligible_by_agent
 
-    # go 1 to n − 1 steps, cyclically, from the item's own position among the n eligible items of the second agent
-    n_of_second = n_eligible[second]
-    own_position = np.cumsum(eligible, axis=1)[second, item] - 1
-    step = 1 + np.floor(rng.random(len(item)) * (n_of_second - 1)).astype(np.int64)
-    other_position = (own_position + step) % n_of_second
-    other_item = eligible_items[start[second] + other_position]
+    # the n eligible items of the second agent form a cycle, on which the other item is 1 to n − 1 steps after the item
+    n_eligible = n_eligible_by_agent[second]
+    position = np.cumsum(eligible, axis=1)[second, item] - 1
+    n_steps = 1 + np.floor(rng.random(len(item)) * (n_eligible - 1)).astype(np.int64)
+    other_position = (position + n_steps) % n_eligible
+
+    other_item = eligible_items[start_by_agent[second] + other_position]
     return Trials.independent(item, first, second, other_item.astype(np.int32)).with_role(MATCHED)
 
 
@@ -429,11 +437,11 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
 def _compute_text_similarity(pool: Pool, trials: Trials) -> Floats:
     """Compute how similar the two texts of each independent trial are: float array (n_trials,), from 0 to 1.
 
-    A rare word counts more than a frequent one: its weight is its inverse document frequency (idf). The similarity is
-    the weight of the shared words, divided by the weight of all words of that text in which this is smaller; it is 0 if
-    a text has no word.
+    Each word has a weight, its inverse document frequency (idf), so that rare words count more. The weight of a text is the
+    sum over its words. The similarity is the weight of the shared words, divided by the smaller weight of the two texts; it
+    is 0 if a text has no word.
     """
-    from youden.text.similarity import build_word_matrix, idf, shared_mass
+    from youden.text.similarity import build_word_matrix, idf, sum_shared_weights
 
     n_trials = len(trials)
     first_texts = pool.texts[trials.first, trials.item].tolist()
@@ -454,5 +462,5 @@ def _compute_text_similarity(pool: Pool, trials: Trials) -> Floats:
     first_rows = np.arange(n_trials)
     second_rows = np.arange(n_trials, 2 * n_trials)
     smaller = np.minimum(text_weights[first_rows], text_weights[second_rows])
-    shared = shared_mass(words, first_rows, second_rows, weights=word_weights)
+    shared = sum_shared_weights(words, first_rows, second_rows, weights=word_weights)
     return np.divide(shared, smaller, out=np.zeros(n_trials), where=smaller > 0)

@@ -215,8 +215,8 @@ def make_plan(
         Name of a registered design: a key of `youden.protocol.designs.DESIGNS`, or the name of a plugin's design.
     calls : int or str, optional
         Budget: calls of both trial types (4000), a percentage of the 2·K·(K−1)·J dense calls ("5%"), or mean paired
-        trials per agent ("450/agent"). Default: the design's own; "cyclic" 450 trials per agent (all there are, if
-        fewer), "dense" all.
+        trials per agent ("450/agent"); a paired trial counts for both of its agents. Default: the design's own; "cyclic"
+        450 trials per agent (all there are, if fewer), "dense" all.
     independent : {"matched", "pooled", "pooled:N"}, optional
         Independent trials, which estimate the FPR: one per paired trial, or N in all. Default: the design's own.
         "pooled" is 7 to 10 % of the calls, in whole passes in which each agent appears once first and once second.
@@ -235,7 +235,8 @@ def make_plan(
         Whether the judge's calls cost nothing, as those of `lexical`. "pooled" is then 4 independent trials per paired
         one, at most 200,000, in addition to the budget.
     question : {"information", "preference"}, default "information"
-        What the judge is asked. A plan for preferences has neither independent trials nor held-out cells.
+        What the judge is asked. A plan for preferences has no independent trials, whatever `independent` is, and by
+        default no held-out cells.
     self_trials : int, default 0
         Maximum number of paired self-trials of each agent, and of independent ones, in addition to the budget. They
         compare responses of the agent to one item, and to two items, and no ability uses them.
@@ -457,19 +458,23 @@ def _check_pool_size(pool: Pool) -> None:
 def _draw_paired_trials(
     design: Design, pool: Pool, split: Split, *, plans_holdout: bool, seed: int
 ) -> tuple[DesignResult, Trials | None]:
-    """Draw the paired trials of the design and, if the design plans no trials of held-out cells, some trials of these.
+    """Draw the paired trials of the design, and those of held-out cells if the design draws none.
 
-    plans_holdout : whether the design also compares held-out cells (an agent on an item, not used for training)
+    A held-out cell is an agent on an item whose trials are not used for training.
+
+    plans_holdout : whether the design draws trials of all cells, held out or not; otherwise, it gets only the cells for
+        training, and `HOLDOUT_PARTNERS` trials per held-out cell are drawn here
     seed : seed of the plan
 
-    Returns the result of the design, and the additional trials: `HOLDOUT_PARTNERS` per held-out cell, or None if no cell
-    is held out or the design plans them.
+    Returns the result of the design; and the trials of held-out cells that were drawn here, or None if the design draws
+    trials of all cells or no cell is held out.
     """
     eligible = pool.present if plans_holdout else split.train
     drawn = _draw_design(design, pool, eligible, seed=seed)
-    if plans_holdout or not split.n_holdout:
-        return drawn, None
-    return drawn, _draw_holdout_trials(split, pool)
+
+    needs_holdout_trials = split.n_holdout > 0 and not plans_holdout
+    holdout_trials = _draw_holdout_trials(split, pool) if needs_holdout_trials else None
+    return drawn, holdout_trials
 
 
 def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> DesignResult:
@@ -561,36 +566,41 @@ class _IndependentTrials:
             self.n_paired = budget - self._count_in_budget()
 
     def _count_in_budget(self) -> int:
-        """Return the number of independent trials of the rule "pooled" that are paid from the budget.
+        """Return how many independent trials of the rule "pooled" count towards the budget.
 
-        Probes are always part of a requested number of trials. They add to the default number, and are then paid from the
-        budget unless they are in addition to it.
+        - If calls cost nothing: none.
+        - If a number was requested: this number, which includes the probes.
+        - Otherwise: the default number, and also the probes unless they are in addition to the budget.
         """
         if self._is_free:
             return 0
         n_pooled = self._n_pooled or 0
-        pays_probes = self._has_default_number and not self._adds_probes
-        return n_pooled + len(self.probes) if pays_probes else n_pooled
+        if self._has_default_number and not self._adds_probes:
+            return n_pooled + len(self.probes)
+        return n_pooled
 
     def draw(self, paired: Trials, *, in_rounds: bool) -> Trials:
         """Draw the independent trials of a plan by the rule that was requested.
 
-        paired : paired trials of the plan
-        in_rounds : whether the plan gets more trials in later rounds
+        By the rule "matched", one trial is drawn for each paired trial, unless its second agent has no other item. By the
+        rule "pooled", the probes (trials of unusually similar texts) come first, and then trials of random agents and
+        items. Their number is the requested one, including the probes; by default, it is 7 to 10 % of the calls in addition to
+        the probes, or a multiple of the paired trials if calls cost nothing.
 
-        Returns one trial for each paired trial if the rule is "matched". If it is "pooled", returns the probes, followed by
-        trials that are drawn at random.
+        paired : paired trials of the plan
+        in_rounds : whether the plan gets more trials in later rounds. The default number then depends on the paired
+            trials so far, not on the budget.
         """
         rng = stream("independent trials", self._split.seed)
         if self._request.rule == "matched":
             return self._draw_matched(paired, rng)
 
-        n_pooled = self._count_pooled_to_draw(len(paired), in_rounds=in_rounds)
-        pooled = draw_pooled_trials(self._cells, n_pooled, rng, planned=self.probes)
-        return Trials.concat([self.probes, pooled])
+        n_random = self._count_random_trials(len(paired), in_rounds=in_rounds)
+        random_trials = draw_pooled_trials(self._cells, n_random, rng, planned=self.probes)
+        return Trials.concat([self.probes, random_trials])
 
-    def _count_pooled_to_draw(self, n_paired: int, *, in_rounds: bool) -> int:
-        """Count the independent trials that are drawn at random, in addition to the probes, by the rule "pooled".
+    def _count_random_trials(self, n_paired: int, *, in_rounds: bool) -> int:
+        """Return the number of independent trials of the rule "pooled", apart from the probes.
 
         n_paired : number of paired trials of the plan
         in_rounds : whether the plan gets more trials in later rounds

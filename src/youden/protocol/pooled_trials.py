@@ -118,6 +118,9 @@ def adds_independent(plan: Plan) -> bool:
 def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new: bool = False) -> int:
     """Return how many independent trials an extension or a round adds to its paired trials.
 
+    Independent trials compare responses to different items. They are matched (one is drawn for each paired trial) or
+    pooled (drawn on their own).
+
     - If the plan has matched independent trials, one is added per paired trial.
     - If the plan was requested with a number of pooled trials, none is added.
     - If calls cost nothing, `FREE_PER_PAIRED` are added per paired trial, at most `MAX_FREE`.
@@ -125,7 +128,8 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new
 
     n_paired : number of paired trials that are added
     n_scored : number of agents whose abilities these trials measure
-    are_new : whether these agents are new in the plan. They then get at least two passes; otherwise there may be none.
+    are_new : whether these agents are new in the plan. In the last case, they then get at least two independent trials as
+        first and two as second agent each; other agents may get none.
     """
     if plan.independent == "matched":
         return n_paired
@@ -139,13 +143,14 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new
 def count_added_paired(plan: Plan, calls: int, *, n_scored: int, are_new: bool = False) -> int:
     """Return how many of the calls of an extension are paired trials.
 
-    - If the plan has matched independent trials, half of the calls are paired.
+    - If the plan has matched independent trials, half of the calls are paired, rounded down.
     - If the plan was requested with a number of pooled trials, or if calls cost nothing, all are paired.
-    - Otherwise, the calls are paired except for the 7 to 10 % that `count_independent` returns.
+    - Otherwise, the calls are paired except for the 7 to 10 % that `count_independent` returns. The result is 0 if the
+      calls do not cover these.
 
     calls : number of calls of both trial types
     n_scored : number of agents whose abilities the paired trials measure
-    are_new : whether these agents are new in the plan
+    are_new : whether these agents are new in the plan. In the last case, at least 2 · n_scored calls are then independent.
     """
     if plan.independent == "matched":
         return calls // 2
@@ -315,8 +320,9 @@ def draw_scored_trials(
 ) -> Trials:
     """Draw independent trials that are not in a plan, each of a scored agent and a random partner.
 
-    Each scored agent appears equally often as first and as second agent, to within one. A trial counts only for the
-    scored agent. Fewer than `n` trials are drawn if different ones are not found.
+    The numbers of trials of two scored agents differ by at most one, and so do the numbers of trials in which an agent is
+    first and second. A trial counts only for the scored agent. Pairs for which no new comparison is found are left out,
+    so there may be fewer than `n` trials.
 
     plan : plan whose independent trials are not repeated
     eligible : bool array (n_agents, n_items), cells that may be used
@@ -331,18 +337,21 @@ def draw_scored_trials(
     if n < 1 or not len(scored) or not len(partners):
         return Trials.independent(*np.empty((4, 0), dtype=np.int32))
 
-    # the scored agents in turn, alternately as first and as second agent
-    agent = np.tile(scored, ceil(n / len(scored)))[:n]
-    is_first = np.arange(n) // len(scored) % 2 == 0
-    partner = _draw_other_agents(agent, partners, rng)
+    # passes through all scored agents, in which they are alternately the first and the second agents
+    pass_number, position = np.divmod(np.arange(n), len(scored))
+    scored_agent = scored[position]
+    scored_is_first = pass_number % 2 == 0
+    partner = _draw_other_agents(scored_agent, partners, rng)
+    first = np.where(scored_is_first, scored_agent, partner)
+    second = np.where(scored_is_first, partner, scored_agent)
 
-    first = np.where(is_first, agent, partner)
-    second = np.where(is_first, partner, agent)
-    earlier_trials = plan.trials.take(plan.trial_type == INDEPENDENT)
-    codes = _encode_trials(earlier_trials, eligible)
-    comparisons, _, is_new = _draw_different_items(first, second, eligible, codes, rng)
+    planned = plan.trials.take(plan.trial_type == INDEPENDENT)
+    planned_codes = _encode_trials(planned, eligible)
+    comparisons, _, is_drawn = _draw_different_items(first, second, eligible, planned_codes, rng)
     trials = Trials.independent(*comparisons.astype(np.int32).T)
-    return trials.with_role(POOLED, first=is_first[is_new], second=~is_first[is_new])
+
+    scored_is_first = scored_is_first[is_drawn]
+    return trials.with_role(POOLED, first=scored_is_first, second=~scored_is_first)
 
 
 def _draw_other_agents(agent: Positions, partners: Positions, rng: np.random.Generator) -> Positions:

@@ -16,6 +16,7 @@ import numpy as np
 from youden.errors import StatisticsError
 from youden.types import INDEPENDENT, PAIRED, Scores, Verdicts
 from youden.types.cells import CELLS_IN_CACHE, CellIndex, ScoredCells
+from youden.types.planning import Split
 from youden.types.pool import Bools, Floats, Ids, Positions
 from youden.types.results import IndependentRates, Rates, ScoreKind, ScoreRole
 from youden.types.trials import PROBE
@@ -110,22 +111,23 @@ def _compute_independent_rates(verdicts: Verdicts) -> IndependentRates:
     second = plan.second[is_used]
     other_item = plan.other_item[is_used]
 
-    # One number per combination. The cells (agent, item) of the first texts are renumbered from 0, because a number made
-    # from all four columns may exceed 64 bits.
-    first_code = item.astype(np.int64) * plan.n_agents + first
-    _, first_cell = np.unique(first_code, return_inverse=True)
-    second_cell = second.astype(np.int64) * plan.n_items + other_item
-    codes = first_cell * (plan.n_agents * plan.n_items) + second_cell
+    # A combination is encoded by the cells (agent, item) of its two texts. The cells of the first texts get consecutive
+    # numbers, because the product of two numbers of possible cells may exceed 64 bits.
+    first_cell_codes = item.astype(np.int64) * plan.n_agents + first
+    _, first_cells = np.unique(first_cell_codes, return_inverse=True)
+    second_cells = second.astype(np.int64) * plan.n_items + other_item
+    n_possible_cells = plan.n_agents * plan.n_items
+    combination_codes = first_cells * n_possible_cells + second_cells
 
-    # the first trial of each combination, and the combination of each trial
-    _, first_trial, combination = np.unique(codes, return_index=True, return_inverse=True)
-    total = np.bincount(combination, weights=verdicts.answer[is_used], minlength=len(first_trial))
-    n = np.bincount(combination, minlength=len(first_trial))
+    # sum the answers of each combination, and take its agents and items from its first trial
+    _, first_trials, row = np.unique(combination_codes, return_index=True, return_inverse=True)
+    total = np.bincount(row, weights=verdicts.answer[is_used], minlength=len(first_trials))
+    n = np.bincount(row, minlength=len(first_trials))
     return IndependentRates(
-        item=item[first_trial],
-        first=first[first_trial],
-        second=second[first_trial],
-        other_item=other_item[first_trial],
+        item=item[first_trials],
+        first=first[first_trials],
+        second=second[first_trials],
+        other_item=other_item[first_trials],
         total=total.astype(np.float64),
         n=n.astype(np.int32),
     )
@@ -169,15 +171,30 @@ def training_differences(rates: Rates) -> Floats:
         item) of its first text is held out. By the rule "strict" of the split, the cell of its second text must not be
         held out either.
     """
-    holdout = rates.split.holdout
-    may_use_heldout_partner = rates.split.rule == "paper"
-    is_held_out = holdout[rates.first, rates.item]
-    if not may_use_heldout_partner:
-        is_held_out |= holdout[rates.second, rates.item]
+    fpr = rates.fpr
+    detail_mask = None
+    detail = rates.detail
+    if detail is not None:
+        detail_mask = _may_train(rates.split, (detail.first, detail.item), (detail.second, detail.other_item))
+        if rates.independent == "matched" and not detail_mask.all():
+            fpr = _compute_fpr_from_detail(rates, detail, detail_mask)
 
-    fpr, is_training_detail = _compute_training_fpr(rates, holdout, may_use_heldout_partner=may_use_heldout_partner)
-    difference = _compute_differences(rates, fpr, is_training_detail)
-    return np.where(is_held_out, np.nan, difference)
+    difference = _compute_differences(rates, fpr, detail_mask)
+    is_training = _may_train(rates.split, (rates.first, rates.item), (rates.second, rates.item))
+    return np.where(is_training, difference, np.nan)
+
+
+def _may_train(split: Split, first_cells: tuple[Ids, Ids], second_cells: tuple[Ids, Ids]) -> Bools:
+    """Return which comparisons training may use, bool array (n,).
+
+    The cell of the first text must not be held out. By the rule "strict", that of the second text must not be either.
+
+    first_cells, second_cells : agents and items of the two texts of each comparison, int arrays (n,)
+    """
+    is_held_out = split.holdout[first_cells]
+    if split.rule != "paper":
+        is_held_out |= split.holdout[second_cells]
+    return ~is_held_out
 
 
 def holdout_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
@@ -230,37 +247,25 @@ def _pooled_mean(total: Floats, n: Ids) -> float | None:
     return float(total.sum() / n.sum())
 
 
-def _compute_training_fpr(
-    rates: Rates, holdout: Bools, *, may_use_heldout_partner: bool
-) -> tuple[Floats, Bools | None]:
-    """Compute the FPR of each pair from the independent trials that training may use.
+def _compute_fpr_from_detail(rates: Rates, detail: IndependentRates, mask: Bools) -> Floats:
+    """Compute the FPR of each row of rates, the mean answer to some of its matched independent trials.
 
-    holdout : bool array (n_agents, n_items), held-out cells
-    may_use_heldout_partner : whether the cell of the second text may be held out
+    detail : sums of the answers to the independent trials, `rates.detail`
+    mask : bool array (n_detail_rows,), rows of `detail` that count
 
-    Returns the FPRs, float array (n_rows,), NaN for pairs without such trials; and whether training may use each row
-    of `rates.detail`, bool array, or None if the rates have no detail.
+    Returns a float array (n_rows,), NaN for rows of `rates` without an answer that counts.
     """
-    detail = rates.detail
-    if detail is None:
-        return rates.fpr, None
-    is_held_out = holdout[detail.first, detail.item]
-    if not may_use_heldout_partner:
-        is_held_out |= holdout[detail.second, detail.other_item]
-    is_training = ~is_held_out
-    if rates.independent == "pooled" or is_training.all():
-        return rates.fpr, is_training
-
     # row of `rates` with the same item and pair; the rows are sorted by these
     shape = (rates.n_items, rates.n_agents, rates.n_agents)
     codes = np.ravel_multi_index((rates.item, rates.first, rates.second), shape)
     detail_codes = np.ravel_multi_index((detail.item, detail.first, detail.second), shape)
-    row = np.searchsorted(codes, detail_codes[is_training])
+    row = np.searchsorted(codes, detail_codes[mask])
 
-    # mean answer of the training trials of each row
-    n = np.bincount(row, weights=detail.n[is_training], minlength=len(codes))
-    total = np.bincount(row, weights=detail.total[is_training], minlength=len(codes))
-    return np.divide(total, n, out=np.full(len(codes), np.nan), where=n > 0), is_training
+    n = np.bincount(row, weights=detail.n[mask], minlength=len(codes))
+    total = np.bincount(row, weights=detail.total[mask], minlength=len(codes))
+    fpr = np.full(len(codes), np.nan)
+    np.divide(total, n, out=fpr, where=n > 0)
+    return fpr
 
 
 def _compute_differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -> Floats:
@@ -364,28 +369,31 @@ def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> Indexed
     >>> index.cells.agent.tolist(), index.cells.item.tolist(), index.positions[0].tolist()
     ([0, 2], [0, 1], [1, 0, 1])
     """
-    # items are processed in chunks whose table of cells stays in the processor's cache
+    # Items are processed in chunks, so that the two lookup tables stay in the processor's cache. The tables have one entry
+    # for each possible cell of a chunk; its index is (item − first item of the chunk) · n_agents + agent.
     items_per_chunk = min(n_items, max(1, CELLS_IN_CACHE // n_agents))
+    has_trial = np.zeros(items_per_chunk * n_agents, dtype=np.bool_)
+    position_by_index = np.empty(items_per_chunk * n_agents, dtype=np.int64)
+
     positions = tuple(np.empty(len(item), dtype=np.int64) for _ in agents)
-    cell_codes = [np.empty(0, dtype=np.int64)]  # item · n_agents + agent, of the cells of each chunk
-    n_earlier_cells = 0
-
-    # tables over all possible cells of a chunk, by their code: item within the chunk · n_agents + agent
-    is_present = np.zeros(items_per_chunk * n_agents, dtype=np.bool_)
-    position_of_cell = np.empty(items_per_chunk * n_agents, dtype=np.int64)
+    cell_codes = [np.empty(0, dtype=np.int64)]  # item · n_agents + agent of the distinct cells, one array per chunk
+    n_cells = 0
     for first_item, rows in _iter_chunk_rows(item, items_per_chunk, n_items):
-        item_code = (item[rows].astype(np.int64) - first_item) * n_agents
-        codes_of_trials = [item_code + agent[rows] for agent in agents]
-        for code in codes_of_trials:
-            is_present[code] = True
-        chunk_codes = np.flatnonzero(is_present)
-        is_present[chunk_codes] = False  # for the next chunk
+        item_offset = (item[rows].astype(np.int64) - first_item) * n_agents
+        indices_by_column = [item_offset + agent[rows] for agent in agents]
 
-        position_of_cell[chunk_codes] = np.arange(n_earlier_cells, n_earlier_cells + len(chunk_codes))
-        for position, code in zip(positions, codes_of_trials, strict=True):
-            position[rows] = position_of_cell[code]
-        cell_codes.append(chunk_codes + first_item * n_agents)
-        n_earlier_cells += len(chunk_codes)
+        # the distinct cells of the chunk
+        for indices in indices_by_column:
+            has_trial[indices] = True
+        distinct_indices = np.flatnonzero(has_trial)
+        has_trial[distinct_indices] = False  # clear the table for the next chunk
+        cell_codes.append(distinct_indices + first_item * n_agents)
+
+        # number them after the cells of the earlier chunks, and look up the number of each trial's cells
+        position_by_index[distinct_indices] = np.arange(n_cells, n_cells + len(distinct_indices))
+        n_cells += len(distinct_indices)
+        for position, indices in zip(positions, indices_by_column, strict=True):
+            position[rows] = position_by_index[indices]
 
     cell_item, cell_agent = np.divmod(np.concatenate(cell_codes), n_agents)
     cells = CellIndex(cell_agent.astype(np.int32), cell_item.astype(np.int32), n_agents, n_items)

@@ -42,16 +42,16 @@ def suggest_additions(pool: Pool) -> str:
 
 
 def check_self_trials(calls: CallBudget | None, settings: Mapping[str, Json]) -> None:
-    """Raise PlanError [self-trials] if a setting is given that has no effect on a plan of self-trials.
+    """Raise PlanError [self-trials] if a setting would have no effect on a plan of self-trials.
 
-    calls : budget, which must not be a percentage
-    settings : other settings by name, whose values must be None, False or 0
+    calls : budget; an error if it is a percentage
+    settings : other settings by name; an error if one has a value, which is not None, False, 0 or empty
     """
-    unused_settings = dict(settings)
+    ignored_settings = dict(settings)
     if calls is not None and calls.unit == "%":
-        unused_settings = {"calls": calls.plain, **settings}
+        ignored_settings = {"calls": calls.plain, **settings}
 
-    for name, value in unused_settings.items():
+    for name, value in ignored_settings.items():
         if value:
             raise PlanError(
                 f"A pool of one or two agents is judged by self-trials, which do not use this setting: got {name}: {value}. "
@@ -66,7 +66,8 @@ def with_self_trials(plan: Plan, pool: Pool, n_paired: int) -> Plan:
     Parameters
     ----------
     plan : Plan
-        Plan without rounds and self-trials.
+        Plan that compares agents, without self-trials. If it has self-trials already, they are added again; this is not
+        checked.
     pool : Pool
         Its pool.
     n_paired : int
@@ -174,32 +175,39 @@ def draw_self_trials(pool: Pool, agent: int, *, n_paired: int, seed: int) -> Tri
 
 
 def _order_pairs(n_responses: Positions, rng: np.random.Generator) -> Positions:
-    """List all ordered pairs of different responses to each item in rounds with at most one pair of each item.
+    """List all ordered pairs of different responses to the same item, divided into rounds.
+
+    A round contains at most one pair of each item. The pairs of an item come in random order and orientation, and then in
+    the same order with the opposite orientation.
 
     n_responses : int array (n_items,), number of responses to each item, at least 2
 
-    Returns an int64 array (n_pairs, 4), sorted by round and item: the position of the item, both responses, numbered from
-    1, and the round, from 0.
+    Returns an int64 array (n_pairs, 4), sorted by round and item. Its columns are the position of the item, the first and
+    the second response, numbered from 1, and the round, from 0.
     """
-    # all pairs of responses in a random order for each item: arrays (n_items, n_pairs); a pair that an item lacks is last
-    pairs = np.array(list(combinations(range(1, int(n_responses.max()) + 1), 2)))
-    sort_key = rng.random((len(n_responses), len(pairs)))
+    # all unordered pairs of responses, int array (n_unordered, 2), and random numbers for each item and pair
+    responses = range(1, int(n_responses.max()) + 1)
+    unordered_pairs = np.array(list(combinations(responses, 2)))
+    sort_key = rng.random((len(n_responses), len(unordered_pairs)))
     is_swapped = rng.random(sort_key.shape) < 0.5
-    has_pair = pairs[:, 1] <= n_responses[:, None]
+
+    # the round of a pair is the rank of its random number among the pairs of the item
+    has_pair = unordered_pairs[:, 1] <= n_responses[:, None]
     sort_key[~has_pair] = np.inf
-    pairs_in_order = sort_key.argsort(axis=1)
-    round_of_pair = pairs_in_order.argsort(axis=1)  # position of each pair in the order of its item
+    rank = sort_key.argsort(axis=1).argsort(axis=1)
 
-    # each pair in a random orientation
     item, pair = np.nonzero(has_pair)
-    first_column = is_swapped[item, pair].astype(np.int64)
-    first, second = pairs[pair, first_column], pairs[pair, 1 - first_column]
+    first_round = rank[item, pair]
+    lower, higher = unordered_pairs[pair].T
+    is_swapped = is_swapped[item, pair]
+    first = np.where(is_swapped, higher, lower)
+    second = np.where(is_swapped, lower, higher)
 
-    # an item with n responses has n(n − 1)/2 rounds, then as many with the opposite orientation
-    first_round = round_of_pair[item, pair]
-    second_round = first_round + n_responses[item] * (n_responses[item] - 1) // 2
+    # an item with n responses has n(n − 1)/2 pairs, and as many with the opposite orientation in later rounds
+    n_pairs_of_item = n_responses * (n_responses - 1) // 2
+    second_round = first_round + n_pairs_of_item[item]
     forward = np.stack([item, first, second, first_round], axis=1)
     reverse = np.stack([item, second, first, second_round], axis=1)
-    rows = np.concatenate([forward, reverse])
-    by_round_and_item = np.lexsort([rows[:, 0], rows[:, 3]])
-    return np.asarray(rows[by_round_and_item])
+    all_pairs = np.concatenate([forward, reverse])
+    by_round_and_item = np.lexsort([all_pairs[:, 0], all_pairs[:, 3]])
+    return np.asarray(all_pairs[by_round_and_item])

@@ -133,16 +133,19 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
     )
     if plan.n_self_trials:
         note += f"; its {format_count(plan.n_self_trials, 'self-trial')} are left out"
-    return _make_part(plan, drawn, calls=calls, seed=seed, has_blocks=has_blocks, note=note)
+    return _make_plan_of_rows(plan, drawn, n_requested=calls, seed=seed, has_blocks=has_blocks, note=note)
 
 
-def _make_part(plan: Plan, rows: Positions, *, calls: int, seed: int, has_blocks: bool, note: str) -> Plan:
+def _make_plan_of_rows(
+    plan: Plan, rows: Positions, *, n_requested: int, seed: int, has_blocks: bool, note: str
+) -> Plan:
     """Make a plan of some trials of another plan, without its holdout, rounds and extensions.
 
-    rows : int array, rows of the trials
-    calls : number of calls that was requested
+    rows : int array, rows of `plan` with the trials
+    n_requested : number of calls that was requested, which the plan records; there may be fewer trials
+    seed : seed of the new plan
     has_blocks : whether the trials are whole blocks; if not, no trial of the new plan belongs to a block
-    note : remark of the new plan on how it was made
+    note : the only note of the new plan, which describes how it was made
     """
     part = select_trials(plan, rows)
     trials = part.trials.as_new_plan()
@@ -152,7 +155,7 @@ def _make_part(plan: Plan, rows: Positions, *, calls: int, seed: int, has_blocks
         part,
         trials=trials,
         split=replace(plan.split, holdout=np.zeros_like(plan.split.holdout), fraction=0.0),
-        options={"calls": calls, "trials_from": plan.digest[:12]},
+        options={"calls": n_requested, "trials_from": plan.digest[:12]},
         independent="pooled",
         n_independent=None,
         rounds=None,
@@ -232,26 +235,28 @@ def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generat
 
     No item gets its second block before each item has its first, and so on.
 
-    paired : int array, rows of paired trials
-    kept : int array, those in the blocks that are drawn first
+    paired : int array, rows of paired trials, all in blocks
+    kept : int array, rows of the trials whose blocks are drawn first
 
     Returns the rows of the trials in the drawn blocks, int array, in the order of `paired`.
     """
-    block_of_trial = plan.block[paired]
-    blocks, first_trial, n_trials = np.unique(block_of_trial, return_index=True, return_counts=True)
-    item_of_block = plan.item[paired][first_trial]
+    block_by_trial = plan.block[paired]
+    block_numbers, first_trials, n_trials = np.unique(block_by_trial, return_index=True, return_counts=True)
+    item_by_block = plan.item[paired][first_trials]
 
-    # random order, then sorted by the number of earlier blocks on the same item, after the blocks that are kept
-    is_kept = np.isin(blocks, plan.block[kept])
-    random_order = rng.permutation(len(blocks))
-    kept_first = random_order[np.argsort(~is_kept[random_order], kind="stable")]
-    n_earlier_on_item = count_earlier(item_of_block[kept_first])
-    order = kept_first[np.lexsort((n_earlier_on_item, ~is_kept[kept_first]))]
+    # blocks in random order, but the kept ones before the others
+    order = rng.permutation(len(block_numbers))
+    is_kept = np.isin(block_numbers, plan.block[kept])
+    order = order[np.argsort(~is_kept[order], kind="stable")]
+
+    # the other blocks by their number of earlier blocks on the same item, including kept ones
+    n_earlier_on_item = count_earlier(item_by_block[order])
+    order = order[np.lexsort((n_earlier_on_item, ~is_kept[order]))]
 
     # the longest beginning of this order that has at most n trials
     fits = np.cumsum(n_trials[order]) <= n
-    drawn_blocks = blocks[order[fits]]
-    return paired[np.isin(block_of_trial, drawn_blocks)]
+    drawn_numbers = block_numbers[order[fits]]
+    return paired[np.isin(block_by_trial, drawn_numbers)]
 
 
 def _sample_evenly(plan: Plan, rows: Positions, n: int, rng: np.random.Generator, *, kept: Positions) -> Positions:

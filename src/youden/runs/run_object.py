@@ -71,8 +71,8 @@ def run(
     progress : bool, default True
         Whether to show a progress bar in a terminal or a notebook.
     **keys
-        Other keys of the config of a run, for example `calls`, `design`, `seed`, `store`, `target` and `trusted`. Paths are
-        relative to the current directory.
+        Other keys of the config of a run (docs/reference/config.md lists all), for example `calls`, `design` (default
+        "cyclic"), `seed`, `store`, `target` and `trusted`. Paths are relative to the current directory.
 
     Returns
     -------
@@ -123,7 +123,7 @@ def judge_and_rank(planned: PlannedRun, options: JudgingOptions, *, labels: Path
     Parameters
     ----------
     planned : PlannedRun
-        Run with its plan, returned by `plan_run`.
+        Run with its plan, returned by `plan_run`. Its config has the cost cap (`max_cost`).
     options : JudgingOptions
         Options for requests: retries, log and progress.
     labels : path, optional
@@ -247,6 +247,9 @@ class Run(RunView):
     ) -> Run:
         """Extend the run by agents, items, repeats or calls, like the command `youden extend`.
 
+        One of these combinations must be given: one pool, alone or with `calls`; `calls`, alone or with `focus`;
+        `half_width`, alone or with `agents`; for a search, `top` and `calls`, or `max_regret`, alone or with these two.
+
         Parameters
         ----------
         agents : Pool, str, path or DataFrame, optional
@@ -260,9 +263,10 @@ class Run(RunView):
             percentage of the dense calls ("1%") or trials per agent ("50/agent"). Default with a pool: as many per new
             agent, item or repeat as the run has per agent, item or repeat.
         focus : sequence of str, optional
-            Agents to which the `calls` are restricted.
+            Ids of agents; only trials that compare them are added.
         half_width : float, optional
-            Target half-width of the intervals of the new agents; without a pool, of nine in ten agents of the run.
+            Half-width of the 95 % intervals to reach, in units of ability: with `agents`, of the new agents; otherwise, of
+            nine in ten agents of the run. The number of calls is computed from it.
         top : int, optional
             Number of best agents to search for. Default: 1 if `max_regret` is given, otherwise no search. Without
             `max_regret`, `calls` is required.
@@ -462,10 +466,10 @@ class Run(RunView):
 def _sending_requests(
     *, retry_failed: bool = False, log: PathOrText | None = None, progress: bool
 ) -> Iterator[JudgingOptions]:
-    """Yield options for requests, and show a progress bar within the block if `progress` is True.
+    """Yield options for requests, and show a progress bar within the `with` block if `progress` is True.
 
-    Within the block, a network store that only the config of a run names may be opened, but receives no password. The same holds
-    for commands.
+    Within the block, a store on a server may be opened although only the config of a run names it, but it receives no
+    password. The same rule holds for the commands of the command line.
 
     retry_failed : whether to send requests again whose stored outcome is a failure
     log : file that gets one line per call; None for no log

@@ -137,7 +137,13 @@ class RunView:
 
     @property
     def ranking(self) -> pd.DataFrame:
-        """DataFrame with one row per agent, best first, the columns of ranking.csv and the `attrs` of `youden.rank`."""
+        """Ranking as a DataFrame with one row per agent, best first.
+
+        Its columns are those of ranking.csv, among them `agent`, `ability`, the bounds `low` and `high` of its 95 % interval,
+        and `rank`. The mapping `attrs` has the same keys as for `youden.rank`: `unique_best` (id of the agent that is
+        significantly better than all others, or None), `choice`, `signal`, `partial`, `recommendation`, `method` and
+        `warnings`.
+        """
         import pandas as pd
 
         facts = self.facts
@@ -179,9 +185,10 @@ class RunView:
         trusted : sequence of str, optional
             Agents that alone score all others. An empty sequence removes the panel.
         families : mapping or path, optional
-            Agent → family, or a table with the columns agent and family.
+            Agent → family, or a table with the columns agent and family. An empty mapping removes the families.
         labels : str or path, optional
-            Table of labels with which the ranking is compared.
+            Table of labels with which the ranking is compared, with a column of agents, optionally one of items, and one or
+            several columns of labels. The result is written to labels.json.
         rates : bool, default False
             Whether to write rates.parquet even for 10,000,000 trials or more.
 
@@ -227,8 +234,8 @@ class RunView:
         path : str or path, optional
             File to write; an existing one is replaced. Default: one in the folder of the run, such as report.html.
         format : {"html", "md", "csv", "png", "svg"}, optional
-            The whole report, its summary, the ranking, or one figure. Default: according to the suffix of `path`, else
-            "html".
+            The whole report, its summary, the ranking, or one figure. Default: the suffix of `path`, which must be one of
+            these, or "html" without a suffix or a path.
         chart : str, optional
             Figure to draw as png or svg; ignored for other formats. Default: "ranking".
         against : str, path or Run, optional
@@ -242,9 +249,11 @@ class RunView:
         Raises
         ------
         ConfigError
-            [report-format]: if the format is unknown; [report-against]: if `against` is given and the format is not
-            html; [unknown-chart]: if the run has no such figure; [pictures-missing]: if png or svg needs a package that
-            is not installed.
+            [report-format]: if the format or the suffix is unknown; [report-against]: if `against` is given and the format
+            is not html; [unknown-chart]: if the run has no such figure; [pictures-missing]: if png or svg needs a package
+            that is not installed.
+        RunFolderError
+            If the run is not fitted, or a file is missing or damaged.
         """
         from youden.report.pages import writing
 
@@ -313,8 +322,8 @@ class RunView:
         Returns
         -------
         Gate
-            `outcome` is the result for all agents together: "better", "no worse", "undecided" or "worse"; `agents` has
-            one row per agent.
+            `agents` has one row per agent, with its `outcome`: "better", "no worse", "undecided" or "worse". The `outcome`
+            of the gate is the last of these that any agent has, so that it is "better" only if all agents are.
 
         Raises
         ------
@@ -365,8 +374,10 @@ class RunView:
         Returns
         -------
         DataFrame
-            One row per agent, best first, with the columns of quality.csv; `attrs["summary"]` has sentences that
-            summarise it.
+            One row per agent, the highest quality first, with the columns of quality.csv: among others `agent`, `n_labels`,
+            `label_mean`, `quality` (the estimated mean label, in the unit of the labels), `low` and `high` (its 95 %
+            interval), `rank` and `p_best` (probability of being the best). `attrs["summary"]` has sentences that summarise
+            it.
 
         Raises
         ------
@@ -402,7 +413,7 @@ class RunView:
         Parameters
         ----------
         n : int
-            Number of responses.
+            Number of responses, or all without a label if there are fewer.
         out : str or path
             Table to write, a .csv; a .json with the same name records the agents of the responses.
         purpose : {"all", "best"}, default "all"
@@ -451,9 +462,11 @@ class RunView:
         Parameters
         ----------
         out : str or path
-            File (tables: .csv, .jsonl, .parquet or .duckdb) or new folder.
+            For "tables", a file whose suffix is .csv, .jsonl, .parquet or .duckdb: a .duckdb contains all tables, and otherwise
+            each table is written to a file `<stem>-<table>` next to it. For other formats, a new folder.
         format : str, default "tables"
-            Registered format: "tables", "eee", "hf", or that of a plugin.
+            Registered format: "tables" (ranking, items and trials), "eee" (Every Eval Ever), "hf" (Hugging Face), or that
+            of a plugin.
         overwrite : bool, default False
             Whether to replace existing files; folders are never replaced.
         organization : str, optional
@@ -490,12 +503,20 @@ class RunView:
         out : str or path
             File to write; an existing one is replaced.
         redact : bool, default False
-            Whether to replace texts by their SHA-256 hashes.
+            Whether to replace each text by its SHA-256 hash, and each answer by its label. The cassette can still be
+            replayed, with the same results.
 
         Returns
         -------
         CassetteExport
             Number of answers, of failures, and of requests without an answer.
+
+        Raises
+        ------
+        ConfigError
+            [cassette-no-calls]: if the judge of the run makes no calls; [store-missing]: if the store does not exist.
+        RunFolderError, PoolError
+            If a file of the run or of its pool cannot be read.
         """
         from youden.pools.run_cassettes import export_cassette
 

@@ -29,6 +29,7 @@ def draw_folds(observed: Bools, *, n_folds: int, seed: int) -> Codes:
     """Assign the observed cells to random folds for cross-validation, of equal size except for a remainder.
 
     observed : bool array (n_agents, n_items), whether each cell was observed
+    n_folds : number of folds, at most 128; some have no cell if it exceeds the number of observed cells
     seed : seed of the random assignment
 
     Returns an int8 array (n_agents, n_items): the fold from 0 to n_folds − 1, or −1 for an unobserved cell.

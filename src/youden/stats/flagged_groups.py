@@ -175,6 +175,10 @@ class PairAgreement(NamedTuple):
     def from_totals(cls, totals: PairTotals) -> PairAgreement:
         """Compare the answers about each pair of agents with the predictions of a robust additive model.
 
+        The prediction of an answer is the sum of the effects of both agents, plus its standard error. The excess of a pair
+        is the sum of its answers minus that of their predictions. A pair is a candidate if its excess is so large that it
+        may be part of a flagged group.
+
         Parameters
         ----------
         totals : PairTotals
@@ -183,27 +187,32 @@ class PairAgreement(NamedTuple):
         Returns
         -------
         PairAgreement
-            Excess of the answers to each pair over the prediction. No pair is a candidate if there are fewer than
-            `MIN_AGENTS_FOR_COPYING` agents, or no more compared pairs than agents.
+            Answers, excess and candidates of all pairs, and effects of the agents. If there are fewer than
+            `MIN_AGENTS_FOR_COPYING` agents, or no more compared pairs than agents, no pair is a candidate, and all excesses
+            and effects are 0.
         """
         means = totals.means
         n_agents = len(means.mean)
         n = means.n
         total = totals.uncentred_total + totals.uncentred_total.T
         is_compared_pair = np.triu(means.compared, 1)  # each pair once
-        if n_agents < MIN_AGENTS_FOR_COPYING or is_compared_pair.sum() <= n_agents:
+        has_enough_pairs = is_compared_pair.sum() > n_agents
+        if n_agents < MIN_AGENTS_FOR_COPYING or not has_enough_pairs:
+            zeros = np.zeros((n_agents, n_agents))
             no_candidates = np.zeros((n_agents, n_agents), dtype=np.bool_)
-            return cls(n, total, 0 * n, 0 * n, no_candidates, np.zeros(n_agents))
+            return cls(n, total, zeros, zeros, no_candidates, np.zeros(n_agents))
 
-        # median absolute residual (MAD); the threshold of residuals uses the MAD without its sampling error
+        # smallest residual of a candidate: a multiple of the median absolute residual (MAD), from which the part that
+        # sampling errors contribute is subtracted
         effect = fit_robust_effects(means)
         residual = np.abs(means.mean - effect[:, None] - effect)[is_compared_pair]
         mad = float(np.median(residual))
         sampling_variance = float(np.median(means.std_error[is_compared_pair] ** 2))
         mad_square = mad**2 - _SD_TO_MAD**2 * sampling_variance
-        min_residual = max(MIN_RESIDUAL, MIN_RESIDUAL_MADS * np.sqrt(max(mad_square, 0.0)))
+        mad_without_error = np.sqrt(max(mad_square, 0.0))
+        min_residual = max(MIN_RESIDUAL, MIN_RESIDUAL_MADS * mad_without_error)
 
-        # predicted answer plus its standard error
+        # predicted answer, plus the standard error of the sum of two effects
         std_error = _MAD_TO_SD * mad * np.sqrt(2 / (n_agents - 2))
         expected = np.maximum(effect[:, None] + effect + std_error, MIN_EXPECTED)
         can_exceed = means.compared & (expected < 1)
@@ -246,33 +255,38 @@ def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
 def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
     """Add agents to a group, one at a time, as long as a newcomer agrees with it about as much as its members do.
 
-    Agreement is measured by the corrected agreement, the excess of answers over their prediction divided by the largest
-    possible excess.
+    Agreement is measured by the corrected agreement: the sum of `excess`, the answers beyond their prediction, divided by
+    the sum of `max_excess`, the largest possible value.
 
+    pairs : answers about all pairs of agents, compared with their predictions
     group : positions of the first members
 
     Returns the positions of all members in the order in which they joined.
     """
-    can_join = pairs.is_candidate | (pairs.n == 0)
+    can_be_in_group = pairs.is_candidate | (pairs.n == 0)  # pairs that were not compared cannot speak against a group
     while True:
+        # sums over the pairs of each agent with the members
         members = np.array(group)
         n_answers = pairs.n[:, members].sum(axis=1)
         n_compared = (pairs.n[:, members] > 0).sum(axis=1)
+        excess = pairs.excess[:, members].sum(axis=1)
         max_excess = pairs.max_excess[:, members].sum(axis=1)
 
         # an agent is eligible if all its compared pairs with members are candidates, and half of the pairs were compared
+        fits_all_members = can_be_in_group[:, members].all(axis=1)
         is_compared_enough = 2 * n_compared >= len(members)
-        is_eligible = can_join[:, members].all(axis=1) & is_compared_enough & (max_excess > 0)
+        is_eligible = fits_all_members & is_compared_enough & (max_excess > 0)
         is_eligible[members] = False
         if not is_eligible.any():
             return group
 
-        # the agent with the largest corrected agreement; ties are broken by numbers of answers and by effects
-        excess = np.where(is_eligible, pairs.excess[:, members].sum(axis=1), -np.inf)
-        corrected = excess / np.where(is_eligible, max_excess, 1.0)
+        # the eligible agent with the largest corrected agreement; ties are broken by numbers of answers and by effects
+        no_agreement = np.full(len(excess), -np.inf)
+        corrected = np.divide(excess, max_excess, out=no_agreement, where=is_eligible)
         order = np.lexsort((pairs.effect, -n_answers, -np.round(corrected, _DECIMALS)))
         newcomer = int(order[0])
 
+        # the same for the members among themselves; each pair is in the sums twice
         in_group = np.ix_(members, members)
         corrected_of_group = pairs.excess[in_group].sum() / pairs.max_excess[in_group].sum()
         n_answers_of_group = pairs.n[in_group].sum() / 2
@@ -318,49 +332,68 @@ class _GroupTest(NamedTuple):
 
 
 def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
-    """Test whether a group of agents agrees more than groups of honest agents do.
+    """Test whether a group of agents agrees more than honest groups of its size did in recorded runs.
 
-    The corrected agreement of agents is their excess over the predicted agreement, divided by the largest possible excess.
-    In recorded runs, groups of this size without copies stay below the bar in `GROUP_BARS`. A group is not tested, and
-    gets a p-value of 1, if a member agrees with the others less than the bar or less than the others among themselves.
+    Honest groups had a corrected agreement below the bar in `GROUP_BARS`: the excess of their answers over the predictions,
+    divided by the largest possible excess. A group in which a member agrees too little with the others (see
+    `_has_weak_member`) is not tested, and gets a p-value of 1.
 
+    pairs : answers about all pairs of agents, compared with their predictions
     group : positions of the agents
     """
     n_agents = len(pairs.n)
     size = len(group)
     members = tuple(sorted(group))
     bar = GROUP_BARS[min(size - 2, len(GROUP_BARS) - 1)]
-    in_group = np.ix_(members, members)
 
-    # sums over the pairs of each member with the others, and over all pairs of the group
+    # sums over the pairs of each member with the others
+    in_group = np.ix_(members, members)
     n = pairs.n[in_group].sum(axis=1)
     excess = pairs.excess[in_group].sum(axis=1)
     max_excess = pairs.max_excess[in_group].sum(axis=1)
-    n_of_group = n.sum() / 2
-    excess_of_group = excess.sum() / 2
-    max_excess_of_group = max_excess.sum() / 2
-
-    # corrected agreement of each member with the others, and of the others among themselves
-    n_of_others = n_of_group - n
-    has_others = n_of_others > _PRECISION
-    corrected = (excess / max_excess)[has_others]
-    excess_of_others = (excess_of_group - excess)[has_others]
-    corrected_of_others = excess_of_others / (max_excess_of_group - max_excess)[has_others]
-
-    is_below_bar = excess < bar * max_excess
-    is_similar = _agrees_like_group(corrected, n[has_others], corrected_of_others, n_of_others[has_others])
-    if is_below_bar.any() or not is_similar.all():
+    if _has_weak_member(n, excess, max_excess, bar=bar):
         return _GroupTest(members, log_p=0.0, log_ratio=np.inf)
 
-    # binomial probability of a sum of answers of at least `total` if the corrected agreement equals the bar
+    # sums over the pairs of the group; the sums over members contain each pair twice
+    n_of_group = n.sum() / 2
+    max_excess_of_group = max_excess.sum() / 2
     total = pairs.total[in_group].sum() / 2
-    p_yes = 1 - (1 - bar) * max_excess_of_group / n_of_group
-    with np.errstate(divide="ignore"):
-        log_p = np.log(betainc(total, n_of_group - total + 1, p_yes))
 
-    # significance level, divided among the groups of this size
+    # mean answer at which the corrected agreement equals the bar, and binomial probability of a sum of at least `total`
+    mean_at_bar = 1 - (1 - bar) * max_excess_of_group / n_of_group
+    with np.errstate(divide="ignore"):
+        log_p = np.log(betainc(total, n_of_group - total + 1, mean_at_bar))
+
+    # significance level of all pairs together, divided among the groups of this size
     log_alpha = np.log(ALPHA) + _log_n_subsets(n_agents, 2) - _log_n_subsets(n_agents, size)
     return _GroupTest(members, float(log_p), float(log_p - log_alpha))
+
+
+def _has_weak_member(n: Floats, excess: Floats, max_excess: Floats, *, bar: float) -> bool:
+    """Return whether a member of a group agrees too little with the others: below the bar, or less than they do.
+
+    All arrays are float arrays (n_members,), sums over the pairs of each member with the others.
+
+    n : number of answers
+    excess : answers beyond their prediction
+    max_excess : largest possible excess
+    bar : smallest corrected agreement, excess / max_excess
+    """
+    is_below_bar = excess < bar * max_excess
+    if is_below_bar.any():
+        return True
+
+    # sums over the pairs of the others among themselves, which are those of the group without the pairs of the member
+    n_of_others = n.sum() / 2 - n
+    excess_of_others = excess.sum() / 2 - excess
+    max_excess_of_others = max_excess.sum() / 2 - max_excess
+
+    # corrected agreement of each member with the others, and of the others; in a group of two, there are no others
+    has_others = n_of_others > _PRECISION
+    corrected = excess[has_others] / max_excess[has_others]
+    corrected_of_others = excess_of_others[has_others] / max_excess_of_others[has_others]
+    is_similar = _agrees_like_group(corrected, n[has_others], corrected_of_others, n_of_others[has_others])
+    return not is_similar.all()
 
 
 def _log_n_subsets(n: int, size: int) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -312,7 +313,8 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
     Returns
     -------
     WeightedAbilities
-        Abilities with their covariance over items; NaN for an agent without a partner of positive weight.
+        Abilities, on the scale of mean answers, with their covariance over items; NaN for an agent without a partner of
+        positive weight. False-positive rates are not subtracted.
 
     Raises
     ------
@@ -342,7 +344,7 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
             slug="partners-none",
         )
 
-    # share that one answer of weight 1 to agents i and k has in the ability of i
+    # share_ik of one answer about agents i and k, of weight 1, in the mean answer of agent i
     answer_share = np.divide(partners.weight, agent_weight[:, None], out=np.zeros((K, K)), where=is_scored[:, None])
 
     # solve a_i + Σ_k share_ik·a_k = mean answer of i, with the shares and means of pairs
@@ -358,21 +360,21 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
         intercept = K / (K - 1) * float(importance @ effect / importance.sum())
     ability = np.where(is_scored, scale * effect + intercept, np.nan)
 
-    def iter_items() -> Iterator[list[Floats]]:
-        """Yield the item sums of each chunk."""
+    def iter_item_sums() -> Iterator[_ItemSums]:
+        """Yield the sums of each chunk."""
         for chunk in chunks():
             yield _sum_by_item(chunk, answer_share, effect, totals.mean_answer)
 
     # first pass: numbers and shares of the items; second pass: influence of the items on the abilities
     n_clusters = np.zeros(K, dtype=np.int64)
     share_squares, relative_variance = np.zeros((2, K))
-    for _, share, n in iter_items():
-        n_clusters += (share > 0).sum(axis=1)
-        share_squares += (share**2).sum(axis=1)
-        relative_variance += (share**2 / np.maximum(n, 1)).sum(axis=1)
+    for sums in iter_item_sums():
+        n_clusters += (sums.share > 0).sum(axis=1)
+        share_squares += (sums.share**2).sum(axis=1)
+        relative_variance += (sums.share**2 / np.maximum(sums.weight, 1)).sum(axis=1)
 
     influence_of_residual = np.where(is_scored[:, None], scale * inverse, 0.0)
-    influence_and_share = ((influence_of_residual @ residual, share) for residual, share, _ in iter_items())
+    influence_and_share = ((influence_of_residual @ sums.residual, sums.share) for sums in iter_item_sums())
     covariance = covariance_of_chunks(
         influence_and_share,
         n_clusters=n_clusters,
@@ -382,16 +384,34 @@ def fit_weighted_abilities(chunks: ChunkSource, totals: PairTotals, partners: Pa
     return WeightedAbilities(ability, np.where(is_scored, effect, np.nan), covariance)
 
 
-def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_answer: float) -> list[Floats]:
+class _ItemSums(NamedTuple):
+    """Sums over the answers about each agent on each item of a chunk.
+
+    Attributes
+    ----------
+    residual : float array (n_agents, n_chunk_items)
+        Sums of residual × share of the answer in the agent's ability.
+    share : float array (n_agents, n_chunk_items)
+        Shares of the items in the agent's ability.
+    weight : float array (n_agents, n_chunk_items)
+        Total weights of the answers that have a share.
+    """
+
+    residual: Floats
+    share: Floats
+    weight: Floats
+
+
+def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_answer: float) -> _ItemSums:
     """Sum the answers of a chunk by agent and item, with the weights of partners.
 
-    answer_share : float array (n_agents, n_agents), entry (i, k): share of the ability of agent i that one answer to the
-        agents i and k, of weight 1, contributes
-    effect : float array (n_agents,), effects of the agents; the prediction of an answer is the sum of two effects
-    mean_answer : mean of all answers
+    The residual of an answer is its distance from the mean of its item, plus the mean of all answers, minus the effects of
+    both agents.
 
-    Returns three arrays (n_agents, n_chunk_items): sums of residual × share, the shares of the item in each ability, and
-    the total weights of the answers that have a share.
+    answer_share : float array (n_agents, n_agents), share of one answer of weight 1 in the ability of the agent (row), by
+        partner (column)
+    effect : float array (n_agents,), effects of the agents
+    mean_answer : mean of all answers
     """
     # each trial twice: for its first agent with the second one as partner, and the reverse
     agent = np.append(chunk.first, chunk.second)
@@ -403,9 +423,12 @@ def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_an
     residual = answer - effect[agent] - effect[partner]
 
     n_agents = len(effect)
-    cell = agent.astype(np.int64) * chunk.n_items + item  # index in an array (n_agents, n_items), row by row
-    sums = []
-    for summand in (share * residual, share, weight * (share > 0)):
-        cell_sums = np.bincount(cell, summand, n_agents * chunk.n_items).reshape(n_agents, chunk.n_items)
-        sums.append(np.asarray(cell_sums, dtype=np.float64))
-    return sums
+    cell = agent.astype(np.int64) * chunk.n_items + item  # index in the flattened array (n_agents, n_items)
+
+    def sum_by_cell(column: Floats) -> Floats:
+        """Sum a column (2·n_trials,) by agent and item."""
+        sums = np.bincount(cell, column, n_agents * chunk.n_items)
+        return np.asarray(sums.reshape(n_agents, chunk.n_items), dtype=np.float64)
+
+    has_share = share > 0
+    return _ItemSums(sum_by_cell(share * residual), sum_by_cell(share), sum_by_cell(weight * has_share))

@@ -230,34 +230,42 @@ def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
     trials : float
         Paired trials per agent.
     kind : {"graded", "yes or no", "lexical"}
-        Kind of answers.
+        Answers of a judge from 0 to 1, yes or no, or answers of the judge `lexical`.
 
     Returns
     -------
     ReferenceRange or None
-        Range for a new pool; None outside the measured numbers of trials.
+        Mean ρ of the reference data sets, with a range that a new pool is expected to be in: at its bounds, 1 − ρ is 4
+        times the largest and a quarter of the smallest value of the data sets. None for fewer than 60 or more than 900
+        trials, for which there are no measurements.
     """
     rho = _interpolate(trials, [data.rho for data in REFERENCE_DATA[kind]])
     if rho is None:
         return None
-    low = max(1 - RHO_FACTOR * (1 - rho.low), -1.0)
-    return ReferenceRange(low, rho.mean, 1 - (1 - rho.high) / RHO_FACTOR)
+    largest_loss, smallest_loss = 1 - rho.low, 1 - rho.high
+    low = max(1 - RHO_FACTOR * largest_loss, -1.0)
+    high = 1 - smallest_loss / RHO_FACTOR
+    return ReferenceRange(low, rho.mean, high)
 
 
 def expected_recall(trials: float, kind: AnswerKind) -> ReferenceRange | None:
-    """Forecast which share of the top 5 agents of the dense design a ranking has in its top 5, from reference data.
+    """Forecast the recall of the top 5 agents: the share of them that is in the top 5 of the ranking of a plan.
+
+    The top 5 agents are those of the dense design, which makes all comparisons.
 
     Parameters
     ----------
     trials : float
         Paired trials per agent.
     kind : {"graded", "yes or no", "lexical"}
-        Kind of answers.
+        Answers of a judge from 0 to 1, yes or no, or answers of the judge `lexical`.
 
     Returns
     -------
     ReferenceRange or None
-        Range for a new pool; None outside the measured numbers of trials.
+        Mean recall of the reference data sets, with the range that a new pool is expected to be in: it exceeds that of the
+        data sets by 0.25 on either side, within [0, 1]. None for fewer than 60 or more than 900 trials, for which there
+        are no measurements.
     """
     recall = _interpolate(trials, [data.recall for data in REFERENCE_DATA[kind]])
     if recall is None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from youden.errors import StatisticsError
 from youden.stats.base.metrics import Metric, spearman
-from youden.stats.judges.curved_relation import curve_share
+from youden.stats.judges.curved_relation import parabola_r2
 from youden.stats.judges.judge_shift import JudgeShift
 from youden.stats.judges.label_shift import LabelShift, label_shift
 from youden.stats.judges.rank_agreement import estimate_rank_agreement
@@ -309,7 +309,7 @@ def _compute_curve_share(ability: Floats, is_member: Bools, reliability: float) 
 
     ability, is_member : arrays (n_agents,)
     """
-    share = curve_share(ability, is_member.astype(np.float64))
+    share = parabola_r2(ability, is_member.astype(np.float64))
     return float(np.minimum(1.0, share / max(reliability, 0.1)))
 
 

@@ -148,29 +148,36 @@ _MAX_RECOGNITION_DIGITS = 2
 
 
 def format_recognitions(*abilities: float) -> list[str]:
-    """Format abilities as recognitions: the number of recognized pairs per 100 comparisons, minus the number due to chance.
+    """Format abilities per 100 comparisons, as reports show them.
 
-    An ability of 0.61 is a recognition of 61.
+    An ability of 0.61 becomes 61: in 100 comparisons, the judge recognizes 61 more pairs of responses to the same item than
+    it would by chance.
 
     Parameters
     ----------
     *abilities : float
-        Abilities, or differences of abilities. Up to 2 decimals are shown if different ones would otherwise look equal.
+        Abilities, or differences of abilities, as fractions.
+
+    Returns
+    -------
+    list of str
+        100 times each ability, all with the same number of decimals: 0, or up to 2 if different abilities would otherwise
+        look equal.
 
     Examples
     --------
     >>> format_recognitions(0.614, 0.567), format_recognitions(0.6141, 0.6118), format_recognitions(0.5, 0.5)
     (['61', '57'], ['61.4', '61.2'], ['50', '50'])
     """
-    recognitions = [100 * ability for ability in abilities]
+    percentages = [100 * ability for ability in abilities]
     n_distinct = len(set(abilities))
     digits = 0
     while digits < _MAX_RECOGNITION_DIGITS:
-        rounded = {round(recognition, digits) for recognition in recognitions}
+        rounded = {round(percentage, digits) for percentage in percentages}
         if len(rounded) >= n_distinct:
             break
         digits += 1
-    return [f"{round(recognition, digits) + 0.0:.{digits}f}" for recognition in recognitions]  # + 0.0 turns −0 into 0
+    return [f"{round(percentage, digits) + 0.0:.{digits}f}" for percentage in percentages]  # + 0.0 turns −0 into 0
 
 
 def format_responses(n_cells: int, n_responses: int, n_missing: int) -> str:

@@ -172,7 +172,7 @@ def idf(document_frequency: Floats, n_documents: float | Floats) -> Floats:
     return np.asarray(np.log(n_documents / np.maximum(document_frequency, 1.0)))
 
 
-def shared_mass(
+def sum_shared_weights(
     matrix: csr_array[np.int8],
     first: NDArray[np.integer],
     second: NDArray[np.integer],
@@ -185,7 +185,7 @@ def shared_mass(
     Parameters
     ----------
     matrix : int8 csr_array (n_texts, n_words)
-        Result of `build_word_matrix`.
+        Result of `build_word_matrix`: 1 if a text contains a word, however often, else 0.
     first, second : int array (n_pairs,)
         Rows of `matrix`: the texts of each pair.
     weights : float array (n_words,) or (n_words, n_weightings)

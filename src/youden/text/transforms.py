@@ -170,9 +170,9 @@ def shuffle_sentences(text: str, rng: np.random.Generator) -> str:
 def omit_sentences(text: str, rng: np.random.Generator, *, share: float = 0.5) -> str:
     """Omit a random share of the sentences, or of the words if the text is one sentence. At least one remains.
 
-    In scripts without spaces between words, characters count as words. The remaining sentences, words or characters keep
-    their order and are joined by spaces. `rng` selects those that are omitted. Raises ConfigError
-    [transform-option] unless 0 ≤ share ≤ 1.
+    In scripts without spaces between words, characters count as words. The number of omitted sentences or words is
+    rounded. The remaining ones keep their order and are joined by spaces; `rng` selects the omitted ones. A blank text is
+    returned unchanged. Raises ConfigError [transform-option] unless 0 ≤ share ≤ 1.
     """
     check_option(share, "a number between 0 and 1", fits=0 <= share <= 1, option="share")
     units = split_sentences(text)
@@ -267,16 +267,17 @@ def insert_filler(text: str, rng: np.random.Generator, *, every: int = 1) -> str
 def append_filler(text: str, rng: np.random.Generator, *, share: float = 1.0) -> str:
     """Append random empty phrases until they have at least `share` times as many words as the text.
 
-    Raises ConfigError [transform-option] unless 0 ≤ share ≤ 100; with 0, the text is returned unchanged. `rng` draws
-    the phrases, which may repeat.
+    In scripts without spaces between words, each character of the text counts as a word. `rng` selects the phrases, which
+    may repeat. Raises ConfigError [transform-option] unless 0 ≤ share ≤ 100; with 0, the text is returned unchanged.
     """
     check_option(share, "a number from 0 to 100", fits=0 <= share <= 100, option="share")
-    min_pieces = share * len(split_pieces(text))
+    min_words = share * len(split_pieces(text))
     phrases: list[str] = []
-    n_pieces = 0
-    while n_pieces < min_pieces:
-        phrases.append(FILLER[int(rng.integers(len(FILLER)))])
-        n_pieces += len(phrases[-1].split())
+    n_words = 0
+    while n_words < min_words:
+        phrase = FILLER[int(rng.integers(len(FILLER)))]
+        phrases.append(phrase)
+        n_words += len(phrase.split())
     return " ".join([text, *phrases]) if phrases else text
 
 

@@ -257,7 +257,10 @@ def _is_ascii_or_separator(text: bytes) -> bool:
 
 
 def _count_ascii_words(text: bytes) -> int:
-    """Count the words of a text that `_is_ascii_or_separator`: sequences of ASCII letters and digits."""
+    """Count the words of a text, which are sequences of ASCII letters and digits.
+
+    The text contains only characters that `_is_ascii_or_separator` allows.
+    """
     code = np.frombuffer(b" " + text, dtype=np.uint8)
     # differences of unsigned bytes wrap around, so a character below "a" or "0" gives a large number
     is_letter = (code | 32) - ord("a") < 26

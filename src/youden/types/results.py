@@ -423,7 +423,7 @@ class Signature:
 
     @property
     def text(self) -> str:
-        """The signature as one line, such as `youden:0.2.0|pool:…|design:…|…|sha:…`."""
+        """The signature as one line, such as `youden:0.3.0|pool:…|design:…|…|sha:…`."""
         fields = [
             f"{name}:{value}" for name, value in self.parts.items() if isinstance(value, str | int | float | bool)
         ]

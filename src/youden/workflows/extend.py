@@ -57,9 +57,10 @@ def plan_extension(
     calls : int or str, optional
         Number of calls of both trial types; in a search, the maximum. Without a pool and `focus` also a percentage of
         the dense calls ("1%") or trials per agent ("50/agent"). Default with a pool: for each new agent, item or
-        repeat, as many as an existing one has.
+        repeat, as many as an existing one has. Without a pool, it is required unless `half_width` or `max_regret` is
+        given.
     focus : sequence of str, optional
-        Agents on which `calls` are spent.
+        Ids of the agents on which `calls` are spent.
     half_width : float, optional
         Half-width of the 95 % intervals to reach, in place of `calls`: with `agents`, for the new agents; otherwise,
         for 90 % of the run's agents.
@@ -115,42 +116,52 @@ def plan_extension(
         ) from None
     if config.unfinished is not None:
         return resume_extension(config, config.unfinished, request)
-    return _plan_next(config, request, first=len(config.extensions))
+    n_extensions = len(config.extensions)
+    if request.is_search:
+        return _plan_search_round(config, request, n_before=n_extensions, n_spent=0)
+    return _plan_single_step(config, request, n_before=n_extensions)
 
 
-def _plan_next(config: RunConfig, request: ExtensionRequest, *, first: int, n_spent: int = 0) -> PlannedExtension | str:
-    """Plan the next step of an extension of a run, or return the reason why a search for the best agents ends.
+def _plan_search_round(
+    config: RunConfig, request: ExtensionRequest, *, n_before: int, n_spent: int
+) -> PlannedExtension | str:
+    """Plan the next round of a search for the best agents, or return the reason why the search ends.
 
-    A search has one step per round; other extensions have one step. If new agents have to reach a half-width, the step is
-    planned twice: the expected half-width of the first plan shows how many calls are necessary.
-
-    config : config of the run with the steps so far
-    request : what to add: agents, items, responses or calls
-    first : number of extensions of the run before this command, which is also the number of its first step
+    config : config of the run, with the earlier rounds among its extensions
+    request : options of the search
+    n_before : number of extensions of the run before the search
     n_spent : number of calls of the search so far
     """
-    half_width = request.half_width
-    expected_width: float | None = None
-    if request.is_search:
-        step = plan_search_round(config, request, number=len(config.extensions) - first, spent=n_spent)
-        if isinstance(step, str):
-            return step
-    elif half_width is not None and request.agents is None:
-        n_calls, expected_width = calls_for_all(RunFolder(config.folder), half_width)
-        step = ExtensionStep(calls=n_calls)
-    else:
-        step = ExtensionStep.model_validate(request.model_dump(include=set(ExtensionStep.model_fields)))
-
+    n_rounds = len(config.extensions) - n_before
+    step = plan_search_round(config, request, number=n_rounds, spent=n_spent)
+    if isinstance(step, str):
+        return step
     try:
-        planned = plan_step(config, step, request, first=first, half_width=expected_width)
+        return plan_step(config, step, request, first=n_before)
     except PlanError as error:
-        if not request.is_search or error.slug != "extend-exhausted":
+        if error.slug != "extend-exhausted":
             raise
         return "all comparisons of the candidates have been made"
+
+
+def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before: int) -> PlannedExtension:
+    """Plan an extension that is not a search, and thus has one step.
+
+    config : config of the run
+    request : what to add: agents, items, responses or calls, or a half-width to reach
+    n_before : number of extensions of the run before this one
+    """
+    half_width = request.half_width
+    if half_width is not None and request.agents is None:
+        n_calls, expected_width = calls_for_all(RunFolder(config.folder), half_width)
+        return plan_step(config, ExtensionStep(calls=n_calls), request, first=n_before, half_width=expected_width)
+
+    step = ExtensionStep.model_validate(request.model_dump(include=set(ExtensionStep.model_fields)))
+    planned = plan_step(config, step, request, first=n_before)
     if half_width is None or not planned.joined or planned.half_width is None:
         return planned
 
-    # plan again, with the number of calls at which the new agents reach the half-width
+    # New agents have to reach a half-width. The expected one with the default calls shows how many calls are necessary.
     n_calls = calls_for_joining(
         planned.run,
         planned.new_trials,
@@ -159,7 +170,7 @@ def _plan_next(config: RunConfig, request: ExtensionRequest, *, first: int, n_sp
         n_paired_each=planned.n_paired_each,
         expected=planned.half_width,
     )
-    return plan_step(config, step.model_copy(update={"calls": n_calls}), request, first=first)
+    return plan_step(config, step.model_copy(update={"calls": n_calls}), request, first=n_before)
 
 
 def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None) -> tuple[RunFit, str]:
@@ -205,11 +216,11 @@ def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None)
         remaining_cost = None if config.max_cost is None else max(config.max_cost - usd, 0.0)
         extensions = planned.run.config.extensions
         extended = config.model_copy(update={"extensions": extensions, "max_cost": remaining_cost, "unfinished": None})
-        next_step = _plan_next(extended, request, first=request.first, n_spent=n_spent)
-        if isinstance(next_step, str):
+        next_round = _plan_search_round(extended, request, n_before=request.first, n_spent=n_spent)
+        if isinstance(next_round, str):
             n_rounds = format_count(len(extensions) - request.first, "round")
-            return fitted, f"{n_rounds}, {n_spent:,} calls; {next_step}"
-        planned = next_step
+            return fitted, f"{n_rounds}, {n_spent:,} calls; {next_round}"
+        planned = next_round
         fitted = _extend_by_step(planned, options)
         new_trials = planned.new_trials
         n_paired = int((new_trials.trial_type == PAIRED).sum())
@@ -230,23 +241,34 @@ def _read_cost(planned: PlannedExtension) -> float:
 def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -> RunFit:
     """Query the judge on the trials of one step of an extension, record the step in config.yaml, and fit the extended run.
 
-    If the first step fails before it has an answer, its record in config.yaml is removed, and the error is raised again.
+    config.yaml also gets a record that the extension is unfinished, before the first request. If the first step fails
+    before it has an answer, this record is removed. Errors of `judge_run` are raised in any case.
     """
     run, unfinished = planned.run, planned.unfinished
     recorded = run.folder.read_config()  # unlike `run.config`, without the options of this command, such as a cost cap
     try:
         judge_run(run, options, on_start=partial(_record_unfinished, planned))
     except YoudenError as error:
-        is_first_step = unfinished.first == unfinished.number
-        is_new = is_first_step and not planned.resumed
-        is_used_by_other_process = error.slug in ("run-busy", "run-extended")
-        if is_new and not is_used_by_other_process and not _has_stored_answers(planned):
+        if _has_just_begun(planned, error):
             with suppress(OSError):
-                finish_extension(run.folder)
+                finish_extension(run.folder)  # removes the record
         raise
+
     changes = {"target": run.config.target, "extensions": run.config.extensions, "unfinished": unfinished}
     run.folder.write_config(recorded.model_copy(update=changes))
     return fit_run(run.folder)
+
+
+def _has_just_begun(planned: PlannedExtension, error: YoudenError) -> bool:
+    """Return whether a failed step is the first one of an extension that this process began, and has no answer.
+
+    error : error with which the step failed, which may be that another process uses the run
+    """
+    is_first_step = planned.unfinished.number == planned.unfinished.first
+    is_used_by_other_process = error.slug in ("run-busy", "run-extended")
+    if planned.resumed or not is_first_step or is_used_by_other_process:
+        return False
+    return not _has_stored_answers(planned)
 
 
 def _record_unfinished(planned: PlannedExtension) -> None:
@@ -259,8 +281,11 @@ def _record_unfinished(planned: PlannedExtension) -> None:
     is_resumed = recorded.unfinished is not None and recorded.unfinished.is_same_request(unfinished)
     has_other_unfinished = recorded.unfinished is not None and not is_resumed
 
-    # before the extension, the run has `number` extensions; a stopped extension may have been recorded already
-    max_extensions = unfinished.number + 1 if is_resumed else unfinished.number
+    # The run had `number` extensions before this step. If the step is resumed, it may be recorded as one more already.
+    max_extensions = unfinished.number
+    if is_resumed:
+        max_extensions += 1
+
     if has_other_unfinished or len(recorded.extensions) > max_extensions:
         raise RunFolderError(
             f"{folder.path} was extended by another process after this extension was planned. Run the same command again.",
@@ -294,14 +319,15 @@ def find_too_wide(planned: PlannedExtension, fitted: RunFit) -> tuple[str, ...]:
     Parameters
     ----------
     planned : PlannedExtension
-        The extension.
-    fitted : FitResult or PreferenceResult
-        Fit of the extended run.
+        The extension. The requested half-width is `planned.unfinished.half_width`.
+    fitted : RunFit
+        Fit of the extended run, a `FitResult` or a `PreferenceResult`. Its `ranking` has the intervals.
 
     Returns
     -------
     tuple of str
-        Ids of the new agents whose half-width exceeds the requested one by more than 10 %; empty if none was requested.
+        Ids of the new agents without an interval, or whose half-width exceeds the requested one by more than 10 %. Empty
+        if no half-width was requested.
     """
     half_width = planned.unfinished.half_width
     if half_width is None:

@@ -75,8 +75,8 @@ def calls_for_joining(
 ) -> int:
     """Compute how many calls new agents need to reach a half-width.
 
-    They follow from the variance components of the run, or, if it has none, from `expected` and a half-width that is
-    proportional to 1/√trials. Each new agent gets at least `MIN_BLOCKS_PER_AGENT` blocks.
+    The number follows from the variance components of the run. If the run has none, it follows from `expected`, with a
+    half-width that is proportional to 1/√trials. Each new agent gets at least `MIN_BLOCKS_PER_AGENT` blocks.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def calls_for_joining(
     Returns
     -------
     int
-        Number of calls of both trial types.
+        Number of calls of both trial types, for all new agents together.
 
     Raises
     ------

@@ -21,7 +21,7 @@ from youden.judging.estimate import estimate_by_characters
 from youden.pipeline.abilities import Abilities, estimate_rates
 from youden.pipeline.additive_abilities import fit_cells, fit_rates, pair_answers
 from youden.pipeline.multi_judge import is_training_answer
-from youden.pipeline.preference_abilities import read_preferences
+from youden.pipeline.preference_abilities import collect_preferences
 from youden.pipeline.ranking import trial_abilities_from_verdicts
 from youden.pipeline.self_consistency import METHOD
 from youden.protocol.blocks import get_extensions, has_blocks_in_first_plan
@@ -230,7 +230,7 @@ def make_forecaster(
         return _make_self_trial_forecaster(abilities)
 
     if plan.question == "preference":
-        answers = read_preferences(TrialsByItem.from_verdicts(verdicts))
+        answers = collect_preferences(TrialsByItem.from_verdicts(verdicts))
         fit = fit_preferences(*answers, n_agents=plan.n_agents)
         influence = _collect_influence(fit.influence_chunks(), abilities.ability, fit.n_trials.astype(np.float64))
         return _with_ranking_variance(_make_influence_forecaster((influence,), plan), fit)

@@ -78,7 +78,8 @@ def plan_step(
     request : ExtensionRequest
         Options of the command.
     first : int
-        Number of extensions of the run before the command.
+        Number of extensions of the run before the command. It does not change the trials. It becomes part of the record
+        of the unfinished extension, so that a resumed search knows which steps are its rounds.
     half_width : float, optional
         Expected half-width of the intervals, if the number of calls was computed for one. Ignored if the step adds
         agents: that of these agents is then computed.
@@ -117,9 +118,10 @@ def plan_step(
 
 
 def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request: ExtensionRequest) -> PlannedExtension:
-    """Plan the step of a stopped extension again, with the same trials, and mark it as resumed.
+    """Plan the step of a stopped extension again, with the same trials; nothing is written.
 
-    If `config` has no cost cap, the cost cap of the stopped command remains in the record of the extension.
+    In the result, `resumed` is True. If `config` has no cost cap, the cost cap of the stopped command remains in
+    `unfinished`.
 
     config : config of the run with the steps so far
     unfinished : record of the stopped extension
@@ -146,11 +148,14 @@ def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request
 def _unfinished_error(config: RunConfig, unfinished: UnfinishedExtension, *, fault: str) -> RunFolderError:
     """Return the error for an unfinished extension that this command cannot resume.
 
-    fault : second part of the sentence "An earlier extension …"
+    fault : what is wrong, which follows "An earlier extension of RUN" in the message
     """
     folder = RunFolder(config.folder)
+    n_steps_of_plan = len(get_extensions(folder.read_plan_without_trials()).steps)
+
+    # the extension can still be dropped if the plan in the folder does not contain its step yet
     alternative = ""
-    if len(get_extensions(folder.read_plan_without_trials()).steps) <= unfinished.number:
+    if n_steps_of_plan <= unfinished.number:
         alternative = f", or remove `unfinished` from {folder.file('config.yaml')} to drop it"
     return RunFolderError(
         f"An earlier extension of {folder.path} {fault}. Finish it first: "

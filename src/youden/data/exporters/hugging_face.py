@@ -195,7 +195,7 @@ def _copy_run_files(run: RunFolder, folder: Path) -> None:
     pool = run.read_pool()
     copy.write_pool(replace(pool, source=Path(pool.source).name))
     if run.has("config.yaml"):
-        copy.write_config(_strip_folders(run.read_config(), folder))
+        copy.write_config(_with_files_in_folder(run.read_config(), folder))
 
 
 def _format_row(row: RankingRow) -> list[str]:
@@ -210,8 +210,11 @@ def _format_remainder(n_agents: int) -> list[str]:
     return [f"… and {n_more:,} more agents."] if n_more > 0 else []
 
 
-def _strip_folders(config: RunConfig, folder: Path) -> RunConfig:
-    """Return a config whose pool, judge and prompts are files directly in `folder`."""
+def _with_files_in_folder(config: RunConfig, folder: Path) -> RunConfig:
+    """Return a copy of a config for a run in `folder`, whose pools, judge and prompts are files directly in this folder.
+
+    Pools that are shipped with youden are not changed. The copy names no store and no unfinished extension.
+    """
     changes: dict[str, object] = {"out": str(folder), "store": None, "unfinished": None}
     if not config.pool.startswith("datasets/"):
         changes["pool"] = _make_path_in_folder(config.pool, folder)

@@ -161,7 +161,7 @@ def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool 
     Parameters
     ----------
     path : Path
-        File of the export; its suffix selects the format.
+        File of the export. Its suffix selects the format: .csv, .jsonl, .parquet or .duckdb.
     tables : mapping of str to pyarrow.Table
         Tables by name.
     raw_cells : bool, default False

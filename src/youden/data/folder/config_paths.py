@@ -54,8 +54,9 @@ def resolve_paths(key: str, value: object, folder: Path) -> object:
 def _resolve_extension(extension: object, folder: Path) -> object:
     """Return the keys of an extension, with the paths of its pools joined to a folder.
 
-    An unfinished extension contains the extension that was judged last, under the key `step`. Anything that is not a
-    mapping is returned unchanged.
+    extension : mapping of the keys. In the record of an unfinished extension, the key `step` contains another mapping of
+        this kind, which is converted as well. A value that is not a mapping is returned unchanged, so that it can be
+        refused later.
     """
     if not isinstance(extension, dict):
         return extension
@@ -79,17 +80,20 @@ def _resolve_prompt(judge: dict[str, object], folder: Path) -> dict[str, object]
 
 
 def _is_user_path(key: str, value: object, *, folder: Path) -> bool:
-    """Return whether the value of a config key is a path of the user, and not that of a shipped pool or judge.
+    """Return whether the value of a config key is the path of a file or folder of the user.
 
-    folder : folder to which the value is relative; a shipped path is one of the user if it exists there
+    False for all keys but `pool`, `judge`, `store`, `out` and `trials_from`, for the name of a judge, for the URL of a
+    store, and for the path of a pool or judge that is shipped with youden.
+
+    folder : folder to which the value is relative. A path such as datasets/NAME is the user's if it exists there.
     """
     if not isinstance(value, str) or not value:
         return False
 
     # shipped pools are below datasets/, and shipped judges below configs/
     shipped_folder = {"pool": "datasets", "judge": "configs"}.get(key)
-    is_in_shipped_folder = shipped_folder is not None and Path(value).parts[:1] == (shipped_folder,)
-    if is_in_shipped_folder and not (folder / value).exists():
+    may_be_shipped = shipped_folder is not None and Path(value).parts[:1] == (shipped_folder,)
+    if may_be_shipped and not (folder / value).exists():
         return False
 
     if key == "judge":

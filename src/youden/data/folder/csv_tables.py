@@ -96,11 +96,12 @@ class RankingFile(StrictFile):
 
     @classmethod
     def from_rows(cls, run: str, rows: Sequence[RankingRow], *, facts: RunFacts, signature: Signature) -> Self:
-        """Make the content of the file; `p_best` is None for an agent without a probability of being the best.
+        """Make the content of `ranking.json`.
 
         run : name of the run
         rows : ranking, best agent first
-        facts : content of `fit.json`
+        facts : content of `fit.json`. Its field `choice` has the probabilities of being the best; `p_best` is None for
+            an agent without one.
         signature : everything that the numbers depend on
         """
         p_best = facts.choice.p_best if facts.choice else {}
@@ -326,7 +327,9 @@ def _read_records(
 ) -> tuple[list[str], list[dict[str, Any]]]:
     """Read the header of a table, and each row as a mapping of column names to values.
 
-    `expected_columns` returns the columns that a table with the given header must have.
+    expected_columns : function that gets the header and returns the columns that the table must have, in their order
+
+    Raises: RunFolderError if the file is missing, or [run-file-damaged] if it has other columns or a number is not valid.
     """
     header, *rows = _read_rows(path)
     columns = expected_columns(header)

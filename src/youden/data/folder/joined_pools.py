@@ -58,22 +58,27 @@ def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
     no part of the pool has this digest, the pool is returned unchanged.
     """
     path = config.folder / "pool.json"
-    if config.resolved is None or pool.digest == config.resolved.pool or not path.is_file():
+    if config.resolved is None or not path.is_file():
         return pool
-    pool_file = parse(path, read_bytes(path), TypeAdapter(PoolFile))
-    summary = pool_file.to_summary()
-    agent_ids = [agent.id for agent in summary.agents]
-    item_ids = summary.item_ids
+    initial_digest = config.resolved.pool
+    if pool.digest == initial_digest:
+        return pool
 
-    # pool.json also lists what extensions added, so try every number of its first agents or items
-    sizes = [(len(agent_ids), len(item_ids))]
+    summary = parse(path, read_bytes(path), TypeAdapter(PoolFile)).to_summary()
+    agent_ids = summary.agent_ids
+    item_ids = summary.item_ids
+    n_listed_agents = len(agent_ids)
+    n_listed_items = len(item_ids)
+
+    # pool.json lists the agents and items of all extensions after the initial ones, so try fewer and fewer of them
+    sizes = [(n_listed_agents, n_listed_items)]
     if any(step.agents is not None for step in config.extensions):
-        sizes += [(n_agents, len(item_ids)) for n_agents in range(len(agent_ids) - 1, 1, -1)]
+        sizes += [(n_agents, n_listed_items) for n_agents in reversed(range(2, n_listed_agents))]
     if any(step.items is not None for step in config.extensions):
-        sizes += [(len(agent_ids), n_items) for n_items in range(len(item_ids) - 1, 1, -1)]
+        sizes += [(n_listed_agents, n_items) for n_items in reversed(range(2, n_listed_items))]
 
     for n_agents, n_items in sizes:
-        initial_pool = find_subpool(pool, agent_ids[:n_agents], item_ids[:n_items], digest=config.resolved.pool)
+        initial_pool = find_subpool(pool, agent_ids[:n_agents], item_ids[:n_items], digest=initial_digest)
         if initial_pool is not None:
             return initial_pool
     return pool
@@ -94,7 +99,8 @@ def find_subpool(pool: Pool, agents: Sequence[str], items: Sequence[str], *, dig
     Returns
     -------
     Pool or None
-        These agents and items, with all their repeats or only the first few; None if no such part has the digest.
+        These agents and items, with all their repeats or only the first few; None if no such part has the digest, or if
+        the pool lacks one of the ids.
     """
     rows_by_agent = {agent.id: row for row, agent in enumerate(pool.agents)}
     columns_by_item = {item.id: column for column, item in enumerate(pool.items)}
@@ -145,7 +151,7 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
     kind : whether agents or items are added
 
     Raises: PoolError [join-none] if nothing is new; [join-conflict] if a prompt or a response that both pools have
-        differs; [join-gaps] if an agent lacks a response to an item of `_find_required_items`.
+        differs; [join-gaps] if an agent lacks a response to a required item, see `_find_required_items`.
     """
     existing_ids = {member.id for member in getattr(pool, kind)}
     new_members = [member for member in getattr(new_pool, kind) if member.id not in existing_ids]
@@ -157,7 +163,7 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
 
     _check_prompts(pool, new_pool)
     _check_responses(pool, new_pool)
-    is_required = _find_required_items(pool, len(items), kind=kind)
+    is_required = _find_required_items(pool, kind=kind, n_new_items=len(items))
     first_texts = texts_by_repeat[0]  # a cell without a first response is missing, see `Pool.present`
     for agent, texts in zip(agents, first_texts, strict=True):
         missing_items = []
@@ -171,19 +177,19 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
     return pool.with_items(new_members, texts_by_repeat)
 
 
-def _find_required_items(pool: Pool, n_items: int, *, kind: Literal["agents", "items"]) -> list[bool]:
-    """Return, for each item of the added responses, whether each of their agents must have a response to it.
+def _find_required_items(pool: Pool, *, kind: Literal["agents", "items"], n_new_items: int) -> list[bool]:
+    """Find the items to which no added agent, or no agent of the added items, may lack a response.
 
-    kind : "agents" if agents are added. The items are those of `pool`, and an item is required if every agent of `pool`
-        responded to it.
-        "items" if items are added. The items are the new ones, and all are required if no response is missing from
-        `pool`; otherwise, none is.
-    n_items : number of these items
+    kind : "agents" if agents are added. A new agent must respond to each item of `pool` to which all agents of `pool`
+        responded. Returns one bool per item of `pool`.
+        "items" if items are added. If no response is missing from `pool`, all agents must respond to all new items;
+        otherwise, no response is required. Returns one bool per new item.
+    n_new_items : number of the new items; used only for "items"
     """
     if kind == "agents":
         return [bool(has_response.all()) for has_response in pool.present.T]
     is_complete = pool.n_missing == 0
-    return [is_complete] * n_items
+    return [is_complete] * n_new_items
 
 
 def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
@@ -267,12 +273,13 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
     new_pool : Pool
         Pool with additions.
     keep : bool
-        Whether `pool` decides if the pools have different responses of an agent to an item. If False, the responses of
-        `new_pool` replace the old ones, and prompts and metadata of items come from `new_pool`. If True, the old
-        responses stay, and an old agent without a response to an old item gets none.
+        Whether the old responses stay if the responses of an old agent to an old item have changed, that is, if
+        `new_pool` has further ones and lacks old ones. If False, the responses of `new_pool` replace all old ones, and
+        prompts and metadata of items come from `new_pool`. If True, the old responses, prompts and metadata stay, and an
+        old agent without a response to an old item gets none.
 
-        In both cases, responses are appended as repeats if `new_pool` has all old responses to the item and others, and
-        groups of agents come from `new_pool`.
+        In both cases, further responses are appended as repeats if `new_pool` has all old responses of the agent to the
+        item; the old responses stay if `new_pool` has no further one; and groups of agents come from `new_pool`.
 
     Returns
     -------
@@ -326,21 +333,24 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
 def _merge_responses(old_responses: list[str], new_responses: list[str], *, keep: bool) -> tuple[list[str], bool]:
     """Merge the responses of an agent to an item in an old and a new pool.
 
-    keep : whether the old responses are kept if responses have changed
+    The responses have changed in two cases: if the new pool has further responses and lacks old ones, and if it has
+    responses although the old pool has none.
 
-    Returns the merged responses, and whether responses have changed. They have changed if the new pool has further
-    responses and lacks old ones, or if there are no old ones.
+    keep : whether the old responses are returned if the responses have changed
+
+    Returns the merged responses, and whether the responses have changed.
     """
+    # multisets of responses, because an agent may give the same response several times
     additions = list((Counter(new_responses) - Counter(old_responses)).elements())
     if not additions:
         return old_responses, False
 
-    lacks_old = bool(Counter(old_responses) - Counter(new_responses))
-    if old_responses and not lacks_old:
+    has_all_old = not Counter(old_responses) - Counter(new_responses)
+    if old_responses and has_all_old:
         return old_responses + additions, False
-    if keep:
-        return old_responses, True
-    return new_responses, True
+
+    merged_responses = old_responses if keep else new_responses
+    return merged_responses, True
 
 
 def _get_responses(texts_by_repeat: Sequence[Objects], cell: Any) -> list[str]:

@@ -201,7 +201,7 @@ class ParquetTable(Generic[M]):
         dict
             Name of a column → array (n_rows,). Its type is int32 for ids and whole numbers, int8 for positions in
             the column's `words`, S64 for hashes, and float64 otherwise. Null is −1 in texts and whole numbers,
-            NaN in other numbers.
+            NaN in other numbers, and an error in hashes.
 
         Raises
         ------
@@ -212,9 +212,12 @@ class ParquetTable(Generic[M]):
         return {column.name: self._read_values(column, names) for column in columns}
 
     def _read_values(self, column: TableColumn, names: Names) -> NDArray[Any]:
-        """Read a column as an array (n_rows,) of the type that `read` describes.
+        """Read a column as an array (n_rows,).
 
-        names : ids of the agents and of the items, by the column's `entity`
+        names : kind of id ("agents", "items" or "models") → ids; a column of ids has the kind `column.entity`
+
+        Returns positions for texts, −1 if null: int8 positions in `column.words` if the column has them, else int32
+        positions in the ids; S64 for hashes; int32 for whole numbers, −1 if null; float64 for other numbers, NaN if null.
         """
         match column.kind:
             case "text" if column.words:
@@ -224,10 +227,11 @@ class ParquetTable(Generic[M]):
             case "hash":
                 return self.read_ascii(column.name)
             case "whole":
-                numbers = self._read_column(column.name, pa.int32(), nulls=column.null)
-                return np.array(numbers.fill_null(-1), dtype=np.int32)
-        numbers = self._read_column(column.name, pa.float64(), nulls=True)
-        return np.array(numbers.fill_null(np.nan), dtype=np.float64)
+                integers = self._read_column(column.name, pa.int32(), nulls=column.null)
+                return np.array(integers.fill_null(-1), dtype=np.int32)
+            case _:
+                numbers = self._read_column(column.name, pa.float64(), nulls=True)
+                return np.array(numbers.fill_null(np.nan), dtype=np.float64)
 
     def _read_positions(self, column: TableColumn, names: Sequence[str]) -> Ids:
         """Read a column of texts as positions in `names`: int32 array (n_rows,), −1 for null."""

@@ -88,7 +88,12 @@ def _find_row_order(rates: Rates) -> Positions | slice:
 
 
 def read_rates(path: Path) -> Rates:
-    """Read rates without `detail`; raise RunFolderError if the file is missing, damaged or of another version."""
+    """Read the true- and false-positive rates of a run, with one row per ordered pair of agents and item.
+
+    Their field `detail` is None, because the file does not contain single independent trials.
+
+    Raises: RunFolderError if the file is missing, damaged or of another version.
+    """
     table = read_table(path, RatesMetadata)
     metadata = table.metadata
     shape = len(metadata.agents), len(metadata.items)

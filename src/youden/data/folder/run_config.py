@@ -211,11 +211,17 @@ class RunConfig(RunKeys, BaseModel):
             raise ValueError(f"question: preference requires the target items-like-these: got {self.target}")
 
     def _check_rounds(self) -> None:
-        """Raise ValueError if keys that sample trials in rounds do not fit the design, its options or each other."""
+        """Raise ValueError if `half_width`, `top` or `max_regret` does not fit the design, its options or each other.
+
+        With each of these keys, the trials of a cyclic design are sampled in rounds: with `half_width` until the intervals
+        are short enough, with the other two until the best agents are found.
+        """
         search_keys = [name for name in ("top", "max_regret") if getattr(self, name) is not None]
         if self.half_width is None and not search_keys:
             return
-        if self.half_width is not None and (search_keys or self.design == "adaptive"):
+
+        searches_best = bool(search_keys) or self.design == "adaptive"
+        if self.half_width is not None and searches_best:
             search = search_keys[0] if search_keys else "design: adaptive"
             raise ValueError(
                 f"half_width samples all agents equally, and {search} searches for the best; set only one of them"
@@ -226,6 +232,7 @@ class RunConfig(RunKeys, BaseModel):
                 f"half_width, top and max_regret sample a cyclic design in rounds, and design {self.design} has none; remove "
                 "design"
             )
+
         duplicates = sorted(self.options.keys() & {"half_width", "top", "max_regret"})
         if duplicates:
             raise ValueError(f"{', '.join(duplicates)} is set in options and outside them; set it only once")
@@ -452,12 +459,14 @@ def run_config_from_keys(keys: Mapping[str, object], *, origin: str) -> RunConfi
 
 
 def _report_shadowing_dataset(pool: object, folder: Path) -> None:
-    """Report a local dataset that is used instead of a shipped one because it has the same name.
+    """Warn about a local dataset that is used instead of a shipped one because it has the same name.
 
-    pool : value of the key `pool`
-    folder : folder of the config
+    By default, the warning is logged; see `report_shadow`.
 
-    Raises: ConfigError [shadowed] if the environment variable CI is set.
+    pool : value of the key `pool` in the file of a run's config; only a text `datasets/NAME` may be such a dataset
+    folder : folder of this file, in which the dataset is searched for before the current directory
+
+    Raises: ConfigError [shadowed], instead of the warning, if the environment variable CI is set.
     """
     if not isinstance(pool, str) or not pool.startswith("datasets/"):
         return
@@ -469,18 +478,22 @@ def _report_shadowing_dataset(pool: object, folder: Path) -> None:
 
 
 def _suggest_value(error: ValidationError) -> str:
-    """Return the remedy for the first key that is not valid: the values that it may have.
+    """Return a sentence with the allowed values of the first key that is not valid.
 
-    The text is empty if the message has the remedy: for an unknown key, and for keys that contradict each other.
+    The text is empty if the message of the error already contains the remedy: for an unknown key, and for keys that
+    contradict each other.
     """
-    first = error.errors(include_url=False, include_context=False)[0]
-    location = first["loc"]
-    if first["type"] == "extra_forbidden" or not location:
+    first_error = error.errors(include_url=False, include_context=False)[0]
+    location = first_error["loc"]  # the key, then the position inside its value; empty if keys contradict each other
+    is_unknown_key = first_error["type"] == "extra_forbidden"
+    if is_unknown_key or not location:
         return ""
-    declared = declared_keys().get(str(location[0]))
-    if declared is None or not declared.key.values:
+
+    declared_key = declared_keys().get(str(location[0]))
+    allowed_values = "" if declared_key is None else declared_key.key.values
+    if not allowed_values:
         return "Set another value."
-    return f"Set {declared.key.values}."
+    return f"Set {allowed_values}."
 
 
 def with_default_store(config: RunConfig, default_store: str | None) -> RunConfig:
@@ -543,7 +556,7 @@ def _read_recorded_store(folder: Path) -> str | None:
 
 
 def dump_run_config(config: RunConfig, folder: Path) -> str:
-    """Format a config as YAML, with all defaults and without credentials.
+    """Format a config as YAML, with the defaults of most keys and without credentials.
 
     Parameters
     ----------
@@ -559,26 +572,29 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
     """
     data = config.model_dump(mode="json", exclude_none=True)
     data["out"] = str(config.folder)
-
-    # relative paths
-    unfinished = data.get("unfinished", {})
-    unfinished_step = unfinished.get("step", {})
-    for step in (*data["extensions"], unfinished, unfinished_step):
-        for key in step.keys() & POOLS:
-            step[key] = make_relative("pool", step[key], folder)
-        if not step.get("focus", True):
-            del step["focus"]
     for key in data.keys() & {"pool", "judge", "trials_from", "store", "out"}:
         data[key] = make_relative(key, data[key], folder)
 
-    # keys that are left out if they have their defaults
+    # the record of an unfinished extension has the keys of an extension, and contains another one under `step`
+    unfinished = data.get("unfinished", {})
+    unfinished_step = unfinished.get("step", {})
+    for extension in (*data["extensions"], unfinished, unfinished_step):
+        for key in extension.keys() & POOLS:
+            extension[key] = make_relative("pool", extension[key], folder)
+        has_default_focus = extension.get("focus") == []
+        if has_default_focus:
+            del extension["focus"]
+
+    # keys that few runs use are left out if they have their defaults
     for key in ("extensions", "trusted", "families", "clones", "robust", "follow_up_fraction", "self_trials"):
-        if not data[key]:
+        has_empty_default = not data[key]
+        if has_empty_default:
             del data[key]
     if config.ray == RayWorkers():
         del data["ray"]
     if config.question == "information":
         del data["question"]
+
     if config.store is not None:
         data["store"] = redact_location(data["store"])
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)

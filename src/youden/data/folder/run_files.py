@@ -364,15 +364,15 @@ class GateLedger(StrictFile):
         agent, baseline : str
             Ids of the agents that are compared.
         answers : str
-            Digest of the analyzed answers. Answers that were analyzed before keep their number.
-        target : Target
-            What the intervals describe.
+            SHA-256 (hex) of the analyzed answers, by which an analysis is recognized.
+        target : {"items-like-these", "these-items"}, default "items-like-these"
+            What the intervals describe: items like those of the run, or exactly these items.
 
         Returns
         -------
         int
-            Number from 1: that of the earlier analysis of the same answers; else the next number. The ledger is not
-            changed; see `with_analysis`.
+            Number of the analysis, from 1. If the same answers were analyzed before, it is the number of this earlier
+            analysis; otherwise, the next number. The ledger is not changed; `with_analysis` adds the analysis.
 
         Raises
         ------
@@ -403,15 +403,16 @@ class GateLedger(StrictFile):
         agent, baseline : str
             Ids of the agents that are compared.
         answers : str
-            Digest of the analyzed answers.
-        target : Target
-            What the intervals describe; recorded with the first analysis of this agent against this baseline, and
-            ignored after it.
+            SHA-256 (hex) of the analyzed answers, by which an analysis is recognized.
+        target : {"items-like-these", "these-items"}, default "items-like-these"
+            What the intervals describe: items like those of the run, or exactly these items. Recorded with the first
+            analysis of this agent against this baseline, and ignored after it.
 
         Returns
         -------
         GateLedger
-            A new ledger, or this one if it already contains the analysis.
+            A new ledger, or this one if it already contains an analysis of these answers. No file is written; see
+            `write_ledger`.
         """
         pair = self._find(agent, baseline)
         if pair is None:

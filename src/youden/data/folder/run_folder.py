@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
@@ -155,14 +155,13 @@ class RunFolder:
 
     def read_verdicts(self, plan: Plan) -> Verdicts:
         """Read the verdicts on a plan; raise RunFolderError [run-other-plan] if they are on another plan."""
-
-        def read(path: Path) -> Verdicts:
-            return trial_tables.read_verdicts(path, plan)
-
+        # cached verdicts are returned only if they were read for this object, because the result must hold `plan` itself
         _, cached_verdicts = self._cache.get("verdicts.parquet", (None, None))
-        if cached_verdicts is not None and cached_verdicts.plan is not plan:
-            del self._cache["verdicts.parquet"]  # its verdicts refer to another object of the plan
-        return self._read_cached("verdicts.parquet", read)
+        holds_other_object = cached_verdicts is not None and cached_verdicts.plan is not plan
+        if holds_other_object:
+            del self._cache["verdicts.parquet"]
+
+        return self._read_cached("verdicts.parquet", partial(trial_tables.read_verdicts, plan=plan))
 
     @property
     def is_judged(self) -> bool:

@@ -60,26 +60,32 @@ def ranking_columns(
 ) -> tuple[TableColumn, ...]:
     """List the columns of a `ranking.csv`.
 
+    The plain ranking scores each agent by all its comparisons. An alternative ranking uses another scoring rule.
+
     Parameters
     ----------
     alternatives : collection of str, optional
-        Names of the alternative rankings in the file. Default: all.
+        Names of the alternative rankings in the file: "robust", "family" or "trusted". Default: all.
     self_trials : bool, default False
-        Whether the file has the columns of self-consistency.
+        Whether the file has the columns of self-consistency, which come from trials that compare two responses of one
+        agent.
 
     Returns
     -------
     tuple of TableColumn
-        Columns of the plain ranking, the target, and the columns of the alternative rankings, whose names begin with
-        the name of the ranking, for example `robust_ability`.
+        In the order of the file: the columns of the plain ranking, which are the fields of `RankingRow`; the column
+        `target`, which states what the intervals describe; and the columns of the alternative rankings, whose names begin
+        with the name of the ranking, for example `robust_ability`.
     """
     plain_columns = columns_of(RankingRow)
     if not self_trials:
         plain_columns = tuple(column for column in plain_columns if not column.name.startswith("self_consistency"))
     shared_columns = [column for column in plain_columns if column.alternative]
+
     alternative_columns: list[TableColumn] = []
     for ranking in ALTERNATIVE_RANKINGS:
         if ranking in alternatives:
+            # null for an agent that the alternative ranking leaves out
             renamed_columns = [replace(column, name=f"{ranking}_{column.name}", null=True) for column in shared_columns]
             alternative_columns += renamed_columns
     return (*plain_columns, TARGET, *alternative_columns)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Container, Mapping, Sequence
+from itertools import count, takewhile
 from math import isnan, nan
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_type_hints
@@ -39,6 +40,12 @@ ROWS_PER_GROUP = 1 << 20
 _REQUIRED_ANSWER_COLUMNS, _OPTIONAL_ANSWER_COLUMNS = ANSWERS[:3], ANSWERS[3:]
 """Columns of verdicts that every judge provides (answer and reason), and those that some judges do not provide."""
 _COLUMNS = {column.name: column for column in (*TRIALS, *REPEATS, *ANSWERS)}
+_REASON_OFFSET = 1
+"""Difference of the codes of `Verdicts.missing_reason` and of the table.
+
+The codes of `Verdicts` are positions in MISSING_REASONS, whose first entry is "answered". The column of the table has no word
+for this entry: its codes are smaller by 1, and −1, which is stored as null, means "answered".
+"""
 
 
 class SplitFields(StrictFile):
@@ -79,7 +86,7 @@ class SplitFields(StrictFile):
         Raises
         ------
         RunFolderError
-            [run-file-damaged]: if the split has another number of cells.
+            [run-file-damaged]: if the split has fewer cells than this shape, or if its fields are not base64.
         """
         train = _decode_bits(path, self.train, shape)
         holdout = _decode_bits(path, self.holdout, shape)
@@ -218,9 +225,7 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
     """
     plan = verdicts.plan
     answers = {column.name: getattr(verdicts, column.name) for column in ANSWERS}
-    # code r of Verdicts is MISSING_REASONS[r], and 0 means "not missing"; the table's reasons lack this first one, so
-    # that code r is r − 1 in the table, and −1 (stored as null) means "not missing"
-    answers["missing_reason"] = verdicts.missing_reason - 1
+    answers["missing_reason"] = verdicts.missing_reason - _REASON_OFFSET
     measured = [column.name for column in _OPTIONAL_ANSWER_COLUMNS if answers[column.name] is not None]
     metadata = VerdictsMetadata(
         plan_digest=plan.digest,
@@ -240,6 +245,7 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
             column = vote_column(judge_number)
             columns.append(column)
             values[column.name] = votes
+
     names = _id_names(plan) | {"models": verdicts.models}
     table = encode_table(columns, values, names)
     write_table(path, table, metadata, group_size=ROWS_PER_GROUP)
@@ -271,7 +277,7 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
     metadata = table.metadata
     measured_columns = [column for column in _OPTIONAL_ANSWER_COLUMNS if column.name in metadata.measured]
     answers = table.read([*_REQUIRED_ANSWER_COLUMNS, *measured_columns], {"models": metadata.models})
-    answers["missing_reason"] = answers["missing_reason"] + 1  # the codes of Verdicts, see `write_verdicts`
+    answers["missing_reason"] = answers["missing_reason"] + _REASON_OFFSET
 
     usd_calibration = nan if metadata.usd_calibration is None else metadata.usd_calibration
     return Verdicts(
@@ -287,14 +293,13 @@ def read_verdicts(path: Path, plan: Plan) -> Verdicts:
 
 def _read_votes(table: ParquetTable[VerdictsMetadata]) -> Floats | None:
     """Read the votes of a jury, as an array (n_judges, n_trials); None for a single judge."""
-    columns: list[TableColumn] = []
-    column = vote_column(1)
-    while column.name in table.names:
-        columns.append(column)
-        column = vote_column(len(columns) + 1)
-    if not columns:
+    numbered_columns = map(vote_column, count(1))
+    vote_columns = list(takewhile(lambda column: column.name in table.names, numbered_columns))
+    if not vote_columns:
         return None
-    return np.stack(list(table.read(columns, {}).values()))
+
+    votes_by_column = table.read(vote_columns, {})
+    return np.stack(list(votes_by_column.values()))
 
 
 def read_verdict_table(path: Path, *, plan_digest: str) -> ParquetTable[VerdictsMetadata]:
@@ -407,7 +412,7 @@ class VerdictChunk(dict[str, NDArray[Any]]):
         """Read a column of the chunk, with reasons for missing answers as codes."""
         column = _COLUMNS.get(name) or vote_column(int(name.removeprefix(VOTE)))
         (values,) = self._table.read([column], _id_names(self._plan)).values()
-        return values + 1 if name == "missing_reason" else values
+        return values + _REASON_OFFSET if name == "missing_reason" else values
 
 
 def open_verdict_chunks(table: ParquetTable[VerdictsMetadata], plan: Plan) -> Sequence[VerdictChunk]:

@@ -117,9 +117,12 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
 
 
 def _make_plan(trials: Trials, agent_ids: tuple[str, ...], item_ids: tuple[str, ...]) -> Plan:
-    """Make a plan of imported trials without a holdout: all cells (agent, item) with a trial are training cells.
+    """Make the plan of imported trials.
 
-    agent_ids, item_ids : ids, by the positions in the trials
+    No cell (agent and item) is held out: all cells with a trial are training cells. There are no independent trials, because
+    a plan of preferences needs none.
+
+    trials : paired trials, which refer to agents and items by their positions in `agent_ids` and `item_ids`
     """
     is_observed = np.zeros((len(agent_ids), len(item_ids)), dtype=np.bool_)
     is_observed[trials.first, trials.item] = True
@@ -131,7 +134,7 @@ def _make_plan(trials: Trials, agent_ids: tuple[str, ...], item_ids: tuple[str, 
         split=Split(is_observed, no_holdout, rule="strict", fraction=0.0, seed=0),
         design=IMPORTED_DESIGN,
         options={"question": "preference"},
-        independent="pooled",
+        independent="pooled",  # a required field, which has no effect without independent trials
         seed=0,
         pool_digest=hashlib.sha256(ids.encode()).hexdigest(),
         agent_ids=agent_ids,
@@ -153,26 +156,27 @@ def _read_table(path: Path, columns: Mapping[str, str]) -> pd.DataFrame:
     """
     rows = _read_rows(path).reset_index(drop=True)
     table = pd.DataFrame("", index=rows.index, columns=list(_COLUMNS), dtype=object)
+    required_roles = {"model_a", "model_b", "winner", *columns}
     for role, usual_names in _COLUMNS.items():
-        names = (columns[role],) if role in columns else usual_names
-        name = next((name for name in names if name in rows), None)
-        if name is not None:
-            table[role] = _read_text(rows[name])
-            _check_filled(path, table[role], role, name)
-        elif role in ("model_a", "model_b", "winner", *columns):
-            suggestion = suggest_name(names[0], [str(column) for column in rows.columns], max_shown=20)
-            problem = f"it has no column {names[0]}. {suggestion} Set --column {role}=COLUMN."
+        possible_names = (columns[role],) if role in columns else usual_names
+        existing_names = [name for name in possible_names if name in rows]
+        if existing_names:
+            table[role] = _read_text(rows[existing_names[0]])
+            _check_filled(path, table[role], role, existing_names[0])
+        elif role in required_roles:
+            suggestion = suggest_name(possible_names[0], [str(column) for column in rows.columns], max_shown=20)
+            problem = f"it has no column {possible_names[0]}. {suggestion} Set --column {role}=COLUMN."
             raise import_error(path, problem, slug="battles-columns")
 
     has_order = bool((table["order"] != "").any())
     table["order"] = _to_numbers(path, table["order"], _ORDERS, role="order") if has_order else np.nan
 
-    # MT-Bench: each row is two battles of the same models, one per order
-    has_two_battles = "winner" not in rows and _SWAPPED_WINNER in rows and "winner" not in columns
-    if has_two_battles:
-        first_battles = table.assign(order=0.0)
-        second_battles = table.assign(order=1.0, winner=_read_text(rows[_SWAPPED_WINNER]))
-        table = pd.concat([first_battles, second_battles])
+    # each row of MT-Bench is two battles of the same models: model_a is shown first in one, and model_b in the other
+    has_usual_winner = "winner" in rows or "winner" in columns
+    if _SWAPPED_WINNER in rows and not has_usual_winner:
+        original_battles = table.assign(order=0.0)
+        swapped_battles = table.assign(order=1.0, winner=_read_text(rows[_SWAPPED_WINNER]))
+        table = pd.concat([original_battles, swapped_battles])
 
     table["winner"] = _compute_preferences(path, table)
     return table

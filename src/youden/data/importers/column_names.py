@@ -58,9 +58,16 @@ ABOUT = _split_into_set(
     "comment comments note notes feedback reviewer category tag tags split system_prompt system_message event_id",
     "winner preference chosen choice decision why",
     "reason explanation rationale judgment judgement verdict critique object usage type kind level mime",
+    "ideal evaluator annotator rater assessor musterlösung musterantwort referenzantwort attendue référence esperada",
+    "referencia 模範解答 正解 参考答案 标准答案",
     "kommentar bemerkung notiz bewertung datum comentario commentaire remarque nota 备注 コメント 評価 评分",
 )
 """Words for information about an item or a response, such as its score, cost or date."""
+REMARKS = _split_into_set(
+    "comment comments remark remarks note notes feedback explanation rationale justification critique",
+    "kommentar bemerkung notiz comentario commentaire remarque nota 备注 コメント",
+)
+"""Last words of names for remarks on responses, which may be written as sentences like the responses themselves."""
 PARTS = _split_into_set("raw parsed extracted clean cleaned normalized reasoning thinking thought thoughts tool")
 """Words for a part or another form of a response."""
 SUBJECTS = _split_into_set(
@@ -119,7 +126,8 @@ def infer_role(column: str) -> str | None:
     """Infer the role of a column from its name, or from the path to a value inside it.
 
     Returns one of `ROLES`; "about" for information about items or responses, such as scores; None if the name proposes
-    no role. A last part that does not identify a role, for example `text` or `id`, is combined with the part before it.
+    no role. The last part of a path decides, together with the part before it if the last part is generic, such as `text`
+    or `id`.
 
     >>> infer_role("Question text"), infer_role("Model response"), infer_role("Expected answer"), infer_role("gpt-4")
     ('prompt', 'text', 'about', None)
@@ -137,15 +145,17 @@ def infer_role(column: str) -> str | None:
         return "text"
 
     last_part = parts[-1]
-    last_two = "_".join(parts[-2:])
-    if last_two in _ALL_NAMES:
-        return _infer_role_of_name(last_two)
-    if len(parts) == 1 or last_part not in _GENERIC:
+    joined_last_parts = "_".join(parts[-2:])  # such as "user_input" for the path user.input
+    if joined_last_parts in _ALL_NAMES:
+        return _infer_role_of_name(joined_last_parts)
+    has_part_before = len(parts) > 1
+    if not has_part_before or last_part not in _GENERIC:
         return _infer_role_of_name(last_part)
 
-    # a generic last part has the role of the part before it, if that has one
+    # a generic last part gets its role from the part before it
     role_before = _infer_role_of_name(parts[-2])
-    return _infer_role_of_id_or_name(role_before, last_part) or _infer_role_of_name(last_part)
+    combined_role = _infer_role_of_id_or_name(role_before, last_part)
+    return combined_role or _infer_role_of_name(last_part)
 
 
 def _describes_response(name: str) -> bool:
@@ -157,32 +167,38 @@ def _describes_response(name: str) -> bool:
 
 
 def _infer_role_of_name(name: str) -> str | None:
-    """Infer the role of a column from one normalized name, such as "question_text"; None if it proposes no role.
+    """Infer the role of a column from one normalized name, such as "question_text".
 
-    The whole name decides first, then its last word, and then the ending of the last word.
+    The first of these that is a usual name of a role decides: the whole name, its first word if its last word is generic,
+    and its last word. If none is, a usual ending of a compound word decides. Ids, and messages of the author of a question,
+    have rules of their own.
+
+    Returns one of `ROLES`, or "about" for the id of a response; None if the name is not known.
     """
     first_word, _, other_words = name.partition("_")
     last_word = other_words.rpartition("_")[2]  # empty if the name is one word
 
-    # "prompt_id": what the id or name refers to
+    # such as "prompt_id"
     if last_word in ("id", "name") and name not in _ALL_NAMES:
         role_of_first_word = _infer_role_of_name(first_word)
         return _infer_role_of_id_or_name(role_of_first_word, last_word)
 
-    # "customer_message"
+    # such as "customer_message"
     words = set(name.split("_"))
     is_message_of_asker = bool(ASKERS & words) and bool(_MESSAGE_WORDS & words)
     if other_words and is_message_of_asker:
         return "prompt"
 
-    # "question_text": "text" alone would propose a response
-    known_parts = (name, first_word, last_word) if last_word in _GENERIC else (name, last_word)
-    for part in known_parts:
-        for role, names in NAMES.items():
-            if part in names:
+    # such as "question_text", of which "text" alone would be a response
+    deciding_parts = [name, last_word]
+    if last_word in _GENERIC:
+        deciding_parts.insert(1, first_word)
+    for part in deciding_parts:
+        for role, usual_names in NAMES.items():
+            if part in usual_names:
                 return role
 
-    # "Kundenfrage"
+    # such as "kundenfrage"
     for role, endings in _ENDINGS.items():
         if name.endswith(endings):
             return role

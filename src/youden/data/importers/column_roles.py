@@ -18,6 +18,8 @@ from youden.data.importers.column_names import (
     ABOUT,
     NAMES,
     PAIRED,
+    PARTS,
+    REMARKS,
     SUBJECTS,
     get_name_priority,
     infer_role,
@@ -28,7 +30,15 @@ from youden.data.importers.column_names import (
     split_into_words,
     split_path,
 )
-from youden.data.importers.column_values import FILE, FOLDER, MAX_ID_LENGTH, Row, TableColumns, join_names, mean_overlap
+from youden.data.importers.column_values import (
+    FILE,
+    FOLDER,
+    MAX_ID_LENGTH,
+    Row,
+    TableColumns,
+    compute_word_overlap,
+    join_names,
+)
 
 _MAX_AGENTS = 500
 _MAX_CANDIDATES = 50
@@ -168,20 +178,22 @@ class _RoleSearch:
         prose = [name for name in self.unnamed_columns if table[name].is_prose]
         prose.sort(key=lambda name: table[name].mean_length)
         # Agents share questions, but no two agents give the same response.
-        unshared = [name for name in prose if table.count_shared_cells(agents, name) == 0]
+        unshared_prose = [name for name in prose if table.count_shared_cells(agents, name) == 0]
 
+        if found_agents is None:
+            self.check_agents_are_not_rows(candidates)
         text = None
         if self.text_columns:
             text = self.text_columns[0]
         elif prose and (found_agents or self.location_columns):
-            text = (unshared or prose)[-1]
+            text = (unshared_prose or prose)[-1]
 
         are_agents_locations = {*agents} <= {*self.location_columns}
-        is_text_ambiguous = not self.text_columns and len(unshared) > 1 and are_agents_locations
+        is_text_ambiguous = not self.text_columns and len(unshared_prose) > 1 and are_agents_locations
         if text is None or is_text_ambiguous:
             problem = "no column holds responses as text"
-            if len(unshared) > 1:
-                problem += f", or several do ({', '.join(unshared)})"
+            if len(unshared_prose) > 1:
+                problem += f", or several do ({', '.join(unshared_prose)})"
             raise UnclearColumnsError(problem)
         if is_ambiguous:
             raise UnclearColumnsError(
@@ -194,8 +206,23 @@ class _RoleSearch:
         roles = self.make_roles(agents=agents, text=text, agent_columns=())
         rivals = [name for name in self.text_columns[1:] if self.is_rival_text_column(name, chosen=text)]
         unshared_rivals = [name for name in rivals if table.count_shared_cells(agents, name) == 0]
-        self.check_single_text_column(roles, [*unshared, *unshared_rivals])
+        self.check_single_text_column(roles, [*unshared_prose, *unshared_rivals])
         return roles
+
+    def check_agents_are_not_rows(self, agent_candidates: Sequence[str]) -> None:
+        """Raise UnclearColumnsError if each row seems to hold all responses of one agent, in a column per question.
+
+        This is assumed if there are at least three columns of prose without a role, and each row has another agent.
+
+        agent_candidates : columns whose names and values suggest agents
+        """
+        prose = [name for name in self.table.names if self.table[name].is_prose and not is_about_responses(name)]
+        agent_ids = [self.table[name].value_texts for name in agent_candidates]
+        has_agent_per_row = any(len(set(ids)) == len(ids) > 1 for ids in agent_ids)
+        if has_agent_per_row and len(prose) > 2 and not self.text_columns and not self.given:
+            raise UnclearColumnsError(
+                "each row seems to hold all responses of one agent; transpose the table, so that each agent has a column"
+            )
 
     def is_rival_text_column(self, name: str, *, chosen: str) -> bool:
         """Return whether a column may hold the responses as well as the column that was chosen for them.
@@ -207,29 +234,28 @@ class _RoleSearch:
         has_usual_name = normalize_name(chosen) in NAMES["text"]
         if has_usual_name or is_part_of_response(name) or not self.table[name].is_prose:
             return False
-        are_equal_columns = self.table[chosen].keys == self.table[name].keys
+        are_equal_columns = self.table[chosen].value_texts == self.table[name].value_texts
         return not are_equal_columns
 
     def check_no_pairs(self) -> None:
-        """Raise UnclearColumnsError if each row holds the responses of two models, as in tables of comparisons.
+        """Raise UnclearColumnsError if each row compares the responses of two models.
 
-        Columns like `model_a` and `model_b` then hold the names of the models. If one of them holds texts instead, there is
-        no error, because each of them is the column of an agent. The columns are not checked if the user named any.
+        Columns such as `model_a` and `model_b` then hold the names of the two models. If one of these columns holds
+        something else, such as prose, there is no error, because they may be the responses of two agents in a wide table.
+        The columns are not checked if the user named any.
         """
         paired_columns = [name for name in self.table.names if PAIRED.fullmatch(split_path(name)[-1])]
         if len(paired_columns) < 2 or self.given:
             return
 
-        # columns with the same last letter, such as `response_a` for `model_a`, unless they are about the responses
-        last_letters = tuple(name[-1] for name in paired_columns)
-        has_response_columns = any(
-            name.endswith(last_letters) and name not in paired_columns and infer_role(name) != "about"
-            for name in self.table.names
-        )
+        # a column of responses ends like the column of its model, as `response_a` and `model_a` do
+        endings = tuple(name[-1] for name in paired_columns)
+        other_columns = [name for name in self.table.names if name not in paired_columns]
+        response_columns = [name for name in other_columns if name.endswith(endings) and infer_role(name) != "about"]
         for name in paired_columns:
             column = self.table[name]
-            may_name_models = not column.is_prose and (column.is_repetitive or has_response_columns)
-            if not may_name_models:
+            has_responses_or_repeats = bool(response_columns) or column.is_repetitive
+            if column.is_prose or not has_responses_or_repeats:
                 return
         raise UnclearColumnsError("each row holds responses of two models, which other columns name")
 
@@ -245,19 +271,19 @@ class _RoleSearch:
         """
         column = self.table[name]
         names_subjects = bool(SUBJECTS & split_into_words(name))
-        if names_subjects or column.is_contact or not column.distinct:
+        if names_subjects or column.is_contact or not column.distinct_texts:
             return False
 
-        n_filled_rows = sum(bool(key) for key in column.keys)
+        n_filled_rows = sum(bool(key) for key in column.value_texts)
         max_agents = min(_MAX_AGENTS, max(1, n_filled_rows // 2))
-        longest_value = max(map(len, column.distinct))
-        return len(column.distinct) <= max_agents and longest_value <= MAX_ID_LENGTH
+        longest_value = max(map(len, column.distinct_texts))
+        return len(column.distinct_texts) <= max_agents and longest_value <= MAX_ID_LENGTH
 
     def may_be_wide(self, agent_candidates: Sequence[str]) -> bool:
         """Return whether each agent may have a separate column, because nothing else names agents or texts."""
         if "text" in self.given or self.location_columns:
             return False
-        return not any(is_agent_name(name) and len(set(self.table[name].keys)) > 1 for name in agent_candidates)
+        return not any(is_agent_name(name) and len(set(self.table[name].value_texts)) > 1 for name in agent_candidates)
 
     def find_agent_name_columns(self, candidates: Sequence[str]) -> tuple[tuple[str, ...] | None, bool]:
         """Find the columns that name agents: the column that the user named, or one whose agents share items.
@@ -304,9 +330,10 @@ class _RoleSearch:
             return columns, is_ambiguous
 
         # step 3
-        return self.find_agents_sharing_most_items(self.list_unlikely_agents(), self.item_columns), is_ambiguous
+        unlikely_agents = self.list_unlikely_agent_columns()
+        return self.find_agents_sharing_most_items(unlikely_agents, self.item_columns), is_ambiguous
 
-    def list_unlikely_agents(self) -> list[str]:
+    def list_unlikely_agent_columns(self) -> list[str]:
         """List the columns that may name agents although their names do not suggest it, the most reliable first.
 
         Columns of groups come first, then columns of short texts, and then columns of longer texts.
@@ -352,10 +379,11 @@ class _RoleSearch:
         return max((self.table.count_shared_cells(agents, item) for item in items), default=0)
 
     def has_ambiguous_locations(self, agent_candidates: Sequence[str], item_columns: Sequence[str]) -> bool:
-        """Return whether it is unclear if the folders or the files are the agents.
+        """Return whether the folders and the files could equally well be the agents.
 
-        This is the case if no other column may name agents, and if there are as many shared cells with folders as agents as
-        with files as agents, at least one (`count_max_shared_cells`).
+        The shared cells (`count_max_shared_cells`) are counted with the folders as agents, and again with the files as
+        agents. The folders and files are ambiguous if the two numbers are equal and greater than 0. They are not ambiguous if
+        another column may name the agents.
 
         agent_candidates : columns other than folders and files that may name agents
         item_columns : columns of ids or prompts, also combined with folders or files
@@ -374,7 +402,8 @@ class _RoleSearch:
     def find_agent_columns(self) -> tuple[str, ...]:
         """Find the columns of a wide table that each hold the responses of one agent.
 
-        If there are at least two, they are returned, and `prompt_columns` and `item_columns` are set to the candidates among
+        The responses are in columns of prose or, if there are fewer than two of these, in columns of short texts. If at least
+        two columns hold responses, they are returned, and `prompt_columns` and `item_columns` are set to the candidates among
         the other columns. Otherwise the table is not wide: the result is empty, and nothing is changed.
 
         Raises: UnclearColumnsError if a column may hold responses or describe items.
@@ -383,28 +412,54 @@ class _RoleSearch:
             return ()
         candidates = [name for name in self.table.names if self.may_hold_responses(name)]
         prose_columns = [name for name in candidates if self.holds_long_or_varied_prose(name)]
-        other_candidates = [name for name in candidates if name not in prose_columns]
-        varied_words = [name for name in other_candidates if self.holds_varied_words(name)]
+        short_columns = [name for name in candidates if name not in prose_columns]
+        varied_short_columns = [name for name in short_columns if self.holds_varied_words(name)]
 
         question = self.given.get("prompt") or self.find_question_column(prose_columns)
         agent_columns = [name for name in prose_columns if name != question]
-        if len(agent_columns) >= 2:
-            self.check_no_further_agents(varied_words, agent_columns=agent_columns, question=question)
-        else:
-            # responses of one word, such as labels
-            prompts = [name for name in self.get_candidates("prompt") if name in varied_words]
-            agent_columns = [name for name in other_candidates if name not in prompts and not self.has_group_name(name)]
+        if len(agent_columns) >= 2 and varied_short_columns:
+            raise _make_doubtful_columns_error(varied_short_columns, agent_columns=agent_columns, question=question)
+        if len(agent_columns) < 2:
+            # short responses, such as labels
+            prompts = [name for name in self.get_candidates("prompt") if name in varied_short_columns]
+            agent_columns = [name for name in short_columns if name not in prompts and not self.has_group_name(name)]
         if len(agent_columns) < 2:
             return ()
+        self.check_no_remarks_or_parts(agent_columns, question)
 
-        ids = [name for name in self.get_candidates("item") if self.table[name].can_be_id and name not in prose_columns]
+        id_columns = [name for name in self.get_candidates("item") if name not in prose_columns]
+        id_columns = [name for name in id_columns if self.table[name].can_be_id]
         if question is not None:
             self.prompt_columns = [question]
-            self.item_columns = [*ids, question]
+            self.item_columns = [*id_columns, question]
         else:
-            contacts = [name for name in self.unnamed_columns if self.table[name].is_contact]
-            self.item_columns = [*ids, *contacts]
+            # an address or UUID may identify an item
+            contact_columns = [name for name in self.unnamed_columns if self.table[name].is_contact]
+            self.item_columns = [*id_columns, *contact_columns]
         return tuple(agent_columns)
+
+    def check_no_remarks_or_parts(self, agent_columns: Sequence[str], question: str | None) -> None:
+        """Raise UnclearColumnsError if some columns of agents may hold remarks on responses, or parts of responses.
+
+        A remark has a name such as "Ana's comments". Parts are in question if each agent has two columns, such as "gpt" and
+        "gpt thinking".
+
+        agent_columns : columns that may each hold the responses of one agent
+        question : column of questions, which the error proposes as the column of prompts; None if there is none
+        """
+        words_by_column = {name: normalize_name(name).split("_") for name in agent_columns}
+        remarks = [name for name, words in words_by_column.items() if words[-1] in REMARKS]
+        without_last_word = [words[:-1] for words in words_by_column.values() if words[-1] in PARTS]
+        parts = [name for name, words in words_by_column.items() if words[-1] in PARTS]
+        divided = [name for name, words in words_by_column.items() if words in without_last_word]
+
+        doubtful = remarks
+        has_part_per_agent = 1 < len(parts) == len(divided) == len(agent_columns) - len(parts) - len(remarks)
+        if has_part_per_agent:
+            doubtful = [*parts, *remarks]
+        responses = [name for name in agent_columns if name not in doubtful]
+        if doubtful and len(responses) > 1:
+            raise _make_doubtful_columns_error(doubtful, agent_columns=responses, question=question)
 
     def has_one_text_column(self) -> bool:
         """Return whether one column has a usual name for responses, and at most two others may hold responses as prose."""
@@ -414,23 +469,6 @@ class _RoleSearch:
         other_columns = [*self.unnamed_columns, *self.get_candidates("agent")]
         n_prose = sum(self.table[name].is_prose for name in other_columns)
         return n_prose <= 2
-
-    def check_no_further_agents(
-        self, columns: Sequence[str], *, agent_columns: Sequence[str], question: str | None
-    ) -> None:
-        """Raise UnclearColumnsError if `columns` is not empty, because they may belong to further agents or describe items.
-
-        columns : columns of different short texts
-        agent_columns : columns that each hold the responses of one agent; the error proposes these
-        question : column of questions, or None
-        """
-        if not columns:
-            return
-        options = {"text": ",".join(agent_columns)}
-        if question:
-            options["prompt"] = question
-        names = ", ".join(map(repr, columns))
-        raise UnclearColumnsError(f"{names} may be an agent or be about the items", **options)
 
     def holds_long_or_varied_prose(self, name: str) -> bool:
         """Return whether a column holds prose that may be responses: it has many words on average, or its values seldom recur."""
@@ -449,10 +487,20 @@ class _RoleSearch:
         return self.table[name].is_text and not self.table[name].is_contact
 
     def is_remark_column(self, name: str) -> bool:
-        """Return whether a column contains remarks on another one, such as "gpt rationale" on "gpt response"."""
+        """Return whether a column contains remarks on another one, or a part of it.
+
+        In a table with the columns "gpt answer", "gpt rationale" and "gpt reasoning", these are the last two. But in a table
+        with the columns "gpt base" and "gpt thinking", both may be agents, because no name says which one is the response.
+        """
         *agent, last = normalize_name(name).split("_")
-        others = (normalize_name(column).split("_") for column in self.table.names if column != name)
-        return bool(agent) and last in ABOUT and any(words[: len(agent)] == agent for words in others)
+        if not agent or last not in ABOUT | PARTS:
+            return False
+
+        other_names = [normalize_name(column).split("_") for column in self.table.names if column != name]
+        names_of_agent = [words for words in other_names if words[: len(agent)] == agent]
+        if last in ABOUT:
+            return bool(names_of_agent)
+        return any(words[-1] in NAMES["text"] for words in names_of_agent)
 
     def has_group_name(self, name: str) -> bool:
         """Return whether the name of a column suggests items, prompts, groups of items, or information about them."""
@@ -498,20 +546,22 @@ class _RoleSearch:
     def make_several_questions_error(
         self, candidates: Sequence[str], prose_columns: Sequence[str]
     ) -> UnclearColumnsError:
-        """Return the error that several columns may hold questions.
+        """Make the error for a wide table in which several columns may hold the questions.
 
-        The error proposes the candidate with the largest fraction of questions, and the columns that are no candidates as
-        the responses.
+        The error proposes two options: the candidate with the largest fraction of questions as the column of prompts (of
+        equal candidates, the one with the most usual name), and the columns of prose that are no candidates as the responses.
 
         candidates : names of the columns that may hold questions
         prose_columns : names of all columns of prose, in the order of the table
         """
-        most_likely = min(
-            candidates, key=lambda name: (-self.table[name].question_fraction, get_name_priority(name, "prompt"))
-        )
-        responses = [name for name in prose_columns if name not in candidates]
+
+        def get_reliability(name: str) -> tuple[float, int]:
+            return self.table[name].question_fraction, -get_name_priority(name, "prompt")
+
+        prompt_column = max(candidates, key=get_reliability)
+        response_columns = [name for name in prose_columns if name not in candidates]
         problem = f"{' and '.join(map(repr, candidates))} could both be the question"
-        return UnclearColumnsError(problem, prompt=most_likely, text=",".join(responses))
+        return UnclearColumnsError(problem, prompt=prompt_column, text=",".join(response_columns))
 
     def check_first_and_last_column(self, prose_columns: Sequence[str]) -> None:
         """Raise UnclearColumnsError if the first or the last column of prose differs from all others.
@@ -553,10 +603,13 @@ class _RoleSearch:
     def differs_from_others(self, name: str, prose_columns: Sequence[str]) -> bool:
         """Return whether a column of prose differs from all others, as a column of questions would.
 
-        The names decide if all other columns have a word, or their first three letters, in common: the column differs if its
-        name has no such common part. Otherwise the texts decide. The column differs if the mean length of its texts is at
-        most 0.75 or at least 1.33 times that of the others. It also differs if the overlap of its words with those of the
-        others is less than 0.9 times the overlap of the others with each other.
+        The names are compared first. If the names of all other columns have a word, or their first three letters, in common,
+        the column differs exactly if its own name has none of these common parts. If the other names have nothing in common,
+        the texts are compared. The column then differs in two cases:
+
+        - The mean length of its texts is at most 0.75 times, or at least 1.33 times, the mean length of the other texts.
+        - The overlap of its words with the words of the other columns is less than 0.9 times the overlap of the other columns
+          with each other (`compute_word_overlap`).
 
         Parameters
         ----------
@@ -582,27 +635,30 @@ class _RoleSearch:
         if not 0.75 < column.mean_length / mean_other_length < 1.33:
             return True
 
-        overlap_with_others = fmean(mean_overlap(column, other_column) for other_column in other_columns)
-        overlap_among_others = fmean(mean_overlap(first, second) for first, second in combinations(other_columns, 2))
+        overlap_with_others = fmean(compute_word_overlap(column, other_column) for other_column in other_columns)
+        overlap_among_others = fmean(
+            compute_word_overlap(first, second) for first, second in combinations(other_columns, 2)
+        )
         return overlap_with_others < 0.9 * overlap_among_others
 
-    def check_single_text_column(self, roles: Roles, unshared: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if another column may hold the responses, too.
+    def check_single_text_column(self, roles: Roles, candidates: Sequence[str]) -> None:
+        """Raise UnclearColumnsError if another column may hold the responses as well as the chosen one.
 
-        This is the case for a column that has no other role, in which no two agents have the same text, which is not
-        inside a nested value, and whose texts do not repeat. Nothing is raised if the user named the column of texts, or
-        if the table has several files.
+        A candidate may hold them if it has no role, if it does not come from a nested value, and if its texts seldom recur.
+        Nothing is checked if the user named the column of texts, or if the table has several files.
 
-        roles : the roles so far; the column of texts is one of them
-        unshared : columns in which no two agents have the same text
+        roles : all roles; the chosen column has the role "text"
+        candidates : columns in which no two agents have the same text
         """
         if "text" in self.given or self.location_columns:
             return
-        text = roles.columns["text"]
-        for name in unshared:
+        chosen = roles.columns["text"]
+        for name in candidates:
+            has_role = name not in roles.unused
             is_nested = "." in name or "[" in name
-            if name in roles.unused and not is_nested and not self.table[name].is_repetitive:
-                raise UnclearColumnsError(f"{text!r} and {name!r} could both hold the responses", text=text)
+            if has_role or is_nested or self.table[name].is_repetitive:
+                continue
+            raise UnclearColumnsError(f"{chosen!r} and {name!r} could both hold the responses", text=chosen)
 
     def make_roles(self, *, agents: tuple[str, ...], text: str | None, agent_columns: tuple[str, ...]) -> Roles:
         """Find the columns of the remaining roles, and return all roles.
@@ -672,15 +728,17 @@ class _RoleSearch:
             if shared_column is not None:
                 return shared_column
 
-        n_distinct = {name: len(self.table[name].distinct) for name in candidates}
+        n_distinct = {name: len(self.table[name].distinct_texts) for name in candidates}
         min_distinct = 0.9 * max(n_distinct.values())
         return next(name for name in candidates if n_distinct[name] >= min_distinct)
 
     def find_column_of_shared_items(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
-        """Return the column with the most shared cells, by `TableColumns.count_shared_cells`; None if no column has any.
+        """Return the column by which agents have the most items in common; None if they have none by any column.
 
-        Of equal columns, the first is chosen. But if it has ids that begin again for each agent, a column of prompts among
-        the equal columns is chosen.
+        The column with the most shared cells is chosen. A shared cell is an agent and an item to which another agent responded,
+        too (`TableColumns.count_shared_cells`). Of columns with equally many, the first is chosen, with one exception: if it
+        holds ids that may restart for each agent, the first column of prompts for which they do (`has_restarting_ids`) is
+        chosen instead.
 
         agents : columns that together name an agent
         candidates : columns of ids or prompts, at least one
@@ -699,7 +757,7 @@ class _RoleSearch:
 
     def has_restarting_ids(self, item: str, prompt: str) -> bool:
         """Return whether ids may restart for each agent: some id has several prompts, and some prompt several ids."""
-        ids, prompts = self.table[item].keys, self.table[prompt].keys
+        ids, prompts = self.table[item].value_texts, self.table[prompt].value_texts
         n_pairs = len(set(zip(ids, prompts, strict=True)))
         return infer_role(item) != "prompt" and n_pairs > max(len(set(ids)), len(set(prompts)))
 
@@ -718,20 +776,25 @@ class _RoleSearch:
         item : column that identifies items
         used : columns that have another role
         """
-        table = self.table
-        ids = table[item].keys
-        n_items = len(set(ids))
-        unused_prompts = [name for name in self.prompt_columns if name not in used and table[name].is_text]
-        varied = [name for name in unused_prompts if len(set(table[name].keys)) > 1]
-        for name in varied:
-            if _have_one_value_each(ids, table[name].keys):
+        ids = self.table[item].value_texts
+        named_candidates = []
+        for name in self.prompt_columns:
+            column = self.table[name]
+            if name not in used and column.is_text and len(set(column.value_texts)) > 1:
+                named_candidates.append(name)
+        for name in named_candidates:
+            if _have_one_value_each(ids, self.table[name].value_texts):
                 return name
-        if varied:
-            return varied[0]
+        if named_candidates:
+            return named_candidates[0]
 
+        n_items = len(set(ids))
         for name in self.unnamed_columns:
-            is_varied_prose = table[name].is_prose and len(table[name].distinct) > n_items / 2
-            if name not in used and is_varied_prose and _have_one_value_each(ids, table[name].keys):
+            column = self.table[name]
+            is_varied_prose = column.is_prose and len(column.distinct_texts) > n_items / 2
+            if name in used or not is_varied_prose:
+                continue
+            if _have_one_value_each(ids, column.value_texts):
                 return name
         return None
 
@@ -742,10 +805,25 @@ class _RoleSearch:
         """
         if not agents:
             return False
-        pairs = set(zip(self.table.join_columns(agents), self.table[column].keys, strict=True))
+        pairs = set(zip(self.table.join_columns(agents), self.table[column].value_texts, strict=True))
         complete_pairs = {pair for pair in pairs if None not in pair}
         n_agents = len({agent for agent, _ in complete_pairs})
         return len(complete_pairs) == n_agents
+
+
+def _make_doubtful_columns_error(
+    doubtful_columns: Sequence[str], *, agent_columns: Sequence[str], question: str | None
+) -> UnclearColumnsError:
+    """Make the error for a wide table whose doubtful columns may be responses of further agents, or describe other columns.
+
+    agent_columns : columns that certainly hold the responses of one agent each; the error proposes these as the responses
+    question : column of questions, or None; the error proposes it as the column of prompts
+    """
+    options = {"text": ",".join(agent_columns)}
+    if question:
+        options["prompt"] = question
+    names = ", ".join(map(repr, doubtful_columns))
+    return UnclearColumnsError(f"{names} may be an agent or be about the items or responses", **options)
 
 
 def _have_one_value_each(ids: Sequence[Hashable], values: Sequence[Hashable]) -> bool:

@@ -36,28 +36,28 @@ class ColumnValues:
     ----------
     values : list
         One value per row.
-    keys : list of (str or None)
+    value_texts : list of (str or None)
         The values as texts, with each run of white space replaced by one space; None if missing.
     """
 
     def __init__(self, values: list[Json]) -> None:
         self.values = values
-        self.keys = [_make_key(value) for value in values]
+        self.value_texts = [_to_normalized_text(value) for value in values]
 
     @cached_property
     def texts(self) -> list[str]:
-        """Keys of the values that are texts, or lists of texts, and that are not empty."""
+        """Texts of the values that are texts or lists of texts, without empty ones."""
         texts = []
-        for value, key in zip(self.values, self.keys, strict=True):
+        for value, value_text in zip(self.values, self.value_texts, strict=True):
             has_text = isinstance(value, str) or _are_texts(value)
-            if key and has_text:
-                texts.append(key)
+            if value_text and has_text:
+                texts.append(value_text)
         return texts
 
     @cached_property
-    def distinct(self) -> set[str]:
-        """Distinct keys that are not empty."""
-        return {key for key in self.keys if key}
+    def distinct_texts(self) -> set[str]:
+        """Distinct texts of the values, without empty ones."""
+        return {text for text in self.value_texts if text}
 
     @cached_property
     def mean_length(self) -> float:
@@ -88,7 +88,7 @@ class ColumnValues:
     @property
     def is_repetitive(self) -> bool:
         """Whether there are at least two rows per distinct value, as for names and categories."""
-        return len(self.distinct) <= len(self.values) / 2
+        return len(self.distinct_texts) <= len(self.values) / 2
 
     @cached_property
     def is_contact(self) -> bool:
@@ -148,11 +148,11 @@ class TableColumns(dict[str, ColumnValues]):
         The text is None if one of the values is missing, and empty if there are no columns.
         """
         if len(names) == 1:
-            return self[names[0]].keys
+            return self[names[0]].value_texts
         if not names:
             return [""] * self.n_rows
 
-        columns = [self[name].keys for name in names]
+        columns = [self[name].value_texts for name in names]
         joined_texts: list[str | None] = []
         for texts in zip(*columns, strict=True):
             if None in texts:
@@ -185,22 +185,26 @@ class TableColumns(dict[str, ColumnValues]):
               shared cells than half of the rows.
         """
         agents_by_item: dict[str, set[str]] = {}
-        for agent, item_text in zip(self.join_columns(agents), self[item].keys, strict=True):
+        for agent, item_text in zip(self.join_columns(agents), self[item].value_texts, strict=True):
             if agent and item_text:
                 agents_by_item.setdefault(item_text, set()).add(agent)
-        n_agents_by_item = [len(item_agents) for item_agents in agents_by_item.values()]
-        n_shared = sum(n_agents for n_agents in n_agents_by_item if n_agents > 1)
+
+        n_shared = 0
+        for item_agents in agents_by_item.values():
+            if len(item_agents) > 1:
+                n_shared += len(item_agents)
 
         has_one_value = len(agents_by_item) == 1
-        if has_one_value and n_shared < self.n_rows:
-            return 0
-        may_hold_categories = infer_role(item) is None or bool((SUBJECTS | ASKERS) & split_into_words(item))
-        if may_hold_categories and n_shared < self.n_rows / 2:
-            return 0
-        return n_shared
+        may_name_categories = infer_role(item) is None or bool((SUBJECTS | ASKERS) & split_into_words(item))
+        min_shared: float = 0
+        if has_one_value:
+            min_shared = self.n_rows
+        elif may_name_categories:
+            min_shared = self.n_rows / 2
+        return n_shared if n_shared >= min_shared else 0
 
 
-def _make_key(value: Json) -> str | None:
+def _to_normalized_text(value: Json) -> str | None:
     """Convert a value to a text, with each run of white space replaced by one space; None for None."""
     return None if value is None else " ".join(str(value).split())
 
@@ -215,27 +219,34 @@ def join_names(columns: Sequence[str]) -> str:
     return _SEPARATOR.join(columns)
 
 
+def split_names(column: str) -> list[str]:
+    """Return the names of the columns that a combined column, such as "a + b", joins; otherwise, the name itself."""
+    return column.split(_SEPARATOR)
+
+
 def get_value(row: Row, column: str) -> Json:
     """Return the value of a column, or the joined values of a combined column; None if a value is missing."""
     if column in row or _SEPARATOR not in column:
         return row.get(column)
-    values = [row.get(name) for name in column.split(_SEPARATOR)]
+    values = [row.get(name) for name in split_names(column)]
     return None if None in values else " / ".join(map(str, values))
 
 
-def mean_overlap(first: ColumnValues, second: ColumnValues) -> float:
-    """Return the mean Jaccard similarity of the words of two columns, row by row, over the first 200 rows.
+def compute_word_overlap(first: ColumnValues, second: ColumnValues) -> float:
+    """Return how many words two columns have in common, as a fraction in [0, 1].
 
-    It is 0 if no row has words in both columns.
+    The overlap of a row is the Jaccard similarity of its two texts: the number of words that are in both, divided by the
+    number of words that are in at least one. The result is the mean over those of the first 200 rows that have words in
+    both columns, and 0 if there is no such row.
     """
-    similarities = []
-    for text_a, text_b in zip(first.keys[:200], second.keys[:200], strict=True):
+    overlaps = []
+    for text_a, text_b in zip(first.value_texts[:200], second.value_texts[:200], strict=True):
         words_a = _split_words(text_a or "")
         words_b = _split_words(text_b or "")
         if words_a and words_b:
             n_shared = len(words_a & words_b)
-            similarities.append(n_shared / len(words_a | words_b))
-    return sum(similarities) / max(1, len(similarities))
+            overlaps.append(n_shared / len(words_a | words_b))
+    return sum(overlaps) / max(1, len(overlaps))
 
 
 def _split_words(text: str) -> set[str]:

@@ -87,9 +87,11 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> 
             paths_with_name = [file for file in path.rglob("*") if any_pattern.fullmatch(file.name.lower())]
             matches = sorted(file for file in paths_with_name if file.is_file())
             if not matches:
-                n_files = format_count(sum(file.is_file() for file in path.rglob("*")), "other file")
-                problem = f"this folder has no file that matches {', '.join(patterns)}: got {n_files}. Pass {what}, or a folder "
-                raise import_error(path, f"{problem}that contains one.", slug="import-empty")
+                n_other_files = sum(file.is_file() for file in path.rglob("*"))
+                other_files = format_count(n_other_files, "other file")
+                problem = f"this folder has no file that matches {', '.join(patterns)}: got {other_files}"
+                remedy = f"Pass {what}, or a folder that contains one."
+                raise import_error(path, f"{problem}. {remedy}", slug="import-empty")
             files.update(dict.fromkeys(matches))
         elif path.is_file():
             files[path] = None

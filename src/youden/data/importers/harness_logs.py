@@ -123,7 +123,10 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
 
 
 def _read_log(path: Path, replaced: Replacements) -> _Log:
-    """Read the header of a log of Inspect, in a .json file or in an .eval archive; the samples are read later.
+    """Read the header of a log of Inspect, which is a .json file or an .eval archive.
+
+    The samples of an archive are not read before `read_samples` of the log is called. The header of an archive is its member
+    header.json or, if the run did not finish, the first member of its journal.
 
     replaced : counter of values such as NaN that are replaced because a pool cannot hold them
 
@@ -240,25 +243,24 @@ def _format_transcript(sample: Mapping[str, Json]) -> str | None:
 
 def _format_steps(sample: Mapping[str, Json]) -> Iterator[str]:
     """Yield one line of text for each message and each tool call that follows the input of a sample."""
+    messages = sample.get("messages")
+    if not isinstance(messages, list):
+        return
+
+    # the messages of a sample begin with those of its input
     sample_input = sample.get("input")
     input_messages: list[Json] = [{"role": "user", "content": sample_input}]
     if isinstance(sample_input, list):
         input_messages = sample_input
     input_identities = {_get_identity(message) for message in input_messages}
-    attachments = sample.get("attachments")
-    messages = sample.get("messages")
-    if not isinstance(messages, list):
-        return
+
     for message in messages:
         role = get_nested(message, "role")
         is_input = get_nested(message, "source") == "input" or _get_identity(message) in input_identities
         if role == "system" or is_input:
             continue
 
-        text = _get_text(get_nested(message, "content")) or ""
-        if text.startswith(_ATTACHMENT):
-            attachment = get_nested(attachments, text.removeprefix(_ATTACHMENT))
-            text = to_text(attachment or text)
+        text = _get_text_or_attachment(message, sample.get("attachments"))
         if role == "tool":
             error = get_nested(message, "error", "message")
             yield f"result: {text or to_text(error or '')}"
@@ -269,6 +271,18 @@ def _format_steps(sample: Mapping[str, Json]) -> Iterator[str]:
         if isinstance(tool_calls, list):
             for call in tool_calls:
                 yield format_tool_call(get_nested(call, "function"), get_nested(call, "arguments"))
+
+
+def _get_text_or_attachment(message: Json, attachments: Json) -> str:
+    """Return the text of a message, or the attachment to which it refers; empty if it has no text.
+
+    attachments : texts of the sample by their ids, in place of which messages contain references
+    """
+    text = _get_text(get_nested(message, "content")) or ""
+    if not text.startswith(_ATTACHMENT):
+        return text
+    attachment = get_nested(attachments, text.removeprefix(_ATTACHMENT))
+    return to_text(attachment or text)
 
 
 def _get_identity(message: Json) -> str:

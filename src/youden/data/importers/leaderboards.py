@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import orjson
@@ -103,11 +104,13 @@ def _get_generator(row: Mapping[str, Json]) -> str | None:
 def _name_agents_of_files(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
     """Name the agents of files all of whose rows belong to one agent.
 
-    If each file is in a separate folder, as in the leaderboard, a file is named after its folder. It gets a name if the
-    folder is in a folder `results`, or if the file has one generator and there are several files.
+    If each file is in a separate folder, as in the leaderboard, the agents have the names of these folders. Only two kinds
+    of files get such an agent: files whose folder is in a folder `results` and, if there are several files, files with a
+    single generator.
 
-    Otherwise, each file with one generator gets its name, or else the name of the folder. Files with equal names also get
-    a part of their path, in parentheses.
+    If several files are in one folder, the agent of each file with a single generator has the name of this generator. It has
+    the name of the folder if the rows name no generator. If several files would get the same name, a part of the path is
+    added in parentheses.
 
     Parameters
     ----------
@@ -117,7 +120,7 @@ def _name_agents_of_files(generators: Mapping[Path, set[str | None]]) -> dict[Pa
     Returns
     -------
     dict of Path to str
-        Name of the agent by file. The agents of a file without a name are the generators of its rows.
+        Name of the agent by file. For a file that is not in it, each row belongs to the agent that its generator names.
     """
     files = list(generators)
     folders = [file.resolve().parent for file in files]
@@ -212,21 +215,28 @@ def _add_answer(
     prompts: Mapping[tuple[str, int], Json],
     location: str,
 ) -> None:
-    """Add the responses in a row of model answers: one per turn of the conversation, and repeats if it has choices.
+    """Add the responses in a row of model answers, which answers one question.
 
-    prompts : prompt by question and number of the turn
+    The answer is a conversation of one or more turns, each of which is an item. If the row has several choices, each of them
+    is a complete answer, and the responses of the second choice and later ones are repeats.
+
+    prompts : (id of a question, number of a turn from 1) → prompt
     """
     question = row.get("question_id", row.get("uid"))
     choices = row.get("choices")
-    n_choices = max(1, len(choices)) if isinstance(choices, list) else 1
-    turns_by_choice = [_get_turns(row, choice) for choice in range(n_choices)]
-    if not any(turns_by_choice):
+    n_choices = 1
+    if isinstance(choices, list) and choices:
+        n_choices = len(choices)
+    responses_by_choice = [_get_turns(row, choice) for choice in range(n_choices)]
+    if not any(responses_by_choice):
         builder.count_left_out("an answer without turns", location)
-    for repeat, turns in enumerate(turns_by_choice, 1):
-        for number, text in enumerate(turns, 1):
-            item = question if number == 1 else f"{question}#{number}"
-            prompt = prompts.get((str(question), number))
-            builder.add(agent, item, text, prompt=prompt, location=location, repeat=repeat)
+        return
+
+    for choice_number, responses in enumerate(responses_by_choice, 1):
+        for turn_number, response in enumerate(responses, 1):
+            item = question if turn_number == 1 else f"{question}#{turn_number}"
+            prompt = prompts.get((str(question), turn_number))
+            builder.add(agent, item, response, prompt=prompt, location=location, repeat=choice_number)
 
 
 def _find_nearest_questions(answers: Path) -> Path | None:
@@ -378,8 +388,8 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
 def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:
     """Yield the results of a JSON or JSON Lines file of promptfoo, one per test and provider.
 
-    tests_by_variables : numbers that this function gives to tests, by the encoded variables of the test. A row whose test
-        has no number in the file gets one from here; if its variables are new, they are added. It is shared by all files.
+    tests_by_variables : numbers of the tests that have no number in the files, by their encoded variables. New tests are
+        added. All files share it, so that a test has the same number in each file.
     replaced : counter of the values that a pool cannot hold, such as NaN, and that are therefore replaced
 
     Raises: ImportFormatError if the file cannot be read or has another layout.
@@ -421,19 +431,22 @@ def _read_result_list(file: Path, replaced: Replacements) -> Iterator[tuple[str,
 
 
 def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
-    """Yield the results of a CSV file with one row per test.
+    """Yield the results of a CSV file of promptfoo with one row per test, one result per provider and prompt.
 
-    The column of an output is called `[provider] prompt`, and the next column holds its status.
+    The columns of a file are the variables of the tests and then, for each provider and prompt, a column of outputs called
+    "[provider] prompt" and a column "Status".
 
     replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+
+    Raises: ImportFormatError [import-format] if the file has no such columns; [import-csv] if a row has another length.
     """
     rows = read_separated(file, ",", text=read_text(file, replaced))
     _, header = next(rows, ("", []))
-    outputs = []
-    for column, name in enumerate(header[:-1]):
+    outputs: list[tuple[int, str, str]] = []  # position of the column, provider, label of the prompt
+    for position, (name, next_name) in enumerate(pairwise(header)):
         match = _OUTPUT.fullmatch(name)
-        if match is not None and header[column + 1] == _STATUS:
-            outputs.append((column, match))
+        if match is not None and next_name == _STATUS:
+            outputs.append((position, match["provider"], match["prompt"]))
     if not outputs:
         raise import_error(
             file,
@@ -442,7 +455,7 @@ def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
             slug="import-format",
         )
 
-    first_output = outputs[0][0]
+    n_variables = outputs[0][0]
     filled_rows = ((location, record) for location, record in rows if record)
     for test, (location, record) in enumerate(filled_rows):
         if len(record) != len(header):
@@ -451,12 +464,12 @@ def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
                 f"it has {len(record)} fields, but the header has {len(header)}. Export it again.",
                 slug="import-csv",
             )
-        values = record[:first_output]
+        values = record[:n_variables]
         variables = orjson.dumps(values) if any(values) else None
-        for column, match in outputs:
-            failed = record[column + 1] == "ERROR"
-            output = None if failed else record[column]
-            yield _Result(location, match["provider"], match["prompt"], test, output, failed, variables)
+        for position, provider, label in outputs:
+            failed = record[position + 1] == "ERROR"  # the status
+            output = None if failed else record[position]
+            yield _Result(location, provider, label, test, output, failed, variables)
 
 
 def _get_provider_name(provider: Json) -> str:

@@ -28,13 +28,15 @@ _CONTENT_KEYS = ("content", "message.content", "text", "answer", "prompt", "part
 
 
 def flatten(row: Mapping[str, Json], prefix: str = "", depth: int = MAX_DEPTH) -> dict[str, Json]:
-    """Flatten a row with nested objects. Each value gets a column named by its path, and conversations become texts.
+    """Flatten a row with nested objects into columns named by their paths, and convert conversations to texts.
 
-    A prompt that is a conversation and ends with a response becomes two columns: its last question, and the response, in
-    a column whose name ends in `LAST_ANSWER`.
+    Some data sets store a whole conversation as the prompt. If it ends with a response, it becomes two columns: one with the
+    last question, under the path of the conversation, and one with the response, under this path and `LAST_ANSWER`.
 
     prefix : text put before each path
     depth : number of levels to flatten; objects nested more deeply remain values, as do empty ones
+
+    Returns a dictionary: path of a value, such as "input.q" → the value, or its text if it is a conversation.
 
     >>> flatten({"input": {"q": "Why?"}, "output": [{"role": "assistant", "content": "So."}]})
     {'input.q': 'Why?', 'output': 'So.'}
@@ -43,14 +45,19 @@ def flatten(row: Mapping[str, Json], prefix: str = "", depth: int = MAX_DEPTH) -
     for key, original in row.items():
         path = f"{prefix}{key}"
         value = _with_standard_keys(original)
-        if isinstance(value, dict) and value and depth:
+        if isinstance(value, dict) and value and depth > 0:
             columns |= flatten(value, f"{path}.", depth - 1)
-        elif get_nested(value, -1, "role") in _RESPONSE_ROLES and infer_role(key) == "prompt":
+        elif _ends_with_response(value) and infer_role(key) == "prompt":
             columns[path] = _extract_last_question(value)
             columns[f"{path}{LAST_ANSWER}"] = _extract_text(value)
         else:
             columns[path] = unwrap_text(value)
     return columns
+
+
+def _ends_with_response(value: Json) -> bool:
+    """Return whether a value is a list whose last element is a message of an agent."""
+    return get_nested(value, -1, "role") in _RESPONSE_ROLES
 
 
 def _with_standard_keys(value: Json) -> Json:
@@ -85,9 +92,14 @@ def _extract_last_question(conversation: Json) -> str | None:
 
 
 def unwrap_text(value: Json) -> Json:
-    """Return the text of a conversation, of a message in parts, of a reply encoded as JSON, or of a list of one text.
+    """Return the text that a value of a column contains in a known structure, or else the value unchanged.
 
-    Other values are returned unchanged.
+    The structures are:
+
+    - a list of one text;
+    - a conversation (a list of messages), whose last message is the text;
+    - a list of the parts of one message;
+    - a text that encodes a conversation, a message, or a reply of a chat API as JSON.
 
     >>> unwrap_text('{"choices": [{"message": {"role": "assistant", "content": "So."}}]}')
     'So.'
@@ -146,30 +158,32 @@ _PART_KEYS = frozenset(
 def _extract_text(value: Json) -> str | None:
     """Return the text of a reply, a message or a conversation; None if it has no text.
 
-    A conversation is a list of messages, whose last one is the response. The content of a message may be a list of parts,
-    whose texts are joined by line breaks. Parts that contain reasoning of the model are left out.
-
-    value : text, or a JSON value that contains the text at any depth, under keys such as "choices" or "content"
+    value : text; a list, as `_extract_text_from_list` describes; or an object with one of these under a key such as "choices"
+        or "content", also in nested objects
     """
     if isinstance(value, str):
         return value
+    if isinstance(value, list):
+        return _extract_text_from_list(value)
     if isinstance(value, dict):
         for key in (*_REPLY_KEYS, *_CONTENT_KEYS):
             text = _extract_text(value.get(key))
             if text is not None:
                 return text
-        return None
-    if not isinstance(value, list):
-        return None
+    return None
 
-    # a list is either the parts of one message or a conversation
-    are_parts = all(map(_is_message_part, value))
-    if are_parts:
-        texts = _list_texts_of_parts(value)
-        if texts:
-            return "\n".join(texts)
-    last_message = get_nested(value, -1)
-    return _extract_text(last_message)
+
+def _extract_text_from_list(elements: list[Json]) -> str | None:
+    """Return the text of the parts of one message, or of the last message of a conversation; None if there is none.
+
+    The texts of parts are joined by line breaks. Parts that contain reasoning of the model are left out.
+    """
+    are_parts = all(map(_is_message_part, elements))
+    texts = _list_texts_of_parts(elements) if are_parts else []
+    if texts:
+        return "\n".join(texts)
+    last_element = get_nested(elements, -1)
+    return _extract_text(last_element)
 
 
 def _list_texts_of_parts(parts: Sequence[Json]) -> list[str]:
@@ -233,8 +247,9 @@ def _extract_from_object(content: Mapping[str, Json]) -> list[dict[str, Json]]:
 
     - Without lists among its values, the rows come from its inner objects (`_extract_from_objects`).
     - If no list contains objects, the lists are the columns of one table.
-    - Otherwise, each list of objects is a table. If some of them have responses, only these are used. Of several tables,
-      each belongs to an agent with the name of its key. A single table gets the name of an agent that is next to it.
+    - Otherwise, each list of objects is a table. If some of them have responses, only these are used. If there are several
+      tables, the key of a table is the name of its agent. The agent of a single table may be named by another value of the
+      JSON object.
     """
     lists = {key: value for key, value in content.items() if isinstance(value, list) and value}
     if not lists:
@@ -285,7 +300,7 @@ def _extract_from_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[s
     - columns, as pandas writes a table (values by the label of their row), if their keys suggest responses or several roles;
     - records, one per row, if each has a response; the key becomes the column `id`;
     - texts by agent and item, if all their values are texts or None;
-    - tables, from which the rows are extracted. Of several tables, each belongs to an agent with the name of its key.
+    - tables, from which the rows are extracted. If there are several tables, the key of a table is the name of its agent.
 
     objects : inner objects by key
     """
@@ -314,11 +329,17 @@ def _extract_from_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[s
 
 
 def _extract_from_texts(texts: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
-    """Extract the rows from texts by agent and item, or by item and agent."""
+    """Extract one row per text, with the columns `agent`, `item` and `text`.
+
+    texts : text by agent and item, {agent: {item: text}}, or by item and agent, {item: {agent: text}}. The outer keys are
+        items if they are numbered, the inner keys are not, and there are fewer inner keys. Otherwise, they are agents.
+    """
+    outer_keys = texts.keys()
     inner_keys = set(chain.from_iterable(texts.values()))
-    has_more_outer_keys = len(texts) > len(inner_keys)
-    is_by_item = has_more_outer_keys and _are_numbered(texts.keys()) and not _are_numbered(inner_keys)
-    outer_role, inner_role = ("item", "agent") if is_by_item else ("agent", "item")
+    has_fewer_inner_keys = len(inner_keys) < len(outer_keys)
+    outer_role, inner_role = "agent", "item"
+    if has_fewer_inner_keys and _are_numbered(outer_keys) and not _are_numbered(inner_keys):
+        outer_role, inner_role = "item", "agent"
 
     rows: list[dict[str, Json]] = []
     for outer_key, inner in texts.items():

@@ -24,12 +24,13 @@ def check_output_folder(out: Path, *, run_files: Sequence[str] = RUN_FILES, last
     run_files : sequence of str
         Names of the files of a run. A folder that contains one of them is refused.
     last_file : str
-        Name of the file that an import writes last. A folder that contains it may be overwritten.
+        Name of the file that an import writes last. A folder that contains it may be overwritten. A folder without it may
+        contain only the files of agents and items, which a stopped import has left.
 
     Raises
     ------
     ImportFormatError
-        [out-not-empty] if `out` is a file, contains a run, or contains files that no import wrote.
+        [out-not-empty] if `out` is a file, contains a run, or contains other files and no `last_file`.
     """
     if any((out / file).exists() for file in run_files):
         raise ImportFormatError(

@@ -331,8 +331,9 @@ def import_agents(path: str | PathLike[str]) -> Pool:
     """Import an agents file as a pool.
 
     The conditions become the ids of the agents. The tasks become the items `task-000`, `task-001`, …, with their
-    contexts as prompts. A null response is a missing cell. The strategy of an agent is stored in its `meta`. Agents get
-    the groups of the paper if all grouped conditions of one of its domains occur.
+    contexts as prompts. A null response is a missing cell. The strategy of an agent is stored in its `meta`. If the agents
+    are those of an experiment of the paper, they get the groups "faithful", "strategic" and "low-effort"
+    (`find_paper_groups`); otherwise, they have no groups.
 
     Parameters
     ----------

@@ -143,17 +143,18 @@ class PoolBuilder:
     ) -> None:
         """Add one response, or a list of responses, which are repeats.
 
-        A text of None is no response; it is left out, and counted. A response is dropped, and counted, in these cases:
+        A response that cannot be used is counted by its reason. It counts as left out if there is nothing to import: if the
+        text is None, or equal to an earlier response that it repeats. It counts as dropped if a response is lost:
 
         - The text is not a string.
-        - The id of the agent or of the item is empty or invalid.
-        - The agent already has a response to the item with the same `repeat`, or with any `repeat` if this one has none. If
-          the two texts are equal, the response counts as left out instead of dropped.
+        - The id of the agent or of the item is missing, has another type than `str` or `int`, or is not a valid name.
+        - The agent already has a different response to the item with the same `repeat`. A response without a `repeat` is
+          compared with the first response of the agent to the item.
 
         Parameters
         ----------
         agent, item : str or int
-            Ids of the agent and the item.
+            Ids of the agent and the item. A float without a fractional part is read as a whole number.
         text : str, list or None
             The response, or several responses.
         location : str
@@ -175,15 +176,20 @@ class PoolBuilder:
     def _add_response(
         self, agent: object, item: object, text: object, *, location: str, prompt: object, group: object, repeat: object
     ) -> None:
-        """Add one response, or count the reason why it cannot be used. The parameters are those of `add`."""
+        """Check the values of one response, and add it if they are valid; otherwise, count the reason.
+
+        The parameters are those of `add`, except that `text` is not a list.
+        """
         if text is None:
             self.count_left_out("no text (null)", location)
             return
 
-        agent_id, item_id = _to_id(agent), _to_id(item)
+        agent_id = _to_id(agent)
+        item_id = _to_id(item)
         if agent_id is None or item_id is None:
             self.count_dropped(agent, "no agent id" if agent_id is None else "no item id", location)
             return
+
         for kind, id_ in (("agent", agent_id), ("item", item_id)):
             problem = find_name_fault(id_)
             if problem:
@@ -192,27 +198,35 @@ class PoolBuilder:
                 excerpt = printable(id_)[:_MAX_ID_LENGTH]
                 self.count_dropped(printable(agent_id), reason, f"{location}: {excerpt!r}")
                 return
+
         if not isinstance(text, str):
             self._items_refused.setdefault(item_id)
             self.count_dropped(agent_id, f"the text is no string but {type(text).__name__}", location)
             return
 
-        repeat_label = _to_label(repeat)
-        texts_by_label = self._responses.setdefault((agent_id, item_id), {})
-        earlier_text = texts_by_label.get(repeat_label)
-        if repeat_label is None and earlier_text is None and texts_by_label:
-            earlier_text = next(iter(texts_by_label.values()))  # no label: compare it with the first response
-        if earlier_text is not None:
-            if text == earlier_text:
-                self.count_left_out("a repetition of an earlier response", location)
-            else:
-                self.count_dropped(agent_id, SECOND_RESPONSE, location)
-            return
-
-        texts_by_label[repeat_label] = text
-        if len(texts_by_label) == 1:
+        is_first = self._add_text(agent_id, item_id, text, repeat_label=_to_label(repeat), location=location)
+        if is_first:
             self._set_group(agent_id, _text_or_none(group))
             self._set_prompt(item_id, _text_or_none(prompt), location)
+
+    def _add_text(self, agent_id: str, item_id: str, text: str, *, repeat_label: str | None, location: str) -> bool:
+        """Add a response unless there is an earlier one with the same label; otherwise, count it as left out or dropped.
+
+        Returns whether it is the first response of the agent to the item.
+        """
+        texts_by_label = self._responses.setdefault((agent_id, item_id), {})
+        earlier_text = texts_by_label.get(repeat_label)
+        if repeat_label is None:
+            earlier_text = next(iter(texts_by_label.values()), None)
+        if earlier_text is None:
+            texts_by_label[repeat_label] = text
+            return len(texts_by_label) == 1
+
+        if text == earlier_text:
+            self.count_left_out("a repetition of an earlier response", location)
+        else:
+            self.count_dropped(agent_id, SECOND_RESPONSE, location)
+        return False
 
     def _set_group(self, agent_id: str, group: str | None) -> None:
         """Set the group of an agent, unless it has one; a note reports an invalid name, which is not used."""
@@ -261,8 +275,8 @@ class PoolBuilder:
 
         pool = self._build_pool()
         about_pool = (
-            *_describe_spelling_variants("agent", pool.present, [*self._groups]),
-            *_describe_spelling_variants("item", pool.present.T, [*self._item_prompts]),
+            *_check_spelling_variants("agent", pool.present, [*self._groups]),
+            *_check_spelling_variants("item", pool.present.T, [*self._item_prompts]),
             *_describe_incomplete_items(pool),
         )
         assumed = self._format_notes()
@@ -347,9 +361,13 @@ class PoolBuilder:
         self._merge_ids("item", self._item_prompts)
 
     def _merge_ids(self, kind: Literal["agent", "item"], ids: dict[str, str | None]) -> None:
-        """Merge the ids of agents, or of items, that differ only by spaces or case; they are removed from `ids`.
+        """Merge the ids of agents, or of items, that differ only by spaces or case.
 
-        kind : whether `ids` has the ids of agents or of items as keys
+        The first of several spellings replaces the others in `_responses`, and the others are removed from `ids`. Spellings
+        are not merged if one agent would get two responses to one item.
+
+        kind : whether agents or items are merged
+        ids : `_groups` or `_item_prompts`, whose keys are all ids of this kind; changed in place
         """
         for spellings in group_spelling_variants(ids):
             merged_id, *variants = spellings
@@ -359,8 +377,8 @@ class PoolBuilder:
                     merged_cells[agent, item] = merged_id, item
                 elif kind == "item" and item in spellings:
                     merged_cells[agent, item] = agent, merged_id
-            have_same_cell = len(set(merged_cells.values())) < len(merged_cells)
-            if have_same_cell:
+            have_common_cell = len(set(merged_cells.values())) < len(merged_cells)
+            if have_common_cell:
                 continue
 
             names = ", ".join(map(repr, spellings))
@@ -416,13 +434,15 @@ class PromptItemIds:
 
     If an agent has several different responses to one prompt, each of them belongs to a separate item.
 
-    make_id : function that returns the id of an item for its number, from 0, and its prompt
+    make_id : function that returns the id of an item for its number, from 0, and its prompt; by default "item-0000" and so on
     """
 
     def __init__(self, make_id: Callable[[int, str], str] = lambda number, _: f"item-{number:04d}") -> None:
         self._make_id = make_id
-        self._numbers: dict[tuple[str, int], int] = {}
-        self._occurrences: dict[tuple[str, str, str], dict[object, int]] = {}
+        self._item_numbers: dict[tuple[str, int], int] = {}
+        """(prompt, position among the items of the prompt) → number of the item"""
+        self._text_positions: dict[tuple[str, str, str], dict[object, int]] = {}
+        """(agent, prompt, repeat) → text → position of the text among the different texts, from 0"""
 
     def get_id(self, agent: str, prompt: str, text: object = None, *, repeat: object = None) -> str:
         """Return the id of the item to which a response belongs. All agents share the ids of a prompt.
@@ -435,14 +455,16 @@ class PromptItemIds:
         prompt : prompt of the item
         text : the response; a response without a text (None) is different from all others
         repeat : number or label of the repeat; responses with different labels may belong to one item
-        """
-        # number of earlier different texts that the agent has for the prompt: 0 for the first one
-        n_earlier_by_text = self._occurrences.setdefault((agent, prompt, str(repeat)), {})
-        identity = object() if text is None else text
-        n_earlier = n_earlier_by_text.setdefault(identity, len(n_earlier_by_text))
 
-        item_number = self._numbers.setdefault((prompt, n_earlier), len(self._numbers))
-        unique_prompt = prompt if n_earlier == 0 else f"{prompt} ({n_earlier + 1})"
+        Returns the id that `make_id` returns for the number of the item, such as "item-0000". Items are numbered in the order
+        in which they are first needed. For the second item of a prompt, `make_id` gets the prompt with " (2)" at its end.
+        """
+        positions = self._text_positions.setdefault((agent, prompt, str(repeat)), {})
+        text_key = object() if text is None else text  # a new object equals no earlier text
+        position = positions.setdefault(text_key, len(positions))
+
+        item_number = self._item_numbers.setdefault((prompt, position), len(self._item_numbers))
+        unique_prompt = prompt if position == 0 else f"{prompt} ({position + 1})"
         return self._make_id(item_number, unique_prompt)
 
 
@@ -464,8 +486,8 @@ def _describe_incomplete_items(pool: Pool) -> Iterator[str]:
     yield f"{n_incomplete:,} of {pool.n_items:,} items lack responses of some agents: {'; '.join(descriptions)}"
 
 
-def _describe_spelling_variants(kind: str, has_response: Bools, ids: list[str]) -> Iterator[str]:
-    """Yield a sentence for each group of ids that differ only by spaces or case.
+def _check_spelling_variants(kind: str, has_response: Bools, ids: list[str]) -> list[str]:
+    """Check that ids which differ only by spaces or case belong to different agents, or to different items.
 
     Two ids of agents belong to different agents if an item has responses under both ids. Otherwise, they may be two
     spellings of one id. Similarly, two ids of items belong to different items if an agent has responses to both.
@@ -474,8 +496,11 @@ def _describe_spelling_variants(kind: str, has_response: Bools, ids: list[str]) 
     has_response : bool array (n_agents, n_items) for agents, (n_items, n_agents) for items; whether the pool has a response
     ids : ids of the rows of `has_response`
 
+    Returns one sentence, for a note, per group of different ids.
+
     Raises: ImportFormatError [import-alike] if all ids of a group may be spellings of one id.
     """
+    notes = []
     opposite_kind = "item" if kind == "agent" else "agent"
     row_by_id = {id_: row for row, id_ in enumerate(ids)}
     for variants in group_spelling_variants(ids):
@@ -491,7 +516,10 @@ def _describe_spelling_variants(kind: str, has_response: Bools, ids: list[str]) 
                 "them.",
                 slug="import-alike",
             )
-        yield f"The {kind}s {listed_variants} differ only by spaces or case, and were imported as different {kind}s"
+        notes.append(
+            f"The {kind}s {listed_variants} differ only by spaces or case, and were imported as different {kind}s"
+        )
+    return notes
 
 
 def _to_id(value: object) -> str | None:

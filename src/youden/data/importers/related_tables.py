@@ -82,12 +82,12 @@ class SourceTable(NamedTuple):
         return ColumnValues([row.get(column) for _, row in self.rows]).is_text
 
     def find_layout(self, columns: Mapping[str, str]) -> str | None:
-        """Return the layout of the responses, as a text by which tables are compared; None if the table has no responses.
+        """Return a text that identifies where the table has its responses; None if it has none.
 
-        Tables of one layout can be read together. The text is the name of the column of the responses or, in the layout of
-        a known data set, the columns of all roles, such as "agent=models[], text=generations[]".
+        Tables with equal texts are read together. The text is the name of the column of the responses. In the layout of a
+        known data set, it lists the columns of all roles, such as "agent=models[], text=generations[]".
 
-        columns : column by role, as named by the user
+        columns : column by role, as named by the user. If the role "text" is among them, only its columns may hold responses.
         """
         if "text" in columns:
             has_text_column = not set(columns["text"].split(",")).isdisjoint(self.columns)
@@ -103,12 +103,12 @@ class SourceTable(NamedTuple):
 
 
 def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str], note: Note) -> SourceTable:
-    """Make a table whose rows contain no nested values.
+    """Make a table whose rows contain no nested objects.
 
-    If only a list of objects in a column contains responses, its objects become the rows. In spreadsheets, empty cells
-    of agents, items and prompts are filled with the value above. Rows of another kind, such as those of a grader in a
-    log, are left out. The rows of a known layout stay as they are, even if nested, unless the user named the column of
-    texts.
+    The values of a nested object become columns named by their paths, such as `input.question`; a list stays one value. If
+    only a list of objects in a column contains responses, its objects become the rows. In spreadsheets, empty cells of
+    agents, items and prompts are filled with the value above. Rows of another kind, such as those of a grader in a log,
+    are left out. The rows of a known layout stay as they are, even if nested, unless the user named the column of texts.
 
     Parameters
     ----------
@@ -189,8 +189,9 @@ def _move_header_into_rows(rows: Rows) -> Rows:
 def _drop_other_records(rows: Rows, *, is_log: bool, note: Note) -> Rows:
     """Remove the rows that record something other than responses, such as the ratings of a grader in a log.
 
-    Rows without a model are removed if no row with a model has one of their values in a column whose name ends with the
-    word "type" or "kind". In a log with a header, the same rule applies to rows without a prompt.
+    A column whose name ends with "type" or "kind" may state what a row records. Rows without a model are removed if the rows
+    with a model have entirely different values in such a column. In a log with a header, rows without a prompt are removed by
+    the same rule.
 
     is_log : whether the rows are from a log with a header
     note : function that is called with a note and its location if rows are removed
@@ -225,7 +226,9 @@ def split_by_responses(
     2. tables with responses;
     3. all tables.
 
-    Files with names such as "questions" or "config" count as tables without responses, unless all files have such names.
+    A table has responses if it has the layout of a known data set, or a column of texts whose name suggests responses. If
+    the user named columns of texts, it has responses if it has one of them. Files with names such as "questions" or "config"
+    count as tables without responses, unless all files have such names.
 
     path : file or folder that the user named
     columns : column by role, as named by the user
@@ -257,10 +260,16 @@ def _has_name_of_other_file(table: SourceTable) -> bool:
 
 
 def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
-    """Add columns for folder and file to the rows of several tables, and return the names of these columns.
+    """Add columns with the location of each table to its rows, and return the names of these columns.
 
-    There is a column for folders only if files of the same names are in several folders. Times in names are ignored.
-    Numbers of runs or seeds in names become repeats if all names have one, and something else names the agents.
+    There are up to two columns: `FILE` and, if several folders contain files of the same names, `FOLDER`. If files have
+    several sheets, `FILE` has the names of the sheets. A column is not added if all tables have the same value, and a single
+    table gets no column. Times in names of files and folders are ignored.
+
+    If all names number runs or seeds, the column of repeats `FILE_NUMBER` is added, too (`_add_repeat_numbers`). It is not
+    among the returned names.
+
+    tables : tables of the files; their rows are changed in place
     """
     if len(tables) == 1:
         return ()
@@ -281,14 +290,15 @@ def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
 
 
 def _compute_location_columns(files: Sequence[Path]) -> dict[str, list[str]]:
-    """Return the columns that state the location of each file: its folder and its name, or only its path.
+    """Compute short texts that identify the location of each file.
 
-    There is a column of folders if several folders contain files of the same names. Times in names are ignored, and so
-    are folders whose name is only a time.
+    Times in names are ignored, and so are folders whose name is only a time.
 
-    files : paths of the tables; several tables may be from one file
+    files : paths of the files
 
-    Returns a dictionary of `FILE`, and of `FOLDER` if there is such a column → one value per path, as short as possible.
+    Returns the values of the location columns, one value per file. If several folders contain files of the same names, there
+    are two columns: `FOLDER` has the shortest unique ends of the folders, and `FILE` the names of the files. Otherwise, the
+    only column is `FILE`, with the shortest unique ends of the paths.
     """
     stems = [_TIME.sub("", file.stem) for file in files]
     folders = []
@@ -299,7 +309,7 @@ def _compute_location_columns(files: Sequence[Path]) -> dict[str, list[str]]:
     n_files = len(set(files))
     has_repeated_stems = len(set(stems)) < n_files
     folder_stem_pairs = set(zip(folders, stems, strict=True))
-    is_grid = has_repeated_stems and len(folder_stem_pairs) == n_files
+    is_grid = has_repeated_stems and len(folder_stem_pairs) == n_files  # folders × names of files
     if is_grid:
         return {FOLDER: find_unique_suffixes(folders), FILE: stems}
     paths = [file.with_suffix("") for file in files]
@@ -307,10 +317,12 @@ def _compute_location_columns(files: Sequence[Path]) -> dict[str, list[str]]:
 
 
 def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
-    """Add a column with the number of the repeat to the rows, if names of files or folders contain it, as in `run-2.csv`.
+    """Add the column `FILE_NUMBER` with the number of the repeat if names of files or folders have it, as in `run-2.csv`.
 
-    All names of the files, or all names of the folders, must contain a number. They do not number repeats if nothing else
-    distinguishes the agents: neither a column nor the rest of the paths.
+    The column is added on two conditions:
+
+    - All names of the files, or else all names of the folders, contain a number, and not all of these names are equal.
+    - The agents can be distinguished without the numbers, by a column or by the rest of the paths.
 
     tables : tables of the files; their rows are changed in place
 
@@ -327,14 +339,16 @@ def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
         (folder_names, [_remove_folder_number(file) for file in files]),
     )
     for names, paths_without_numbers in candidates:
-        matches = [_NUMBER.search(name) for name in names]
-        have_numbers = all(matches) and len(set(names)) > 1
+        numbers = [match[1] for match in map(_NUMBER.search, names) if match is not None]
+        all_have_numbers = len(numbers) == len(names)
         agents_remain_distinct = has_agent_column or len(set(paths_without_numbers)) > 1
-        if have_numbers and agents_remain_distinct:
-            for table, match in zip(tables, matches, strict=True):
-                for row in table.flat_rows:
-                    row[FILE_NUMBER] = match[1] if match else None
-            return paths_without_numbers
+        if not all_have_numbers or len(set(names)) == 1 or not agents_remain_distinct:
+            continue
+
+        for table, number in zip(tables, numbers, strict=True):
+            for row in table.flat_rows:
+                row[FILE_NUMBER] = number
+        return paths_without_numbers
     return files
 
 

@@ -140,7 +140,12 @@ def detect_known_layout(row: Mapping[str, Json]) -> dict[str, str]:
 
 
 def _detect_responses(row: Mapping[str, Json]) -> dict[str, str]:
-    """Return the paths of texts and agents in a known layout; empty in any other layout."""
+    """Return the path of the texts, and of the agents if the row names them; empty if the layout of the row is not known.
+
+    The keys of the result are the roles "text" and "agent". A path such as `completions[].model` leads to the value "model"
+    in each element of the list in the column "completions"; `ColumnPath` parses it. Texts in several columns, one per agent,
+    are joined by commas.
+    """
     for models in ("generation_models", "generation_model"):
         if isinstance(row.get("generations"), list) and isinstance(row.get(models), list):
             return {"agent": f"{models}[]", "text": "generations[]"}
@@ -299,7 +304,10 @@ class ResponseReader:
 
         If each agent has a column, the row has one response per agent. If paths lead to the elements of lists, as in
         `choices[].text`, the row has one response per element; the lists must be equally long. Otherwise it has a single
-        response. A row with empty lists is counted as left out, and a row with lists of different lengths as dropped.
+        response.
+
+        A row with empty lists has no response: it is counted as left out. The responses of a row with lists of different
+        lengths are lost: they are counted as dropped.
 
         row : values by column, which may be nested
         location : file and line, for messages
@@ -315,21 +323,29 @@ class ResponseReader:
         if self.agent_paths:
             for agent, path in self.agent_paths.items():
                 self._add_cell({**single_values, "agent": agent, "text": path.get_value(row)}, location)
-            return
-        if not lists:
+        elif lists:
+            self._add_elements(single_values, lists, location)
+        else:
             self._add_cell(single_values, location)
-            return
 
+    def _add_elements(self, single_values: Mapping[str, Json], lists: Mapping[str, list[Json]], location: str) -> None:
+        """Add the responses of a row that has one response per element of its lists.
+
+        single_values : value by role, for the roles that have one value for the whole row
+        lists : values of the responses by role, for all other roles
+        """
         lengths = {len(values) for values in lists.values()}
         if lengths == {0}:
             self.builder.count_left_out("a row without responses", location)
-        elif len(lengths) > 1:
+            return
+        if len(lengths) > 1:
             n_responses = len(lists.get("text", ())) or max(lengths)
             self.builder.count_dropped(self.agent, "the lists of a row have different lengths", location, n=n_responses)
-        else:
-            for elements in zip(*lists.values(), strict=True):
-                element_values = dict(zip(lists, elements, strict=True))
-                self._add_cell({**single_values, **element_values}, location)
+            return
+
+        for elements in zip(*lists.values(), strict=True):
+            element_values = dict(zip(lists, elements, strict=True))
+            self._add_cell({**single_values, **element_values}, location)
 
     def _add_cell(self, values: Mapping[str, Json], location: str) -> None:
         """Add the response, or the list of responses, of one agent to one item.

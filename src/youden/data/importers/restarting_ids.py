@@ -88,14 +88,14 @@ def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Ro
 
 
 def _remove_run_columns(roles: Roles, table: TableColumns) -> Roles:
-    """Remove columns that number runs from the columns that name agents, unless no other of these columns names models.
+    """Remove columns that number runs from the columns that name agents, so that all runs of a model are one agent.
 
     A column numbers runs if its name has the word "run", and its values differ only in a number at the end, such as 1 and 2
-    or run-1 and run-2.
+    or run-1 and run-2. The roles are returned unchanged if no column would remain whose name suggests models.
     """
     run_columns = set()
     for name in roles.agents:
-        values_without_number = {re.sub(r"\d+$", "#", str(value)) for value in table[name].keys}
+        values_without_number = {re.sub(r"\d+$", "#", str(value)) for value in table[name].value_texts}
         if "run" in split_into_words(name) and len(values_without_number) == 1:
             run_columns.add(name)
 
@@ -159,15 +159,16 @@ class _Responses:
 
     @classmethod
     def from_table(cls, roles: Roles, table: TableColumns) -> _Responses:
-        """Read the columns of a table that have a role.
+        """Read the agents, ids, prompts, repeats and responses of all rows of a table.
 
-        roles : columns by role, among them a column of items
+        roles : columns by role, among them "item". The other roles may be missing: prompts are then None, and agents and
+            repeats are empty texts. The responses are in the columns `agent_columns` if each agent has one.
         """
         columns = roles.columns
         text_columns = [*roles.agent_columns]
         if "text" in columns:
             text_columns.append(columns["text"])
-        # a missing response becomes "None", and a response "None" counts as missing
+        # a missing response (None) becomes the text "None", so that a response "None" counts as missing, too
         texts_by_column = [map(str, table[name].values) for name in text_columns]
         texts = list(zip(*texts_by_column, strict=True))
 
@@ -252,12 +253,12 @@ class _Responses:
         return self.has_shared_items(groups)
 
     def has_shared_items(self, groups: Keys) -> bool:
-        """Return whether agents have items in common if an item is identified by its group and its id.
+        """Return whether agents have items in common if a group and an id together identify an item.
 
-        A group must have at least two items on average. If there are several agents, at least half of the rows must belong
-        to items to which two agents responded.
+        Two conditions must hold. Groups have at least two items on average. If there are several agents, at least half of the
+        rows are responses to items to which another agent responded, too.
 
-        groups : group of items of each row (n_rows,)
+        groups : group of items of each row (n_rows,), such as its subject or file
         """
         agents_by_item = defaultdict(set)
         for row in self.answered:
@@ -272,8 +273,9 @@ class _Responses:
 
         n_shared = 0
         for row in self.answered:
-            agents = agents_by_item[groups[row], self.ids[row]]
-            n_shared += len(agents) > 1
+            item_agents = agents_by_item[groups[row], self.ids[row]]
+            if len(item_agents) > 1:
+                n_shared += 1
         return n_shared >= MIN_SHARED_FRACTION * len(self.answered)
 
     def find_lone_prompts(self) -> list[int]:
@@ -330,16 +332,15 @@ def _are_items_identified(roles: Roles, responses: _Responses) -> bool:
 
 
 def _list_group_candidates(roles: Roles, responses: _Responses) -> tuple[list[str], list[str]]:
-    """List the unused columns whose values may be groups of items within which ids restart.
-
-    Columns with names of repeats are left out.
+    """List the unused columns that may hold groups of items, such as subjects, in each of which the ids begin again.
 
     roles : columns by role
     responses : rows of the table, with their ids
 
-    Returns the columns named like groups of items, such as "subject", and all others.
+    Returns two lists: the columns whose names suggest groups of items, and all others. Columns whose names suggest repeats
+    are in neither list. The columns of folders and files are in the first list only if the table has prompts.
     """
-    # The names of the columns for folders and files do not depend on their values, so only prompts can confirm them.
+    # folders and files have these columns whatever they contain, so that only prompts show whether they are groups
     unreliable = () if responses.has_prompts else (FOLDER, FILE)
     named_like_groups = []
     other_columns = []
@@ -355,15 +356,16 @@ def _list_group_candidates(roles: Roles, responses: _Responses) -> tuple[list[st
 
 
 def _find_group_columns(roles: Roles, table: TableColumns, responses: _Responses) -> tuple[str, ...]:
-    """Return the column, or the pair of columns, whose groups identify items together with the ids.
+    """Find the columns, named like groups of items, whose values make the ids unique: a group and an id identify an item.
 
-    The columns are named like groups of items. First, only the column with the role `repeat` distinguishes repeats. If no
-    groups identify items then, all columns named like repeats distinguish them.
+    Single columns are tried first, and then pairs. An agent may have several responses to an item if they are repeats. In
+    the first pass, only the column with the role `repeat` distinguishes repeats; in a second pass, all columns whose names
+    suggest repeats do so together.
 
     roles : columns by role
     responses : rows of the table, with their ids
 
-    Returns an empty tuple if there are no such columns.
+    Returns one or two names of columns; an empty tuple if no columns make the ids unique.
     """
     group_columns, _ = _list_group_candidates(roles, responses)
     single_columns = [(name,) for name in group_columns]
@@ -384,17 +386,21 @@ def _find_group_columns(roles: Roles, table: TableColumns, responses: _Responses
 def _with_unnamed_groups_or_prompts(
     roles: Roles, table: TableColumns, responses: _Responses, *, location: str
 ) -> Roles:
-    """Return roles in which items are identified although no column is named like the groups within which ids restart.
+    """Return roles in which items are identified by a column whose name does not suggest groups of items, or by prompts.
 
-    If there are prompts, items are identified by another column together with the ids, or else by the prompts. If there
-    are no prompts and no such column, rows with the same id count as repeats, and the roles are returned unchanged.
+    The result depends on whether the values of another column make the ids unique, and on whether the table has prompts:
+
+    - With such a column and prompts, which confirm it, the column and the ids together identify an item.
+    - With such a column and no prompts, an error is raised, because the column may also number repeats.
+    - Without such a column, but with prompts, the prompts identify the items.
+    - Without either, rows with the same id count as repeats, and the roles are returned unchanged.
 
     roles : columns by role
     responses : rows of the table, with their ids
     location : path of the table, for errors
 
-    Raises: ImportFormatError [import-ids] if there is such a column and no prompt confirms it, or if too many rows have
-        a prompt that no other agent has.
+    Raises: ImportFormatError [import-ids] in the second case, and in the third case if too many rows have a prompt that no
+        other agent has.
     """
     item = roles.columns["item"]
     group_column = _find_unnamed_group_column(roles, table, responses)
@@ -414,14 +420,22 @@ def _with_unnamed_groups_or_prompts(
 
 
 def _find_unnamed_group_column(roles: Roles, table: TableColumns, responses: _Responses) -> str | None:
-    """Return the first column not named like a group whose values identify items together with the ids, or None.
+    """Find the first column that makes the ids unique although its name does not suggest groups of items.
 
     Columns of information about responses, such as scores, are ignored.
+
+    roles : columns by role; only columns without a role are examined
+    responses : rows of the table, with their ids
+
+    Returns the name of the column, or None.
     """
     _, other_columns = _list_group_candidates(roles, responses)
     for name in other_columns:
-        may_hold_groups = infer_role(name) != "about" or _KINDS & split_into_words(name)
-        if may_hold_groups and responses.are_items_identified_by(table.join_columns([name]), responses.repeats):
+        is_information = infer_role(name) == "about" and not _KINDS & split_into_words(name)
+        if is_information:
+            continue
+        groups = table.join_columns([name])
+        if responses.are_items_identified_by(groups, responses.repeats):
             return name
     return None
 
@@ -439,10 +453,13 @@ def _with_items_by_prompt(roles: Roles) -> Roles:
 
 
 def _holds_groups(prompt_column: str, responses: _Responses) -> bool:
-    """Return whether the supposed prompts are groups of items within which ids restart, such as subjects.
+    """Return whether a supposed column of prompts holds groups of items instead, such as subjects.
 
-    This is the case if each has at least two ids on average, and if an agent has several ids under one of them. Texts with
-    spaces are prompts, unless the name of the column suggests groups.
+    All of these conditions must hold:
+
+    - No value contains a space, unless the name of the column suggests groups.
+    - There are at least two ids per value on average.
+    - An agent has several ids in rows with the same value.
     """
     groups = responses.prompts
     distinct_groups = set(groups) - {None}
@@ -455,9 +472,9 @@ def _holds_groups(prompt_column: str, responses: _Responses) -> bool:
     if len(items) < 2 * len(distinct_groups):
         return False
 
-    n_agent_groups = len(set(zip(responses.agents, groups, strict=True)))
-    n_agent_items = len(set(zip(responses.agents, groups, responses.ids, strict=True)))
-    return n_agent_items > n_agent_groups
+    n_agent_group_pairs = len(set(zip(responses.agents, groups, strict=True)))
+    n_triples_with_id = len(set(zip(responses.agents, groups, responses.ids, strict=True)))
+    return n_triples_with_id > n_agent_group_pairs
 
 
 def _describe_lone_prompt(item: str, agent: str | None, id_: str | None) -> str:

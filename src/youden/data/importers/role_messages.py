@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from youden.data.importers.column_roles import Roles
-from youden.data.importers.column_values import FILE, FILE_NUMBER, FOLDER
+from youden.data.importers.column_values import FILE, FILE_NUMBER, FOLDER, split_names
 from youden.data.importers.foreign_files import import_error
 from youden.errors import ImportFormatError
 from youden.text.printable import format_command
@@ -20,7 +20,7 @@ _LOCATIONS = {FILE: "a table each", FOLDER: "a folder each", FILE_NUMBER: "names
 def unclear_columns_error(
     path: Path, problem: str, columns: Sequence[str], options: Mapping[str, str] | None = None
 ) -> ImportFormatError:
-    """Return the error that the roles of columns are unclear.
+    """Make the error that the roles of columns are unclear.
 
     Parameters
     ----------
@@ -92,12 +92,16 @@ def _describe_agents(roles: Roles, name: str) -> str:
 
 
 def _describe_items(roles: Roles) -> str:
-    """Describe how items are identified, and which column holds their prompts."""
+    """Describe how items are identified, and which column holds their prompts.
+
+    Returns "'id', prompts in 'question'" if the column 'id' identifies the items; "'question' (ids made from it)" if the
+    prompts do; or "row" if each row is an item.
+    """
     prompt = roles.columns.get("prompt")
     if roles.has_generated_ids:
         return "row" if prompt is None else f"{prompt!r} (ids made from it)"
 
-    item_columns = str(roles.columns.get("item")).split(" + ")
+    item_columns = split_names(str(roles.columns.get("item")))
     items = " and ".join(map(repr, item_columns))
     return f"{items}, prompts in {prompt!r}" if prompt else items
 

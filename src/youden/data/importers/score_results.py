@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
@@ -96,9 +95,9 @@ def _read_lm_eval_samples(files: list[Path]) -> LocatedRows:
 
 
 def _read_lm_eval_results(files: list[Path]) -> LocatedRows:
-    """Yield one row per task, with one column per metric, called as those of `_read_lm_eval_samples`.
+    """Yield one row per task, with one column per metric.
 
-    Groups of tasks and standard errors are left out.
+    The columns have the same names as in `_read_lm_eval_samples`. Groups of tasks and standard errors are left out.
 
     files : results_*.json, one per model
     """
@@ -174,15 +173,17 @@ def _read_swe_bench(files: list[Path]) -> LocatedRows:
         content = read_json(file)
         id_lists = _get_id_lists(content)
         resolved_keys = [key for key in _RESOLVED_KEYS if key in id_lists]
-        if resolved_keys:
+        has_only_id_lists = id_lists == content
+        if resolved_keys:  # the report of one model
             resolved_by_model[_find_model_name(file)] = id_lists[resolved_keys[0]]
-            listed = [ids for key, ids in id_lists.items() if _OUTCOMES.fullmatch(key.removesuffix("_ids"))]
-        elif id_lists == content:
+            outcome_keys = [key for key in id_lists if _OUTCOMES.fullmatch(key.removesuffix("_ids"))]
+        elif has_only_id_lists:  # the keys are models
             resolved_by_model |= id_lists
-            listed = list(id_lists.values())
+            outcome_keys = list(id_lists)
         else:
             continue
-        instances |= dict.fromkeys(chain.from_iterable(listed))
+        for key in outcome_keys:
+            instances |= dict.fromkeys(id_lists[key])
 
     for model, ids in resolved_by_model.items():
         resolved = set(ids)

@@ -110,8 +110,11 @@ def find_saved_splits(path: Path) -> list[Path]:
 def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
     """Read a plain CSV or TSV file by pandas, which is faster than `read_rows`.
 
-    A file is plain if its first line is a header of at least two unique names, neither that of a pool nor with the column
-    `guarded` of youden's exports, and if no row has more fields than the header.
+    A file is plain if it meets all of these conditions:
+
+    - Its first line is a header of at least two unique names, and no row has more fields than the header.
+    - The header is not the header of a pool, whose cells are kept as they are.
+    - The header does not contain `guarded`, the column of youden's exports that lists guarded formulas.
 
     Parameters
     ----------
@@ -124,31 +127,45 @@ def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
     -------
     DataFrame or None
         The rows that `read_rows` yields, with texts as cells, and NaN for an empty cell. None if the file has another
-        format, is not plain or not valid: then call `read_rows`, which reads it or raises an error that states the fault.
+        format, is not plain, is not valid or has no rows. In this case, call `read_rows`, which reads the file or raises an
+        error that states the fault.
+    """
+    if file.suffix.lower() not in (".csv", ".tsv", ".tab") or not file.is_file():
+        return None
+
+    assumptions: list[str] = []
+    try:
+        text = _decode_separated(file, lambda assumption, _location: assumptions.append(assumption), None, strict=False)
+        frame = _parse_plain_text(text, separator=_detect_separator(text, default=_get_usual_separator(file)))
+    except (ImportFormatError, ValueError, csv.Error):
+        return None
+    if frame is None:
+        return None
+
+    for assumption in assumptions:
+        note(assumption, file.name)
+    return frame
+
+
+def _parse_plain_text(text: str, *, separator: str) -> pd.DataFrame | None:
+    """Parse the text of a CSV file by pandas; None if it is not plain (`read_plain_frame`) or has no rows.
+
+    Raises: ValueError or csv.Error if the text is not valid.
     """
     import pandas as pd  # takes long to load
 
-    if file.suffix.lower() not in (".csv", ".tsv", ".tab") or not file.is_file():
+    first_line, _, _ = text.partition("\n")
+    header = next(csv.reader([first_line], delimiter=separator), [])
+    names = [" ".join(name.split()) for name in header]
+    if not _are_plain_names(names) or is_pool_header(header):
         return None
-    messages: list[str] = []
-    with suppress(ImportFormatError, ValueError, csv.Error):
-        text = _decode_separated(file, lambda message, _location: messages.append(message), None, strict=False)
-        separator = _detect_separator(text, default=_get_usual_separator(file))
-        first_line, _, _ = text.partition("\n")
-        header = next(csv.reader([first_line], delimiter=separator), [])
-        names = [" ".join(name.split()) for name in header]
-        if not _are_plain_names(names) or is_pool_header(header):
-            return None
 
-        frame = pd.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False, na_values=[""])
-        has_header = frame.columns.tolist() == header
-        has_longer_rows = not isinstance(frame.index, pd.RangeIndex)  # pandas makes an index of additional fields
-        if frame.empty or not has_header or has_longer_rows:
-            return None
-        for message in messages:
-            note(message, file.name)
-        return frame.set_axis(names, axis=1).dropna(how="all").reset_index(drop=True)
-    return None
+    frame = pd.read_csv(io.StringIO(text), sep=separator, dtype=str, keep_default_na=False, na_values=[""])
+    has_header = frame.columns.tolist() == header
+    has_longer_rows = not isinstance(frame.index, pd.RangeIndex)  # pandas makes an index of additional fields
+    if frame.empty or not has_header or has_longer_rows:
+        return None
+    return frame.set_axis(names, axis=1).dropna(how="all").reset_index(drop=True)
 
 
 def _are_plain_names(names: Sequence[str]) -> bool:
@@ -166,7 +183,9 @@ def read_tables(file: Path, note: Note, replaced: Replacements) -> Iterator[tupl
     """Yield the name and the rows of each table in a file.
 
     The name is the title of the sheet if an Excel file has several sheets, and the name of the file without its suffix
-    otherwise. The rows are pairs of a location and a dictionary; errors are those of `read_rows`.
+    otherwise. The rows are pairs of a location and a dictionary. Of an Excel file, sheets without rows and sheets with other
+    columns than the first one are skipped; any other file yields one table, which may have no rows. The errors are those of
+    `read_rows`.
 
     file : file of a table, or folder of a split that `datasets` saved
     note : function that receives each assumption about the file, and its location
@@ -227,7 +246,11 @@ def read_rows(
             return _read_parquet_rows(file)
     if (file / "state.json").is_file():
         return _read_arrow_rows(file)
-    problem = f"its suffix is not that of a table: got {file.suffix or 'none'!r}. Convert it to one of: {', '.join(EXTENSIONS)}."
+    suffix = repr(file.suffix) if file.suffix else "no suffix"
+    problem = (
+        f"its suffix is not that of a table: got {suffix}. Convert it to one of: {', '.join(EXTENSIONS)}. Rename it if only "
+        "its suffix is wrong."
+    )
     raise import_error(file, problem, slug="import-format")
 
 
@@ -269,19 +292,22 @@ def _read_arrow_rows(folder: Path) -> Iterator[tuple[str, Row]]:
     state = require_object(read_json(state_file), state_file)
     entries = require_list(state.get("_data_files"), state_file)
     files = [folder / str(get_nested(entry, "filename")) for entry in entries]
+    return _iter_batch_rows(_read_arrow_batches(files), folder)
 
-    def read_batches() -> Iterator[pa.RecordBatch]:
-        """Yield the batches of rows of all files; raise ImportFormatError if a file is not an Arrow stream."""
-        for file in files:
-            try:
-                with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as stream:
-                    yield from iter_unpacked(stream, file)
-            except (pa.ArrowException, OSError) as error:
-                raise import_error(
-                    file, f"it is not an Arrow stream ({error}). Save the dataset again.", slug="import-format"
-                ) from error
 
-    return _iter_batch_rows(read_batches(), folder)
+def _read_arrow_batches(files: Sequence[Path]) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of rows (chunks of consecutive rows) in files that contain an Arrow stream.
+
+    Raises: ImportFormatError [import-format] if a file is not an Arrow stream; InputError if its content is too large.
+    """
+    for file in files:
+        try:
+            with pa.memory_map(str(file)) as source, pa.ipc.open_stream(source) as stream:
+                yield from iter_unpacked(stream, file)
+        except (pa.ArrowException, OSError) as error:
+            raise import_error(
+                file, f"it is not an Arrow stream ({error}). Save the dataset again.", slug="import-format"
+            ) from error
 
 
 def _iter_batch_rows(batches: Iterable[pa.RecordBatch], location: Path) -> Iterator[tuple[str, Row]]:
@@ -420,18 +446,17 @@ def _detect_separator(text: str, default: str) -> str:
 
 
 def _count_equal_splits(text: str, separator: str) -> tuple[int, int]:
-    """Split the first 50 lines by a separator, and count those that have the most frequent number of fields.
+    """Count how many of the first 50 lines a separator splits into equally many fields, at least two.
 
-    Only lines of at least two fields count.
-
-    Returns the number of lines, and their number of fields.
+    Returns the number of lines with the most frequent number of fields, and this number of fields; (0, 0) if the separator
+    splits no line. Lines from the first error of the CSV format on are not counted.
     """
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     n_lines_by_n_fields: Counter[int] = Counter()
     with suppress(csv.Error):
         for record in islice(reader, 50):
-            is_split = len(record) > 1
-            n_lines_by_n_fields[len(record)] += int(is_split)
+            if len(record) > 1:
+                n_lines_by_n_fields[len(record)] += 1
     if not n_lines_by_n_fields:
         return 0, 0
     n_fields, n_lines = n_lines_by_n_fields.most_common(1)[0]

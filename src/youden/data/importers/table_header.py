@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,13 @@ Rows = list[tuple[str, Row]]
 """Location and values by column of each row."""
 Records = list[tuple[str, list[Json]]]
 """Location and cells of each line; an empty cell is None."""
+_NUMBER = re.compile(r"[-+]?[\d.,\s]*\d\s*%?")
+_TOTAL = re.compile(
+    r"(totals?|(grand|sub)[- ]?total|sum|mean|average|avg|median|count|overall|summe|gesamt|mittel(wert)?|durchschnitt|anzahl|"
+    r"total(es|e|aux)?|suma|promedio|media(na)?|somme|moyenne|médiane|合計|平均|总计|合计)(?!\w)|合計|平均|总计|合计",
+    re.IGNORECASE,
+)
+"""Labels at the beginning of a line of totals or means."""
 _MIN_EMPTY_FRACTION = 0.3
 """A column with at least this fraction of empty cells counts as a column with merged cells."""
 
@@ -42,7 +50,7 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
     file : Path
         File of the table, for error messages.
     note : callable
-        Receives a remark if there are lines above the header.
+        Receives a remark if there are lines above the header, two header lines, or lines of totals.
     ragged : bool, default False
         Whether rows may be longer than the header; the additional columns get names.
 
@@ -51,7 +59,8 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
     list of (str, dict)
         Location and values by column of each row, None for a missing cell. Columns without name and values are left
         out. A column with values but without a name, or with the name of an earlier one, gets a unique name with its
-        number, such as "column 3".
+        number, such as "column 3". The names of two header lines are joined, as in "gpt answer". Lines of totals at the
+        end are left out.
 
     Raises
     ------
@@ -72,6 +81,13 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
 
     _, header = lines[n_above]
     body = lines[n_above + 1 :]
+    joined_header = _join_header_lines(header, [record for _, record in body[:2]])
+    if joined_header is not None:
+        header = joined_header
+        body = body[1:]
+        note(f"two header lines joined, as in {_get_longest_name(header)!r}", file.name)
+    body = _remove_totals(body, note)
+
     used_positions = {position for position, cell in enumerate(header) if cell is not None}
     for location, record in body:
         if not ragged and count_cells(record[len(header) :]) > 0:
@@ -87,11 +103,97 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
     return [(location, _make_row(record, positions)) for location, record in body]
 
 
+def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Json]]) -> list[Json] | None:
+    """Join the names of a header with those of the line below it, as in "gpt answer"; None if this is no header line.
+
+    The line below is a second header if at least two names of the header have the same two or more labels below them, such as
+    "answer" and "score". A name belongs to its column and to the following columns that have the same name or, as in merged
+    cells, none.
+
+    header : cells of the header
+    first_rows : cells of the next two lines
+    """
+    if len(first_rows) < 2:
+        return None
+    labels, values = first_rows
+    positions_by_name: dict[str, list[int]] = {}
+    names: list[str] = []
+    name = ""
+    for position, label in enumerate(labels):
+        cell = header[position] if position < len(header) else None
+        name = name if cell is None else " ".join(str(cell).split())
+        names.append(name)
+        if name and label is not None:
+            positions_by_name.setdefault(name, []).append(position)
+
+    groups = Counter(tuple(labels[position] for position in group) for group in positions_by_name.values())
+    repeated_groups = [group for group, n in groups.items() if n > 1 and len(group) > 1]
+    if not repeated_groups:
+        return None
+
+    group = repeated_groups[0]
+    is_named = all(isinstance(label, str) and not _NUMBER.fullmatch(label) for label in group)
+    recurs_below = any(label in group for label in values)
+    if not is_named or len(set(group)) < len(group) or recurs_below:
+        return None
+    joined: list[Json] = []
+    for name, label in zip(names, labels, strict=True):
+        parts = [name] if label is None else [name, " ".join(str(label).split())]
+        joined.append(" ".join(filter(None, parts)) or None)
+    return joined
+
+
+def _get_longest_name(header: Sequence[Json]) -> str:
+    """Return the longest name of a header."""
+    return max(map(str, filter(None, header)), key=len)
+
+
+def _remove_totals(lines: Records, note: Note) -> Records:
+    """Leave out the lines of totals or means at the end of a table of texts.
+
+    Such a line has a label, such as "Total" or "Average length", and otherwise only numbers, at least two of which are in
+    columns of texts.
+
+    lines : location and cells of each line below the header
+    note : function that receives a remark on the lines
+    """
+    n_kept = len(lines)
+    while n_kept > 2 and _is_total(lines[n_kept - 1][1], [record for _, record in lines[: n_kept - 1]]):
+        n_kept -= 1
+    totals = lines[n_kept:]
+    if totals:
+        location, record = totals[0]
+        label = next(str(cell) for cell in record if cell is not None and not _is_number(cell))
+        note(f"{format_count(len(totals), 'line')} of totals not read ({label!r})", location)
+    return lines[:n_kept]
+
+
+def _is_total(record: Sequence[Json], records_above: Sequence[Sequence[Json]]) -> bool:
+    """Return whether a line has the label of a total, and numbers in at least two columns that hold texts above it."""
+    texts = [cell for cell in record if cell is not None and not _is_number(cell)]
+    if len(texts) != 1 or not _TOTAL.match(str(texts[0])):
+        return False
+
+    n_text_columns = 0
+    for position, cell in enumerate(record):
+        if not _is_number(cell):
+            continue
+        cells_above = [above[position] for above in records_above if position < len(above)]
+        n_texts = sum(cell is not None and not _is_number(cell) for cell in cells_above)
+        n_text_columns += n_texts > len(cells_above) / 2
+    return n_text_columns > 1
+
+
+def _is_number(cell: Json) -> bool:
+    """Return whether a cell holds a number, possibly as a text such as "4.5 %"."""
+    return isinstance(cell, int | float) or (isinstance(cell, str) and _NUMBER.fullmatch(cell.strip()) is not None)
+
+
 def _make_row(record: Sequence[Json], positions: Mapping[str, int]) -> Row:
     """Return the cells of a line by column; a cell that the line lacks is None.
 
-    If the table has the column `guarded`, the apostrophes are removed with which youden's exports prevent a spreadsheet
-    from running texts as formulas, see `remove_guards`.
+    In its exports, youden writes an apostrophe before a text that a spreadsheet would run as a formula, and lists the changed
+    columns in the column `guarded`. If the table has this column, the apostrophes are removed (`remove_guards`).
 
     record : cells of the line
     positions : position of each column in the line

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from youden.data.importers.column_names import ROLES
 from youden.data.importers.column_roles import Roles, UnclearColumnsError, find_roles
-from youden.data.importers.column_values import FILE, FOLDER, Row, get_value
+from youden.data.importers.column_values import FILE, FOLDER, Row, get_value, join_names
 from youden.data.importers.foreign_files import find_unique_suffixes, import_error, parse_json, read_text
 from youden.data.importers.nested_rows import flatten
 from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool, PoolBuilder, PromptItemIds
@@ -71,7 +71,7 @@ def read_table(
     Returns
     -------
     ImportedPool
-        The pool; `taken` describes the columns that were used.
+        The pool; `used_columns` describes the columns that were used.
 
     Raises
     ------
@@ -100,13 +100,18 @@ def read_table(
 
 
 def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> bool:
-    """Return whether the columns of texts and items are known, so that their roles need not be inferred from values.
+    """Return whether it is known which columns hold the responses and the items, so that no values need to be examined.
 
-    They are known if a column of the user is a path to the elements of a list, such as `choices[].text`. In files of the
-    formats in `PLAIN`, they are also known if the user named them, if they have the names of a pool's columns, or if the
-    rows have the layout of a known data set. Combined columns, and the folder or file as a column, need inferred roles.
+    The columns are known in two cases:
 
-    files : files of the tables, of which the first row is examined
+    - The user named a path to the elements of a list, such as `choices[].text`.
+    - The files have formats in `PLAIN`, and both kinds of columns are named by the user, have the same names as in a pool,
+      or belong to the layout of a known data set.
+
+    In files of these formats, the columns are not known if the user named a combined column, such as `subject+id`, or the
+    folder or file as a column.
+
+    files : files of the tables; only the first row of the first file is examined
     columns : column by role, as named by the user
     """
     has_list_paths = any("[]" in path for path in columns.values())
@@ -121,39 +126,46 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
         is_combined = split_composite(name, flat_row) is not None
         if uses_location or is_combined:
             return False
+    if has_list_paths:
+        return True
 
-    named_roles = first_row.keys() | columns.keys()
-    if "text" not in named_roles:
-        named_roles |= detect_known_layout(first_row).keys()
-    return has_list_paths or is_pool_header(named_roles)
+    known_roles = first_row.keys() | columns.keys()  # a column named like a role has this role
+    if "text" not in known_roles:
+        known_roles |= detect_known_layout(first_row).keys()
+    return is_pool_header(known_roles)
 
 
 def _read_named(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str]) -> ImportedPool:
-    """Read tables whose columns are known, row by row.
+    """Read tables in which the columns of responses and items are known, row by row.
 
-    If no column names the agents, the agent of a row is its file. But the column of agents of a single table is inferred.
+    If it is not known which column names the agents, each file is an agent. Only for a single file, the column of agents is
+    inferred first.
 
     paths : paths that the user passed; the first one names the pool
     files : files of the tables
     columns : column by role, as named by the user
     """
     builder = PoolBuilder(paths[0].stem)
-    inferred_agent_column = None
+    used_columns = ""
     names = find_unique_suffixes([file.with_suffix("") for file in files])
     for file, name in zip(files, names, strict=True):
-        reader: ResponseReader | None = None
-        for location, row in read_rows(file, builder.replaced, builder.add_note):
-            if reader is None:  # the first row shows the columns of the file
-                known_columns = _get_known_columns(row, columns)
-                each_agent_has_column = "," in known_columns.get("text", "")
-                if len(files) == 1 and "agent" not in known_columns and not each_agent_has_column:
-                    inferred_agent_column = _infer_agent_column(file, known_columns)
-                    if inferred_agent_column is not None:
-                        known_columns["agent"] = inferred_agent_column
-                reader = _make_reader(file, row, known_columns, agent=name, builder=builder)
-            reader.add(row, location)
+        rows = read_rows(file, builder.replaced, builder.add_note)
+        first_located_row = next(rows, None)
+        if first_located_row is None:
+            continue
 
-    used_columns = "" if inferred_agent_column is None else f"agents by {inferred_agent_column!r}"
+        _, first_row = first_located_row
+        known_columns = _get_known_columns(first_row, columns)
+        each_agent_has_column = "," in known_columns.get("text", "")
+        if len(files) == 1 and "agent" not in known_columns and not each_agent_has_column:
+            agent_column = _infer_agent_column(file, known_columns)
+            if agent_column is not None:
+                known_columns["agent"] = agent_column
+                used_columns = f"agents by {agent_column!r}"
+
+        reader = _make_reader(file, first_row, known_columns, agent=name, builder=builder)
+        for location, row in chain([first_located_row], rows):
+            reader.add(row, location)
     return replace(builder.build(), used_columns=used_columns)
 
 
@@ -172,23 +184,27 @@ def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> d
 
 
 def _make_reader(
-    file: Path, row: Mapping[str, Json], columns: dict[str, str], *, agent: str, builder: PoolBuilder
+    file: Path, row: Mapping[str, Json], columns: Mapping[str, str], *, agent: str, builder: PoolBuilder
 ) -> ResponseReader:
     """Create the reader of a table whose columns are named, and add notes on unused columns and repeats to `builder`.
 
+    If no column has the role `repeat`, a column with a usual name, such as "epoch", gets it.
+
     row : first row of the table
-    columns : column by role; a column of repeats may be added or removed
+    columns : column by role. The role `repeat` may have the value `ROW_ORDER` instead of a column.
     agent : name of the agent if no column names agents
     """
-    repeats = [name for name in REPEATS if name in row and name not in columns.values()]
-    if "repeat" not in columns and repeats:
-        columns["repeat"] = repeats[0]
-        builder.add_note(f"{file}: the column {repeats[0]} distinguishes repeats")
-    has_ordered_rows = columns.get("repeat") == ROW_ORDER and ROW_ORDER not in row
-    if has_ordered_rows:
-        del columns["repeat"]
+    column_by_role = dict(columns)
+    usual_columns = [name for name in REPEATS if name in row and name not in columns.values()]
+    if "repeat" not in columns and usual_columns:
+        column_by_role["repeat"] = usual_columns[0]
+        builder.add_note(f"{file}: the column {usual_columns[0]} distinguishes repeats")
 
-    paths, agent_paths = parse_column_paths(file, row, columns)
+    has_ordered_rows = column_by_role.get("repeat") == ROW_ORDER and ROW_ORDER not in row
+    if has_ordered_rows:
+        del column_by_role["repeat"]
+
+    paths, agent_paths = parse_column_paths(file, row, column_by_role)
     used_columns: set[str | int] = set()
     for path in (*paths.values(), *agent_paths.values()):
         used_columns.update(steps[0] for steps in (path.steps, *path.further_steps))
@@ -260,7 +276,7 @@ def _read_unnamed(
             f"{format_count(len(tables_without_responses), 'table')} without responses not read ({file_names}{ellipsis})"
         )
     location_columns = add_location_columns(tables)
-    _add_composites(tables, columns)
+    _add_combined_columns(tables, columns)
     _check_columns(path, columns, [*tables, *tables_without_responses])
 
     items = PromptItemIds(_make_item_ids(previous_pool, has_one_table=len(tables) == 1))
@@ -420,7 +436,7 @@ def _add_table_of_known_layout(
     locations = [str(first_row[column]) for column in location_columns]
     default_agent = " / ".join(locations) or table.name
 
-    reader = _make_reader(table.file, table.first_row, dict(column_by_role), agent=default_agent, builder=builder)
+    reader = _make_reader(table.file, table.first_row, column_by_role, agent=default_agent, builder=builder)
     for location, row in table.rows:
         reader.add(row, location)
 
@@ -437,14 +453,16 @@ def _find_roles(
     others: Sequence[SourceTable],
     has_ordered_rows: bool,
 ) -> Roles:
-    """Find the roles of the columns of tables with one layout, and add combined columns and prompts to their rows.
+    """Find the roles of the columns of similar tables, and add the columns to their rows that the roles need.
+
+    A column is added if it combines others, such as "subject + id", or if its prompts are in another table.
 
     path : file or folder that the user named, for messages
-    rows : rows of all these tables, changed in place
+    rows : rows of all tables that have their responses in the same column, changed in place
     columns : column by role, as named by the user
     location_columns : columns of the folder and the file of each row
     others : tables without responses, which may hold the prompts
-    has_ordered_rows : whether several rows of an agent and item are repeats in the order of the rows, as the user chose
+    has_ordered_rows : whether the user set that rows of one agent and item are repeats, numbered in their order
 
     Raises: ImportFormatError [import-columns] if roles are unclear; [import-ids] if it is unclear what identifies items.
     """
@@ -486,12 +504,15 @@ def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
 
 
 def _make_item_ids(previous_pool: Pool | None, *, has_one_table: bool) -> Callable[[int, str], str]:
-    """Return a function that returns the id of an item for its number, which is ignored, and its prompt.
+    """Make the function that generates ids of items, for `PromptItemIds`.
 
-    Ids are q001, q002, … for one table, and hashes of the prompts for several tables, because equal prompts must get equal
-    ids when only some of the tables are imported. Prompts of `previous_pool` keep their ids.
+    The ids are q001, q002, … for one table, and hashes of the prompts for several tables, because equal prompts must get
+    equal ids when only some of the tables are imported.
 
+    previous_pool : earlier import, whose prompts keep their ids; None without one
     has_one_table : whether all prompts are in one table
+
+    Returns a function that gets the number of an item, which it ignores, and its prompt, and returns the id.
     """
     previous_ids = set()
     id_by_prompt = {}  # by the prompt with single spaces, in which form the function gets it
@@ -516,17 +537,20 @@ def _make_item_ids(previous_pool: Pool | None, *, has_one_table: bool) -> Callab
     return get_id
 
 
-def _add_composites(tables: Sequence[SourceTable], columns: Mapping[str, str]) -> None:
+def _add_combined_columns(tables: Sequence[SourceTable], columns: Mapping[str, str]) -> None:
     """Add the combined columns that the user named, such as `<file>+id`, to the rows.
 
+    A value of a combined column joins the values of its columns, such as "a.csv / 7".
+
     tables : tables, whose rows are changed in place
+    columns : column by role, as named by the user; other columns than combined ones are ignored
     """
     rows = [row for table in tables for row in table.flat_rows]
     for column in columns.values():
         for row in rows:
-            names = split_composite(column, row)
-            if names:
-                row[column] = get_value(row, " + ".join(names))
+            joined_names = split_composite(column, row)
+            if joined_names is not None:
+                row[column] = get_value(row, join_names(joined_names))
 
 
 def _check_columns(path: Path, columns: Mapping[str, str], tables: Sequence[SourceTable]) -> None:

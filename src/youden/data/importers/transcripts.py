@@ -258,7 +258,11 @@ def _convert_attributes(attributes: Json) -> dict[str, Json]:
 
 
 def _convert_value(value: Json) -> Json:
-    """Convert a value of OTLP, an object whose key is the type, to JSON."""
+    """Convert a value of OTLP to JSON.
+
+    value : object with one entry, whose key is the type: {"intValue": "7"}, {"arrayValue": {"values": […]}} or
+        {"kvlistValue": {"values": […]}}, for example. Anything else, and an empty object, becomes None.
+    """
     if not isinstance(value, dict) or not value:
         return None
     kind, content = next(iter(value.items()))
@@ -284,43 +288,53 @@ def _format_transcript(spans: Sequence[_Span], calls: Sequence[_Span]) -> str:
 
 
 def _format_steps(spans: Sequence[_Span], calls: Sequence[_Span]) -> Iterator[str]:
-    """Yield a line for each step of a trace, in order of time.
+    """Yield a line for each step of a trace after its prompt, in order of time.
 
     The input of each call repeats the steps before it, so each message and each tool result is yielded only once.
 
     spans : all operations of the trace
     calls : the operations among `spans` that are calls of a model
     """
-    yielded_steps = {"user 0"}  # the first message of the user is the prompt
+    yielded_keys = {_PROMPT_KEY}
     call_ids = {id(span) for span in calls}
     for span in spans:
-        if id(span) in call_ids:
-            yield from _format_new_inputs(span, yielded_steps)
+        is_call = id(span) in call_ids
+        if is_call:
+            yield from _format_new_inputs(span, yielded_keys)
             for _, parts in span.get_messages("output"):
                 for part in parts:
                     yield _format_message_part(part, "assistant")
         elif "gen_ai.tool.call.result" in span.attributes:
-            yielded_steps.add(to_text(span.attributes.get("gen_ai.tool.call.id")))
+            yielded_keys.add(to_text(span.attributes.get("gen_ai.tool.call.id")))
             yield f"result: {to_text(span.attributes['gen_ai.tool.call.result'])}"
 
 
-def _format_new_inputs(span: _Span, yielded: set[str]) -> Iterator[str]:
+_PROMPT_KEY = "user 0"
+"""Key of the first message of a user, which is the prompt; see `_format_new_inputs`."""
+
+
+def _format_new_inputs(call: _Span, yielded_keys: set[str]) -> Iterator[str]:
     """Yield one line per new message of a user, and one per new tool result, in the input of a call of a model.
 
-    A message or result is new if its key is not in `yielded`; its key is then added. The key is its id or, without an id,
-    its kind and its number, such as "user 1".
+    Each part of a message of a user, and each tool result, has a key: its id or, without an id, its kind and its number in
+    the input, counted from 0, such as "user 1" or "tool_call_response 0".
+
+    call : the call of a model
+    yielded_keys : keys of the messages and results that are not new; the keys of new ones are added
     """
     n_by_kind: Counter[str] = Counter()
-    for role, parts in span.get_messages("input"):
+    for role, parts in call.get_messages("input"):
         for part in parts:
-            kind = "user" if role == "user" else get_nested(part, "type")
+            kind = "user" if role == "user" else str(get_nested(part, "type"))
             if kind not in ("user", "tool_call_response"):
                 continue
-            key = to_text(get_nested(part, "id") or f"{kind} {n_by_kind[str(kind)]}")
-            n_by_kind[str(kind)] += 1
-            if key not in yielded:
-                yielded.add(key)
-                yield _format_message_part(part, role)
+
+            key = to_text(get_nested(part, "id") or f"{kind} {n_by_kind[kind]}")
+            n_by_kind[kind] += 1
+            if key in yielded_keys:
+                continue
+            yielded_keys.add(key)
+            yield _format_message_part(part, role)
 
 
 def _format_message_part(part: Json, role: Json) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from operator import itemgetter
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -154,7 +153,7 @@ def _read_folder(folder: Path) -> Pool:
     responses = Source(folder / RESPONSES)
     cells = PoolCells()
     for first_line, lines in _read_line_chunks(responses):
-        were_added = _add_lines_at_once(cells, lines, rows_by_agent, columns_by_item, number=first_line)
+        were_added = _add_lines_at_once(cells, lines, rows_by_agent, columns_by_item, first_line=first_line)
         if not were_added:
             _add_lines_one_by_one(cells, responses, lines, rows_by_agent, columns_by_item, first_line=first_line)
 
@@ -169,7 +168,7 @@ def _add_lines_at_once(
     rows_by_agent: Mapping[str, int],
     columns_by_item: Mapping[str, int],
     *,
-    number: int,
+    first_line: int,
 ) -> bool:
     """Add many responses at once, which is fast, if all lines are valid and none has a repeat; return whether they were added.
 
@@ -178,23 +177,24 @@ def _add_lines_at_once(
     cells : responses so far, changed in place
     lines : lines of responses.jsonl
     rows_by_agent, columns_by_item : positions of agents and items by id
-    number : number of the first line
+    first_line : number of the first of these lines in the file, from 1
     """
     try:
         records = [orjson.loads(line) for line in lines]
-        agents, items, texts = zip(*map(itemgetter(*_RESPONSE), records), strict=True)
-        rows = _to_int64(map(rows_by_agent.__getitem__, agents))
-        columns = _to_int64(map(columns_by_item.__getitem__, items))
+        rows = _to_int64(rows_by_agent[record["agent"]] for record in records)
+        columns = _to_int64(columns_by_item[record["item"]] for record in records)
+        texts = [record["text"] for record in records]
         encoded_texts = [str.encode(text) for text in texts]  # TypeError if a text is not a string
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return False
 
-    n_fields = {len(record) for record in records}
+    # a record has these three fields, so a fourth one is a repeat, or an unknown field
+    has_other_fields = any(len(record) > len(_RESPONSE) for record in records)
     lengths = _to_int64(map(len, texts))
-    if n_fields != {len(_RESPONSE)} or lengths.max() > LONG_TEXT:
+    if has_other_fields or lengths.max() > LONG_TEXT:
         return False
 
-    line_numbers = np.arange(number, number + len(lines))
+    line_numbers = np.arange(first_line, first_line + len(lines))
     n_bytes = _to_int64(map(len, encoded_texts))
     spool = cells.extend(rows, columns, line_numbers)
     spool.extend(SEPARATOR.join(encoded_texts), n_bytes=n_bytes, lengths=lengths)

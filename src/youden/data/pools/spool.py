@@ -98,12 +98,19 @@ class Spool:
         return cast(Objects, texts_in_file)  # which is indexed like an array of objects
 
     def _store(self, data: bytes | memoryview) -> None:
-        """Add bytes and a separator, in memory or in the file, which is created when the memory is full."""
+        """Store bytes and a separator after those of the earlier texts.
+
+        If the texts in memory exceed `MAX_BYTES_IN_MEMORY`, all of them are moved to a new temporary file, to which later
+        texts are appended. They stay in memory on systems that lack `os.pread`, with which the file would be read.
+
+        data : one text in UTF-8, or several that are joined by SEPARATOR
+        """
         if self._file is not None:
             with _explain_full_disk():
                 self._file.write(data)
                 self._file.write(SEPARATOR)
             return
+
         self._data += data
         self._data += SEPARATOR
         if len(self._data) > MAX_BYTES_IN_MEMORY and _HAS_PREAD:
@@ -220,12 +227,12 @@ class Source:
             ) from error
 
     def require_id(self, value: object, noun: str, number: int) -> str:
-        """Return an id of an agent or item unchanged if it is valid.
+        """Check the id of an agent or item, and return it unchanged.
 
-        noun : "agent" or "item", for messages
-        number : number of its row
+        noun : "agent" or "item", for the error
+        number : number of the row in the file, from 1, for the error
 
-        Raises: PoolError [pool-id] if it is not a string, is blank, has control characters, or starts like a formula of
+        Raises: PoolError [pool-id] if the id is not a string, is blank, has control characters, or starts like a formula of
             a spreadsheet (with =, +, -, @). A plain number such as -3 is valid.
         """
         if not isinstance(value, str):
@@ -242,16 +249,20 @@ class Source:
         return value
 
     def check_name(self, value: str, noun: str, number: int) -> None:
-        """Raise PoolError [pool-id] if a name has control characters or would be run by a spreadsheet."""
+        """Raise PoolError [pool-id] if a name has control characters, or if a spreadsheet would run it as a formula.
+
+        noun : what the name is, such as "agent id" or "group", for the error
+        number : number of the row in the file, from 1, for the error
+        """
         if problem := find_name_fault(value):
             raise self.make_error(number, f"the {noun} {format_excerpt(value)} {problem}", slug="pool-id")
 
     def require_text(self, value: object, number: int) -> str:
-        """Return a response unchanged, and log a warning if it has more than `LONG_TEXT` characters.
+        """Check a response and return it unchanged; log a warning if it has more than `LONG_TEXT` characters.
 
         An empty string is a valid response.
 
-        number : number of its row
+        number : number of the row in the file, from 1, for the error
 
         Raises: PoolError [pool-text] if it is not a string.
         """
@@ -267,9 +278,10 @@ class Source:
         )
 
     def parse_repeat(self, value: object, number: int) -> int | None:
-        """Return the number of a repeat, given as an integer, a float or a string; None if it is None or empty.
+        """Convert the number of a repeat to an integer; None and the empty string become None.
 
-        number : number of its row
+        value : integer, float such as 2.0, or string of digits such as "2" or "2.0", without spaces
+        number : number of the row in the file, from 1, for the error
 
         Raises: PoolError [pool-repeat] if the repeat is not a whole number from 0 to 2³¹ − 1, for example NaN or a bool.
         """
@@ -337,11 +349,11 @@ class PoolCells:
         self._texts = Spool()
 
     def add(self, agent: int, item: int, text: str, *, number: int, repeat: int | None = None) -> None:
-        """Add a response. It is not checked here whether the agent has another one; see `to_texts`.
+        """Add one response. Several responses of an agent to an item are checked later, by `to_texts`.
 
         agent, item : positions of the agent and the item
-        number : number of the row in the file
-        repeat : number of the repeat; None has the same effect as 1
+        number : number of the row in the file, from 1
+        repeat : number that distinguishes several responses of the agent to the item; None counts as 1
         """
         if repeat is not None:
             self._repeat[len(self._agent)] = repeat
@@ -355,7 +367,8 @@ class PoolCells:
 
         The caller must add the n texts to the spool, in the same order.
 
-        agents, items, numbers : int arrays (n,), positions of agents and items, and numbers of the rows in the file
+        agents, items : int arrays (n,), positions of agents and items
+        numbers : int array (n,), numbers of the rows in the file, from 1
         """
         for column, values in ((self._agent, agents), (self._item, items), (self._number, numbers)):
             column.frombytes(values.astype(np.int64).tobytes())

@@ -237,8 +237,8 @@ def _read_batches(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBa
         ) from error
 
 
-_Recorded: TypeAlias = dict[str, tuple[str, int]]
-"""Id → its group or prompt, and the number of the first row that states it."""
+_ValueById: TypeAlias = dict[str, tuple[str, int]]
+"""Id of an agent or item → its group or prompt, and the number of the first row that states it."""
 
 
 class _TidyRows:
@@ -249,19 +249,19 @@ class _TidyRows:
         self._cells = PoolCells()
         self._agents: dict[str, int] = {}
         self._items: dict[str, int] = {}
-        self._groups: _Recorded = {}
-        self._prompts: _Recorded = {}
+        self._groups: _ValueById = {}
+        self._prompts: _ValueById = {}
 
-    def add(self, record: Sequence[Any], *, number: int) -> None:
+    def add(self, fields: Sequence[Any], *, number: int) -> None:
         """Check one row of the table, and add its response to the pool.
 
-        record : agent, item, text, prompt, group and repeat; None if missing, which only the last three may be
-        number : number of the row, for errors
+        fields : agent, item, text, prompt, group and repeat of the row, in this order. The last three may be None.
+        number : number of the row in the table, from 1, for errors
 
-        Raises: PoolError if a field is not valid, for example [pool-text]; [pool-contradiction] if the prompt of the
-            item or the group of the agent differs from that in an earlier row.
+        Raises: PoolError if a field is not valid, for example [pool-text]; [pool-contradiction] if an earlier row states
+            another prompt of the item, or another group of the agent.
         """
-        agent, item, text, prompt, group, repeat = record
+        agent, item, text, prompt, group, repeat = fields
         agent = self._source.require_id(agent, "agent", number)
         item = self._source.require_id(item, "item", number)
         self._cells.add(
@@ -273,66 +273,63 @@ class _TidyRows:
         )
         if prompt:
             self._source.warn_if_long(prompt, "prompt", number)
-            self._record(self._prompts, item, prompt, f"prompt of item {item!r}", number)
+            self._set_value(self._prompts, item, prompt, f"prompt of item {item!r}", number)
         if group:
             self._source.check_name(group, "group", number)
-            self._record(self._groups, agent, group, f"group of agent {agent!r}", number)
+            self._set_value(self._groups, agent, group, f"group of agent {agent!r}", number)
 
     def add_batch(self, columns: Sequence[pa.LargeStringArray], *, number: int) -> bool:
         """Add many rows at once, if all of them are valid and none has a repeat; return whether they were added.
 
-        If they were not, the caller must add each row with `add`, which names the invalid row in its error.
+        If they were not, the caller must add each row with `add`, which names the invalid row in its error. Until then, some
+        ids, groups and prompts of the rows may already be stored. This has no effect, because `add` stores the same ones.
 
         columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
-        number : number of the first row
+        number : number of the first row in the table, from 1
         """
         agent, item, text, prompt, group, repeat = columns
-        has_missing = agent.null_count > 0 or item.null_count > 0 or text.null_count > 0
+        has_missing_values = agent.null_count > 0 or item.null_count > 0 or text.null_count > 0
         has_repeats = repeat.null_count < len(repeat)
-        if has_missing or has_repeats or not _is_utf8(columns):
-            return False
-        agents = _look_up_ids(agent, self._agents)
-        items = _look_up_ids(item, self._items)
-        if agents is None or items is None:
+        if has_missing_values or has_repeats or not _is_utf8(columns) or not _are_names_valid(group):
             return False
 
         import pyarrow.compute as pc  # takes as long to import as a small table to read
 
         lengths = _to_int64(pc.utf8_length(text))
-        group_names = [name for name in group.unique().drop_null().to_pylist() if name]
-        has_invalid_group = any(find_name_fault(name) for name in group_names)
-        if has_invalid_group or lengths.max(initial=0) > LONG_TEXT:
+        if lengths.max(initial=0) > LONG_TEXT:
             return False
 
-        # ids, groups and prompts that are recorded before a check fails do no harm: `add` records the same ones
-        are_groups_valid = _record_column(group, agents, list(self._agents), self._groups, number=number)
-        if not are_groups_valid:
+        agents = _look_up_ids(agent, self._agents)
+        items = _look_up_ids(item, self._items)
+        if agents is None or items is None:
             return False
-        are_prompts_valid = _record_column(prompt, items, list(self._items), self._prompts, number=number)
-        if not are_prompts_valid:
+        if not _set_values(self._groups, group, agents, list(self._agents), first_number=number):
+            return False
+        if not _set_values(self._prompts, prompt, items, list(self._items), first_number=number):
             return False
 
+        # all rows are valid
         spool = self._cells.extend(agents, items, np.arange(number, number + len(text)))
         spool.extend(_join_texts(text), n_bytes=_to_int64(pc.binary_length(text)), lengths=lengths)
         return True
 
-    def _record(self, recorded: _Recorded, id_: str, value: str, description: str, number: int) -> None:
-        """Record the prompt of an item or the group of an agent.
+    def _set_value(self, value_by_id: _ValueById, id_: str, value: str, description: str, number: int) -> None:
+        """Set the prompt of an item or the group of an agent, unless an earlier row states it.
 
-        recorded : prompts or groups of earlier rows; changed in place
+        value_by_id : prompts of all items, or groups of all agents, so far; changed in place
         id_ : id of the item or agent
-        value : the prompt or group
-        description : description of the value, for errors
-        number : number of the row
+        value : its prompt or group
+        description : what the value is, such as "prompt of item 'a'", for the error
+        number : number of the row in the table, from 1
 
-        Raises: PoolError [pool-contradiction] if an earlier row has another value.
+        Raises: PoolError [pool-contradiction] if an earlier row states another prompt or group.
         """
-        earlier, earlier_number = recorded.setdefault(id_, (value, number))
-        if earlier != value:
+        earlier_value, earlier_number = value_by_id.setdefault(id_, (value, number))
+        if earlier_value != value:
             raise self._source.make_error(
                 number,
                 f"the {description} is {format_excerpt(value)}, in {self._source.unit} {earlier_number} it is "
-                f"{format_excerpt(earlier)}. "
+                f"{format_excerpt(earlier_value)}. "
                 "Set the same value in all rows, or in one of them.",
                 slug="pool-contradiction",
             )
@@ -359,6 +356,12 @@ def _is_utf8(columns: Sequence[pa.LargeStringArray]) -> bool:
     return True
 
 
+def _are_names_valid(groups: pa.LargeStringArray) -> bool:
+    """Return whether all groups (n_rows,) have valid names; null and an empty string are no group."""
+    names = [name for name in groups.unique().drop_null().to_pylist() if name]
+    return not any(find_name_fault(name) for name in names)
+
+
 def _look_up_ids(column: pa.LargeStringArray, position_by_id: dict[str, int]) -> Positions | None:
     """Return the position of each id, adding new ids to `position_by_id`.
 
@@ -381,15 +384,17 @@ def _look_up_ids(column: pa.LargeStringArray, position_by_id: dict[str, int]) ->
 
 
 def _join_texts(texts: pa.LargeStringArray) -> memoryview:
-    """Return the UTF-8 bytes of all texts, with SEPARATOR between them."""
+    """Return the UTF-8 bytes of all texts (n,), with SEPARATOR between them."""
     import pyarrow.compute as pc
 
-    # both arrays are made from buffers, because pyarrow would import pandas otherwise
+    # `binary_join` joins the texts of each list in an array of lists; this array has one list, with all texts. It is made
+    # from buffers, and so is the separator, because pyarrow would import pandas to convert Python objects.
     list_bounds = pa.py_buffer(np.array([0, len(texts)], dtype="i4"))
+    lists = pa.ListArray.from_buffers(pa.list_(texts.type), 1, [None, list_bounds], children=[texts])
     separator_bounds = pa.py_buffer(np.array([0, len(SEPARATOR)], dtype="i8"))
-    text_list = pa.ListArray.from_buffers(pa.list_(texts.type), 1, [None, list_bounds], children=[texts])
-    separator = pa.LargeStringArray.from_buffers(1, separator_bounds, pa.py_buffer(SEPARATOR))
-    return memoryview(pc.binary_join(text_list, separator)[0].as_buffer())
+    separators = pa.LargeStringArray.from_buffers(1, separator_bounds, pa.py_buffer(SEPARATOR))
+    (joined,) = pc.binary_join(lists, separators)
+    return memoryview(joined.as_buffer())
 
 
 def _to_int64(values: pa.Array) -> Positions:
@@ -398,38 +403,44 @@ def _to_int64(values: pa.Array) -> Positions:
     return numbers[values.offset : values.offset + len(values)].astype(np.int64, copy=False)
 
 
-def _record_column(
-    column: pa.LargeStringArray, positions: Positions, ids: Sequence[str], recorded: _Recorded, *, number: int
+def _set_values(
+    value_by_id: _ValueById,
+    column: pa.LargeStringArray,
+    positions: Positions,
+    ids: Sequence[str],
+    *,
+    first_number: int,
 ) -> bool:
-    """Record the prompts of items, or the groups of agents, and return whether all of them are valid.
+    """Set the prompts of items, or the groups of agents, that many rows state, and return whether all of them are valid.
 
-    A value is not valid if it has more than `LONG_TEXT` characters, or if its item or agent has another value. The values
-    after it are not recorded.
+    A prompt or group is not valid if it has more than `LONG_TEXT` characters, or if another row states a different one for
+    the same item or agent. If one is not valid, some of the others may not be set.
 
-    column : prompts or groups (n_rows,), null if missing
+    value_by_id : prompts of all items, or groups of all agents, so far; changed in place
+    column : prompts or groups (n_rows,), null or empty if missing
     positions : int array (n_rows,), position in `ids` of the item or agent of each row
-    ids : ids of the items or agents
-    recorded : prompts or groups of earlier rows; changed in place
-    number : number of the first row
+    ids : ids of all items or agents
+    first_number : number of the first row in the table, from 1
     """
     if column.null_count == len(column):
         return True
     encoded = column.dictionary_encode()
     values: list[str | None] = [*encoded.dictionary.to_pylist(), None]
-    codes = _to_int64(encoded.indices.fill_null(len(values) - 1))
+    n_values = len(values)
+    null_code = n_values - 1
+    value_codes = _to_int64(encoded.indices.fill_null(null_code))
 
-    # encode each pair of an id and a value as position · n_values + code, and find the first row of each distinct pair
-    pair_codes = positions * len(values) + codes
-    distinct_codes, first_rows = np.unique(pair_codes, return_index=True)
-    for pair_code, row in zip(distinct_codes.tolist(), first_rows.tolist(), strict=True):
-        id_position, value_position = divmod(pair_code, len(values))
-        value = values[value_position]
+    # examine the first row of each distinct pair of an id and a value, whose code is position · n_values + value code
+    pair_codes, first_rows = np.unique(positions * n_values + value_codes, return_index=True)
+    for pair_code, row in zip(pair_codes.tolist(), first_rows.tolist(), strict=True):
+        position, value_code = divmod(pair_code, n_values)
+        value = values[value_code]
         if not value:
             continue
         if len(value) > LONG_TEXT:
             return False
-        recorded_value, _ = recorded.setdefault(ids[id_position], (value, number + row))
-        if recorded_value != value:
+        stored_value, _ = value_by_id.setdefault(ids[position], (value, first_number + row))
+        if stored_value != value:
             return False
     return True
 

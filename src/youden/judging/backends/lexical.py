@@ -23,7 +23,7 @@ from youden.text.similarity import (
     copied_shares,
     find_copying_agents,
     idf,
-    shared_mass,
+    sum_shared_weights,
 )
 from youden.text.words import SegmentedTexts, segment_texts
 from youden.types import PAIRED, Finding, Plan, Pool, Verdicts
@@ -142,7 +142,7 @@ class Lexical:
         for paired in (True, False):
             pairs = sample_pairs(item_of[first_responses], rng, paired=paired)
             a, b = (first_responses[rows] for rows in pairs)
-            mass = shared_mass(matrix, a, b, weights=word_weights)
+            mass = sum_shared_weights(matrix, a, b, weights=word_weights)
             mass *= text_weight[a] * text_weight[b]
             samples.append((mass.T, fits_on[:, item_of[a]] & fits_on[:, item_of[b]]))
         (paired_mass, paired_fits), (independent_mass, independent_fits) = samples
@@ -156,7 +156,7 @@ class Lexical:
                 paired_values, independent_values, is_self_plan=plan.is_self_plan
             )
             trials = np.flatnonzero(excluded_folds == model)
-            mass = shared_mass(matrix, first[trials], second[trials], weights=word_weights[:, m])
+            mass = sum_shared_weights(matrix, first[trials], second[trials], weights=word_weights[:, m])
             mass *= text_weight[first[trials], m] * text_weight[second[trials], m]
             answer[trials] = np.clip(mass / scale, 0.0, 1.0)
             hard[trials] = mass >= threshold
@@ -318,11 +318,12 @@ def _fit_scale_and_threshold(paired: Floats, independent: Floats, *, is_self_pla
 
     The scale is the 95th percentile of the paired similarities. The threshold is the lowest one that maximises TPR − FPR.
 
-    paired, independent : float arrays (n_pairs,), similarities of texts on the same item, and on different items
-    is_self_plan : whether the pairs of the same item are responses of one agent; selects the words of the error
+    paired : float array (n_paired,), similarities of two texts on the same item
+    independent : float array (n_independent,), similarities of two texts on different items
+    is_self_plan : whether the two texts of a pair are responses of one agent, which the error message then states
 
     Returns the scale, above 0, and the threshold.
-    Raises: JudgeError [lexical-nothing-shared] if a trial type has no pairs or the scale is 0.
+    Raises: JudgeError [lexical-nothing-shared] if one of the arrays is empty or the scale is 0.
     """
     scale = 0.0
     if paired.size and independent.size:
@@ -333,7 +334,7 @@ def _fit_scale_and_threshold(paired: Floats, independent: Floats, *, is_self_pla
             responses = "with at least two responses of the agent"
         raise JudgeError(
             f"The lexical judge cannot set its scale: of {paired.size} pairs of responses to the same item that it is fitted on, "
-            f"{np.count_nonzero(paired)} share a word that not all items have. "
+            f"{np.count_nonzero(paired)} share a word that some items lack. "
             f"Add items {responses} in words, or use another judge.",
             slug="lexical-nothing-shared",
         )
@@ -348,20 +349,25 @@ def _fit_scale_and_threshold(paired: Floats, independent: Floats, *, is_self_pla
 def compute_text_weights(
     matrix: csr_array[np.int8], *, item_of: Index, agent_of: Index, word_weights: Floats
 ) -> Floats:
-    """Compute the weight of each text, a float array (n_texts, n_models) in (0, 1].
+    """Compute the weights of texts, which are smaller for texts that share many words with other responses to their item.
 
-    A text that shares many words with other responses to its item counts less. Its common mass V is the sum of the
-    weights of its common words, which at least two agents used on the item. The weight of the text is
-    min(1, 2·Q₃ / V)². Each agent has a mean common mass on the item, and Q₃ is the upper quartile of the positive means.
+    A word is common on an item if at least two agents used it there. The common mass of a text is the sum of the weights
+    of its common words. A text has the weight 1 up to a limit of the common mass, which is `MAX_QUARTILES` times the upper
+    quartile of its item. This is the quartile over agents of their mean common masses, without agents whose mean is 0.
+    Above the limit, the weight is (limit / common mass) to the power of `LENGTH_POWER`.
 
-    matrix : int8 csr_array (n_texts, n_words), result of `build_word_matrix`
+    matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word
     item_of, agent_of : int arrays (n_texts,), item and agent of each text; `item_of` ascends
     word_weights : float array (n_words, n_models), ≥ 0, weight of each word in each model
+
+    Returns a float array (n_texts, n_models), in (0, 1].
     """
     n_texts = len(item_of)
     common_words = _find_common_words(matrix, item_of=item_of, agent_of=agent_of)
-    bounded_ratios = np.ones((n_texts, word_weights.shape[1]))  # min(1, 2·Q₃ / V)
-    is_common = np.zeros(matrix.shape[1], dtype=np.int8)  # per word: 1 if it is common on the current item
+    bounded_ratios = np.ones((n_texts, word_weights.shape[1]))  # min(1, limit / common mass)
+
+    # 1 for each common word of the current item; one array serves all items, because it is as long as the vocabulary
+    is_common = np.zeros(matrix.shape[1], dtype=np.int8)
 
     # the texts on an item are consecutive, because `item_of` ascends
     later_starts = np.flatnonzero(np.diff(item_of)) + 1
@@ -370,7 +376,7 @@ def compute_text_weights(
         common_words_of_item = common_words[[item_of[start]]].indices
         is_common[common_words_of_item] = 1
         common_mass = _sum_word_weights(matrix[texts], is_common, word_weights)
-        is_common[common_words_of_item] = 0
+        is_common[common_words_of_item] = 0  # for the next item
 
         mass_by_agent = _average_by_agent(common_mass, agent_of[texts])
         limit = MAX_QUARTILES * _compute_upper_quartiles(mass_by_agent)
@@ -409,12 +415,12 @@ def _find_common_words(matrix: csr_array[np.int8], *, item_of: Index, agent_of: 
 
 
 def _average_by_agent(mass: Floats, agent_of: Index) -> Floats:
-    """Return the mean mass of the texts of each agent, a float array (n_agents, n_models).
+    """Average the common masses of the texts of each agent.
 
-    Only the agents that occur in `agent_of` have a row.
-
-    mass : float array (n_texts, n_models), sum of the weights of some words of each text
+    mass : float array (n_texts, n_models), common mass of each text in each model
     agent_of : int array (n_texts,), agent of each text
+
+    Returns a float array (n_agents, n_models) with one row per agent that occurs in `agent_of`, in any order.
     """
     agents, agent_row, n_texts = np.unique(agent_of, return_inverse=True, return_counts=True)
     has_one_text_each = len(agents) == len(agent_of)
@@ -462,15 +468,16 @@ def _warn_without_prompts(pool: Pool) -> list[Finding]:
 def _find_copying(
     pool: Pool, texts: SegmentedTexts, *, agent_of: Index, item_of: Index, is_self_plan: bool
 ) -> list[Finding]:
-    """Return a finding for each agent that copies its prompts, by the rule of `find_copying_agents`.
+    """Return a finding for each agent whose median response is largely copied from its prompt.
 
-    texts : words of all responses, and then of the prompts of all items
+    texts : words of all responses, in the order of `item_of`, followed by the words of the prompts of all items
     agent_of, item_of : int arrays (n_responses,), row and column of each response in `Pool.all_texts`; `item_of` ascends
     is_self_plan : whether each trial compares responses of one agent, so that there is no ranking
     """
-    n_responses = len(item_of)
+    # fraction of each response that is copied from the prompt; one row per agent and repeat, as in `Pool.all_texts`
     shares = np.full(pool.all_texts.shape, np.nan)
-    # the responses to an item are consecutive: from starts[item] to starts[item + 1]
+    n_responses = len(item_of)
+    # the responses to an item are consecutive: from starts[item] up to starts[item + 1] − 1
     starts = np.searchsorted(item_of, np.arange(pool.n_items + 1))
     for item, record in enumerate(pool.items):
         if record.prompt is None:
@@ -480,7 +487,7 @@ def _find_copying(
         prompt = texts[n_responses + item]
         shares[agent_of[positions], item] = copied_shares(responses, prompt)
 
-    # all responses of an agent in one row: from (n_repeats * n_agents, n_items) to (n_agents, n_repeats * n_items)
+    # join the repeats of each agent: from (n_repeats · n_agents, n_items) to (n_agents, n_repeats · n_items)
     shares_by_agent = np.hstack(np.split(shares, pool.repeats))
     effect = "ranks the agent higher than its responses deserve"
     if is_self_plan:

@@ -107,9 +107,10 @@ class LitellmJudge:
 
 
 def _to_call_error(error: Exception) -> CallError:
-    """Convert an error of litellm to a CallError, which states whether the call may be repeated.
+    """Convert an exception that litellm raised to a CallError, whose `kind` states whether the call may be repeated.
 
-    litellm reports a lost connection as status 500, too. So a call with this status may have cost something.
+    A CallError of our HTTP client that litellm wrapped is returned itself. The `wording` of the result is the part of the
+    message that makes the error fatal; None if the status does, or if the error is not fatal.
     """
     wrapped_error = _find_call_error(error)
     if wrapped_error is not None:
@@ -124,6 +125,8 @@ def _to_call_error(error: Exception) -> CallError:
     if any(part in message.lower() for part in _NO_CREDENTIALS):
         return CallError(message, kind="fatal", status=_UNAUTHORISED)
     fatal_code = find_fatal_code(message)
+
+    # litellm reports a lost connection as status 500, too. Without a status, the call counts as possibly billed.
     status: Any = getattr(error, "status_code", None)
     is_status_of_reply = isinstance(status, int) and status >= _MIN_ERROR_STATUS and status != _SERVER_ERROR
     if not is_status_of_reply:
@@ -135,9 +138,12 @@ def _to_call_error(error: Exception) -> CallError:
     call_error = make_http_error(
         status, (fatal_code,), message, reason=f"HTTP {status}: {message}", retry_after=retry_after
     )
-    # a code that made the error fatal was read from the message, which may quote the request
-    is_fatal_by_code = call_error.kind != classify_status(status) and call_error.wording is None
-    if is_fatal_by_code:
+
+    # The code was found in the message, which may quote the request. If only the code makes the error fatal, it is set
+    # as the wording, for which `to_rejection_if_quoted` searches the request.
+    is_fatal_by_status = classify_status(status) == "fatal"
+    is_fatal_by_message = call_error.kind == "fatal" and not is_fatal_by_status
+    if is_fatal_by_message and call_error.wording is None:
         call_error.wording = fatal_code
     return call_error
 
@@ -160,7 +166,9 @@ def _make_client() -> Any:
     original_send = client.send
 
     async def send_and_check(request: Any, **options: Any) -> Any:
-        """Send a request and return the checked reply.
+        """Send an `httpx.Request` and return the whole response, an `httpx.Response` that litellm accepts.
+
+        options : keyword arguments of `httpx.AsyncClient.send`; `stream` and `follow_redirects` are overridden
 
         Raises: CallError if the reply reports an error or is larger than `MAX_REPLY_BYTES`.
         """
@@ -169,16 +177,17 @@ def _make_client() -> Any:
         response = await read_response(streaming_response)
         if not response.is_success:
             raise make_status_error(response.status_code, response.content, response.headers)
-        return _check_response(response)
+        return _to_accepted_response(response)
 
     client.send = send_and_check
     return client
 
 
-def _check_response(response: Any) -> Any:
-    """Return an httpx response in which contents that are lists of parts are joined, because litellm rejects them.
+def _to_accepted_response(response: Any) -> Any:
+    """Return an `httpx.Response` that litellm accepts: message contents that are lists of parts are joined to one text.
 
-    A response that is not JSON is returned unchanged. Raises: CallError if the reply reports an error.
+    A response without lists, or one that is not JSON, is returned unchanged.
+    Raises: CallError if the JSON reports an error, although the HTTP status is a success.
     """
     try:
         reply = parse_json(response.content).value
@@ -187,7 +196,9 @@ def _check_response(response: Any) -> Any:
     error = find_reply_error(reply)
     if error is not None:
         raise error
-    if not join_contents(reply):
+
+    has_joined_contents = join_contents(reply)  # changes `reply` in place
+    if not has_joined_contents:
         return response
     return type(response)(
         response.status_code,

@@ -226,7 +226,7 @@ def _with_address(error: CallError, address: str) -> CallError:
 class Jury:
     """Combines the verdicts of several judges.
 
-    Each judge's own answers stay in the store, where the judge `{backend: replay, of: NAME}` finds them.
+    Each judge's own answers stay in the store, where the judge `{backend: replay, replay_of: NAME}` finds them.
 
     Parameters
     ----------

@@ -144,22 +144,20 @@ def parse_error_parts(body: object) -> ErrorParts:
     ErrorParts(codes=(), message='Incorrect API key provided.')
     """
     body_object = _get_first_object(body)
-    if body_object is None:
+    if body_object is None:  # the body is the message itself
         return ErrorParts((), body)
+
     error = body_object.get("error") or body_object
     error_object = _get_first_object(error)
+    if error_object is None:  # the field "error" is the message itself, so the body has the codes
+        codes = tuple(_iter_codes([body_object, *_get_details(body_object)]))
+        return ErrorParts(codes, error)
 
     # objects that may contain codes or a message, the most specific first
-    objects = [body_object if error_object is None else error_object]
-    details = (error_object or body_object).get("details")
-    if isinstance(details, list):
-        objects += [detail for detail in details if isinstance(detail, dict)]
-    if error_object is not None and error_object is not body_object:
+    objects = [error_object, *_get_details(error_object or body_object)]
+    if error_object is not body_object:
         objects.append(body_object)
-
     codes = tuple(_iter_codes(objects))
-    if error_object is None:  # the error is its own message
-        return ErrorParts(codes, error)
     for fields in objects:
         for name in ("message", "detail", "Message"):
             if fields.get(name) is not None:
@@ -172,6 +170,14 @@ def _get_first_object(value: object) -> Mapping[str, Any] | None:
     if isinstance(value, list):
         value = next(iter(value), None)
     return value if isinstance(value, dict) else None
+
+
+def _get_details(error: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the objects in the list `details` of an error; empty without this list."""
+    details = error.get("details")
+    if not isinstance(details, list):
+        return []
+    return [detail for detail in details if isinstance(detail, dict)]
 
 
 def _iter_codes(objects: Iterable[Mapping[str, Any]]) -> Iterator[str | int]:

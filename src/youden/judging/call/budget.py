@@ -49,22 +49,24 @@ class UncertainCosts:
     max_usd_lost: float = 0.0
 
     def describe_unreported_usage(self, model: str) -> str:
-        """Describe the cost that is counted for answers without valid token counts; empty if there are none.
+        """Describe the cost that is counted for answers whose token counts are missing or not possible.
 
         model : name of the model
+
+        Returns two sentences for the user, or "" if there are no such answers.
         """
         if not self.n_unreported:
             return ""
         example = "" if self.example is None else f" (one of them: {self.example})"
         return (
-            f"{self.n_unreported:,} answers of '{model}' reported no credible token usage{example}. They are booked at the most "
-            f"that they can have cost, {self.usd_unreported:.6g} USD. Check the provider's bill."
+            f"{self.n_unreported:,} answers of '{model}' reported no credible token usage{example}. They are booked at their "
+            f"maximum cost, {self.usd_unreported:.6g} USD. Check the provider's bill."
         )
 
     def findings(self, model: str) -> tuple[Finding, ...]:
-        """Return up to two findings: on answers without valid token counts, and on calls without a reply.
+        """Return up to two findings "bill": on answers without valid token counts, and on calls without a reply.
 
-        model : name of the model
+        model : name of the model, which is also the fact "doubted" of the first finding
         """
         findings = []
         if self.n_unreported:
@@ -74,8 +76,8 @@ class UncertainCosts:
         if self.n_lost:
             message = (
                 f"{self.n_lost:,} calls were sent and got no reply; the provider may have worked on them. They are booked at "
-                f"{self.usd_lost:.6g} USD, what such calls usually cost; at most they cost {self.max_usd_lost:.6g} USD, which is "
-                "what the cap counts."
+                f"their estimated cost, {self.usd_lost:.6g} USD. The cost cap counts their maximum cost, "
+                f"{self.max_usd_lost:.6g} USD."
             )
             lost: dict[str, Fact] = {"n": self.n_lost, "usd": self.usd_lost, "most": self.max_usd_lost}
             findings.append(Finding("bill", message, facts=lost))
@@ -200,7 +202,8 @@ class Budget:
         reserved : float
             USD that were passed to `reserve`; ignored without a cap.
         spent : float
-            Actual cost in USD; 0 for a call that was not sent. After NaN, an unknown cost, `Budget.spent` is NaN.
+            Actual cost in USD; 0 for a call that was not sent. After NaN, an unknown cost, `Budget.spent` is NaN, and no
+            further call fits a cap.
         """
         self.spent += spent
         if self.cap == math.inf:
@@ -245,8 +248,9 @@ class TypicalUsage:
     def estimate(self, max_tokens_in: int, max_tokens_out: int) -> tuple[int, int]:
         """Estimate the token usage of a call without a reply.
 
-        The estimate is 1.25 times the largest usage of other answers, for requests relative to their size. Until there
-        are `MIN_OBSERVATIONS` answers, it is the largest possible usage.
+        With f the largest observed fraction tokens_in / max_tokens_in, the request is estimated at 1.25·f·max_tokens_in
+        tokens. The answer is estimated at 1.25 times the largest observed number of tokens. Before `MIN_OBSERVATIONS`
+        answers were observed, the estimate is the largest possible usage.
 
         Parameters
         ----------

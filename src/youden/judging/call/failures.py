@@ -156,9 +156,10 @@ def make_http_error(
     -------
     CallError
         Of kind `fatal` if the error is about the account or the model, otherwise of the kind of the status
-        (`classify_status`). The status of a fatal error selects the remedy: 401 for an invalid key; 402 for missing
-        credit if the message shows it or if `status` is fatal by itself; otherwise the given status. For example, a
-        code for missing credit with status 429 keeps 429.
+        (`classify_status`). Its status, which selects the remedy for the user, is the given one with three exceptions.
+        If a code or the message reports an invalid key, it is 401. If the message reports another error of the account
+        or the model, it is 402 (missing credit) or 404 (unknown model). If a code reports missing credit, it is 402,
+        but only if `status` alone is fatal: such a code with status 429 keeps 429.
 
     Examples
     --------

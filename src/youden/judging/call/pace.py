@@ -154,13 +154,18 @@ class RateLimiter:
             if self._token_limiter is None:
                 return
 
+            # earlier requests used more tokens than estimated if `_unsettled_tokens` is positive, fewer if it is negative
             remaining_tokens = tokens + self._unsettled_tokens
             self._unsettled_tokens = 0.0
+
+            # the limiter admits at most `max_rate` tokens at once
             while remaining_tokens > 0:
                 portion = min(remaining_tokens, self._token_limiter.max_rate)
                 await self._token_limiter.acquire(portion)
                 remaining_tokens -= portion
-            self._unsettled_tokens += remaining_tokens  # negative if earlier requests used less than estimated
+
+            # a negative remainder is credit for the next request; `settle` may have changed the sum during the wait
+            self._unsettled_tokens += remaining_tokens
 
     def settle(self, reserved: float, used: float) -> None:
         """Correct the estimate for a request that was answered; the next requests wait longer or shorter.

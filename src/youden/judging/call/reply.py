@@ -292,8 +292,9 @@ def check_usage(
     Raises
     ------
     CallError
-        Of kind `rejected`, if the answer is too long for its limit: its text, refusal or log-probabilities have more
-        bytes than that many tokens can have. It is never cut.
+        Of kind `rejected`, if the answer is too long; it is never cut. This is the case if its text and refusal together
+        have more bytes than `answer_limit` tokens can have (without a limit, more than `MAX_REPLY_BYTES`), or if its
+        tokens with log-probabilities have more than `EXTRA_BYTES`.
     """
     _check_length(completion, answer_limit)
     n_in, n_out = completion.tokens_in, completion.tokens_out
@@ -347,12 +348,9 @@ def count_request_bytes(request: Request) -> int:
 
 
 def _check_length(completion: Completion, answer_limit: int | None) -> None:
-    """Check the size of an answer's text, refusal and log-probabilities.
+    """Check the size of an answer, as described under Raises of `check_usage`.
 
     answer_limit : maximum number of tokens of an answer; None if nothing limits it
-
-    Raises: CallError (rejected) if the text and the refusal have more bytes than this number of tokens can have
-    (without a limit, more than `MAX_REPLY_BYTES`), or the tokens with log-probabilities more than `EXTRA_BYTES`.
     """
     max_text_bytes = MAX_REPLY_BYTES
     limit_note = ""
@@ -363,8 +361,8 @@ def _check_length(completion: Completion, answer_limit: int | None) -> None:
     n_text_bytes = _count_bytes(completion.text)
     if completion.refusal is not None:
         n_text_bytes += _count_bytes(completion.refusal)
-    n_logprob_bytes = sum([_count_bytes(token) for token, _ in completion.top_logprobs])
-    for n_bytes, max_bytes in ((n_text_bytes, max_text_bytes), (n_logprob_bytes, EXTRA_BYTES)):
+    n_token_bytes = sum([_count_bytes(token) for token, _log_probability in completion.top_logprobs])
+    for n_bytes, max_bytes in ((n_text_bytes, max_text_bytes), (n_token_bytes, EXTRA_BYTES)):
         if n_bytes > max_bytes:
             reason = f"The answer is too long: got {n_bytes:,} bytes{limit_note}. It is not stored."
             raise CallError(reason, kind="rejected")

@@ -1,6 +1,6 @@
 """Decide whether and when a failed call is sent again: exponential backoff with full jitter, after any Retry-After.
 
-The rules are tenacity's retry, stop and wait objects. Two rules are implemented here, because tenacity has no
+The rules are tenacity's stop and wait objects. Two rules are implemented here, because tenacity has no
 equivalent: HTTP 429 does not count as an attempt, so each call has two counts (`Attempts`); and a waiting call may not
 occupy a worker, so `next_wait` returns the seconds and the caller schedules the next attempt. The shared circuit
 breaker is in `scheduler.circuit_breaker`.
@@ -15,7 +15,6 @@ from typing import TypeVar
 from tenacity import (
     RetryCallState,
     Retrying,
-    retry_if_exception,
     stop_after_attempt,
     wait_combine,
     wait_random_exponential,
@@ -28,11 +27,6 @@ T = TypeVar("T")
 MAX_BACKOFF_SECONDS = 30.0
 MAX_THROTTLED_SECONDS = 300.0
 """Maximum total wait of a call because of HTTP 429, and maximum Retry-After of other errors; then the call fails."""
-
-
-def _is_transient(error: BaseException) -> bool:
-    """Return whether an error is a failed call that may succeed if it is sent again."""
-    return isinstance(error, CallError) and error.kind == "transient"
 
 
 def _get_retry_after(retry_state: RetryCallState) -> float:
@@ -60,7 +54,6 @@ class RetryPolicy:
     def __init__(self, max_tries: int, backoff: float) -> None:
         jitter = wait_random_exponential(backoff, max=max(backoff, MAX_BACKOFF_SECONDS))
         self._tenacity = Retrying(
-            retry=retry_if_exception(_is_transient),
             stop=stop_after_attempt(max_tries),
             wait=wait_combine(jitter, _get_retry_after),
         )
@@ -68,35 +61,43 @@ class RetryPolicy:
     def next_wait(self, attempts: Attempts, error: CallError) -> float | None:
         """Count a failed attempt, and compute the time until the next attempt.
 
+        A reply with HTTP 429 (too many requests) has its own count and does not count towards `max_tries`.
+
         Parameters
         ----------
         attempts : Attempts
-            Counts of the call so far; changed in place.
+            Counts of the call so far; changed in place, unless the error is not transient.
         error : CallError
             The failure.
 
         Returns
         -------
         float or None
-            Seconds until the next attempt. None if the call must not be sent again: the error is not transient (it is
-            not counted), `max_tries` attempts failed, Retry-After exceeds `MAX_THROTTLED_SECONDS`, or the waits after
-            HTTP 429 exceed it in total.
+            Seconds until the next attempt. None if the call must not be sent again, for one of these reasons: the error
+            is not transient; `max_tries` attempts failed otherwise than by HTTP 429; after another error, the server
+            asked to wait longer than `MAX_THROTTLED_SECONDS` (Retry-After); or the sum of all waits of the call after
+            HTTP 429, this one included, exceeds `MAX_THROTTLED_SECONDS`.
         """
+        if error.kind != "transient":
+            return None
+
+        # tenacity computes waits from the state of a call: its last error and the number of its attempts
         state = RetryCallState(self._tenacity, None, (), {})
         state.set_exception((type(error), error, None))
-        if not self._tenacity.retry(state):
-            return None
 
         if error.status == TOO_MANY_REQUESTS:
             attempts.n_throttled += 1
             state.attempt_number = attempts.n_throttled
             seconds = self._tenacity.wait(state)
             attempts.throttled_seconds += seconds
-            return seconds if attempts.throttled_seconds <= MAX_THROTTLED_SECONDS else None
+            if attempts.throttled_seconds > MAX_THROTTLED_SECONDS:
+                return None
+            return seconds
 
         attempts.n_failed += 1
         state.attempt_number = attempts.n_failed
-        if self._tenacity.stop(state) or _get_retry_after(state) > MAX_THROTTLED_SECONDS:
+        was_last_attempt = self._tenacity.stop(state)
+        if was_last_attempt or _get_retry_after(state) > MAX_THROTTLED_SECONDS:
             return None
         return self._tenacity.wait(state)
 

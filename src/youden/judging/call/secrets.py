@@ -37,9 +37,10 @@ _registered = KnownSecrets()
 
 
 def register_secrets(secrets: Iterable[str | None]) -> None:
-    """Register secrets, which are masked from now on.
+    """Register secrets, which are masked in errors and replies from now on.
 
-    Secrets shorter than `MIN_SECRET_CHARACTERS` are masked in errors only.
+    In errors, parts of each secret are masked, too. Secrets shorter than `MIN_SECRET_CHARACTERS` are masked in errors, but
+    not in replies.
 
     Parameters
     ----------
@@ -50,22 +51,31 @@ def register_secrets(secrets: Iterable[str | None]) -> None:
     if new_secrets <= _registered.secrets:
         return
     _registered.secrets |= new_secrets
+    _registered.pattern = _compile_pattern(_registered.secrets)
 
-    masked_forms: set[str] = set()  # masked as a whole, also in answers
     parts: set[str] = set()
     for secret in _registered.secrets:
-        forms = set(_iter_forms(secret))
-        if len(secret) >= MIN_SECRET_CHARACTERS:
-            masked_forms |= forms
-        for form in forms:
+        for form in _iter_forms(secret):
             parts.update(_iter_parts(form))
     _registered.parts = frozenset(parts)
 
-    # the longest come first, because one may contain another
-    alternatives = "|".join(map(re.escape, sorted(masked_forms, key=len, reverse=True)))
-    _registered.pattern = re.compile(alternatives) if masked_forms else None
+    # a secret that has no part of `_PART_CHARACTERS` characters
     short_secrets = [secret for secret in _registered.secrets if len(secret) < _PART_CHARACTERS]
     _registered.short = tuple(sorted(short_secrets, key=len, reverse=True))
+
+
+def _compile_pattern(secrets: Iterable[str]) -> re.Pattern[str] | None:
+    """Compile a pattern of all forms of the secrets that are masked in replies; None if all secrets are too short."""
+    forms: set[str] = set()
+    for secret in secrets:
+        if len(secret) >= MIN_SECRET_CHARACTERS:
+            forms.update(_iter_forms(secret))
+    if not forms:
+        return None
+
+    # the first alternative that fits is masked, so the longest come first: one form may contain another
+    longest_first = sorted(forms, key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, longest_first)))
 
 
 def _iter_parts(form: str) -> Iterator[str]:

@@ -64,38 +64,47 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
         [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed]: if the judge cannot be loaded;
         [question-judge]: if it cannot answer the question of the run, or its prompt asks another one.
     """
-    # the config is immutable, so the judge is cached in its __dict__, with the values that it was loaded for
-    cache_key = (config.judge, config.file, config.question)
-    cached_key, cached_judge = config.__dict__.get("loaded_judge", (None, None))
-    if isinstance(cached_judge, JudgeConfig) and cached_key == cache_key:
+    # The config is immutable, so the judge is cached in its __dict__. A copy of the config with other values also copies
+    # the cached judge, which is therefore kept with the values that it was loaded for.
+    judge_source = (config.judge, config.file, config.question)
+    cached_source, cached_judge = config.__dict__.get("loaded_judge", (None, None))
+    if isinstance(cached_judge, JudgeConfig) and cached_source == judge_source:
         return cached_judge
 
-    # `judge` is a path if the name in the config was resolved to a file next to it, which may hide another judge
-    name, file = config.judge_name, config.judge
-    if name is not None and isinstance(file, str):
-        is_file_of_name = Path(file).stem == Path(name).name
-        if is_file_of_name:
-            report_hidden_judge(name, Path(file))
-
+    _report_judge_hidden_by_config(config)
     judge = load_judge_config(config.judge, file=config.file)
     judge = judge.with_env_folders(config.directory)
     judge = with_question(judge, config.question)
-    config.__dict__["loaded_judge"] = (cache_key, judge)
+    config.__dict__["loaded_judge"] = (judge_source, judge)
     return judge
 
 
-def with_question(judge: JudgeConfig, question: Question) -> JudgeConfig:
-    """Return a judge whose prompt asks a question.
+def _report_judge_hidden_by_config(config: RunConfig) -> None:
+    """Report if the name in a config was resolved to a file next to it, which hides a shipped judge of the same name.
 
-    For a preference, the default prompt is replaced by the one for preferences. All other prompts are kept, and must ask
-    the question. A judge without a prompt, such as the lexical judge, can answer only a question for information.
+    Raises: ConfigError [shadowed] if the variable CI is set.
+    """
+    name, file = config.judge_name, config.judge
+    if name is None or not isinstance(file, str):
+        return
+    is_file_of_name = Path(file).stem == Path(name).name
+    if is_file_of_name:
+        report_hidden_judge(name, Path(file))
+
+
+def with_question(judge: JudgeConfig, question: Question) -> JudgeConfig:
+    """Return a judge that answers the question of a run.
+
+    For `preference`, the default prompt is replaced by the default prompt for preferences. All other prompts are kept, and
+    must ask the question. A judge without a prompt, such as the lexical judge, answers only `information`.
 
     Parameters
     ----------
     judge : JudgeConfig
         The judge. The function is applied to each judge of a jury, and to the judge whose answers are replayed.
     question : {"information", "preference"}
-        What the judge is asked about two responses: whether they have the same source, or which is better.
+        What is asked about two responses. `information`: whether they have the same source. `preference`: which of them is
+        better.
 
     Returns
     -------
@@ -122,8 +131,8 @@ def with_question(judge: JudgeConfig, question: Question) -> JudgeConfig:
         prompt_question = judge.loaded_prompt.question
     if prompt_question != question:
         raise ConfigError(
-            f"The judge '{judge.name}' is asked for {prompt_question}, and the run for {question}. Set `question: "
-            f"{prompt_question}` in the config of the run, or a judge with a model and with a prompt for this question.",
+            f"The judge '{judge.name}' answers `question: {prompt_question}`, but the run has `question: {question}`. Set "
+            f"`question: {prompt_question}` in the config of the run, or use a model with a prompt for `{question}`.",
             slug="question-judge",
         )
     return judge
@@ -271,12 +280,20 @@ def _validate(
 
 
 def _set_base_url_from_environment(keys: dict[str, Any]) -> None:
-    """Set the key `base_url` to the address in a variable such as OPENAI_BASE_URL, unless the keys contain an address."""
+    """Set the key `base_url` to the address in a variable such as OPENAI_BASE_URL, unless the keys contain an address.
+
+    keys : keys of a judge, changed in place; unchanged if its backend has no such variable, or if the variable is not set
+    """
     backend = keys.get("backend")
     if keys.get("base_url") is not None or not isinstance(backend, str):
         return
-    record = (BACKENDS | PROVIDERS).get(backend)
-    url = None if record is None else find_base_url(record.key_variable)
+
+    # `backend` can also be the name of a provider
+    known_backends = BACKENDS | PROVIDERS
+    record = known_backends.get(backend)
+    if record is None:
+        return
+    url = find_base_url(record.key_variable)
     if url is not None:
         keys["base_url"] = url
 
@@ -355,14 +372,15 @@ def _expand_price(keys: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _load_nested_judge(judge: object, folder: Path, file: Path | None, *, from_code: bool) -> object:
-    """Load a judge that the keys of another judge refer to: a judge of a jury, or one whose answers are replayed.
+    """Load a judge that is part of another one, its parent: a member of a jury, or the judge whose answers are replayed.
 
-    judge : name of the judge, path of its file relative to `folder`, or its keys
-    folder : folder of the file with the keys of the other judge
-    file : file with the keys of the other judge, for error messages; None if they are not from a file
-    from_code : whether the keys of the other judge were passed from Python
+    judge : name of the judge, path of its file relative to `folder`, or mapping with its config
+    folder : folder of the parent's file
+    file : the parent's file, for error messages; None if the parent is not from a file
+    from_code : whether the config of the parent was passed from Python
 
-    Returns the config. A value of another type is returned unchanged, because the validation of the keys rejects it.
+    Returns the config of the judge. A value of another type is returned unchanged; the validation of the parent's config
+    rejects it.
     Raises: the errors of `load_judge_config`.
     """
     if isinstance(judge, str) and judge.endswith((".yaml", ".yml")):

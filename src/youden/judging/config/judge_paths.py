@@ -91,12 +91,13 @@ def report_hidden_judge(name: str, path: Path) -> bool:
     Returns
     -------
     bool
-        Whether such a judge, backend or model exists, and differs from the file.
+        True if the file hides a backend or a model, or a shipped judge with other content. False if it hides nothing.
 
     Raises
     ------
     ConfigError
-        [shadowed]: if this is the case and the variable CI is set, because reports in continuous integration are not read.
+        [shadowed]: if the file hides a judge, backend or model and the environment variable CI is set, because warnings
+        are rarely read in continuous integration.
     """
     original = find_shipped("configs", f"judges/{name}.yaml")
     if original is None and _is_backend_or_model(name):

@@ -100,15 +100,19 @@ class JudgeConfig(RequestSettings, AnswerSettings):
 
     @property
     def answers(self) -> AnswerKind:
-        """The kind of its answers: "yes or no" (0 or 1), "graded" (in [0, 1]), or "lexical" (a similarity of words)."""
+        """The kind of the judge's answers.
+
+        "yes or no": 0 or 1. "graded": any number in [0, 1]. "lexical": a similarity of words, in [0, 1]. A replay has the
+        kind of the replayed judge, and "yes or no" if this judge is unknown.
+        """
         if self.replay_of is not None:
             return self.replay_of.answers
+        if self.backend == REPLAY:
+            return "yes or no"
         if self.backend == JURY:
             return "yes or no" if self.vote == "majority" else "graded"
         if self.backend == "lexical":
             return "lexical"
-        if self.backend == REPLAY:  # of an unknown judge
-            return "yes or no"
         if self.makes_calls and self.decision != "logprobs":
             return "yes or no"
         return "graded"

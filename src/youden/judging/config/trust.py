@@ -132,10 +132,10 @@ def is_loopback(host: str) -> bool:
 
 
 def find_key_uses(backend: str, model: str | None, variable: str | None, urls: Iterable[str]) -> tuple[KeyUse, ...]:
-    """Return the hosts that a judge sends environment variables to.
+    """Return which environment variables a judge sends to which hosts.
 
-    If the config names a variable, it is sent to the host of each address. Without an address, only the library of the
-    backend knows the host, which is then written `BACKEND/PROVIDER`, such as litellm/groq.
+    If the config names a variable, it is sent to the host of each address. If it has no address, the library of the
+    backend selects the host, for which the result contains the text `BACKEND/PROVIDER`, such as litellm/groq.
 
     If the config names no variable, none is sent, with one exception: litellm itself finds the variables of most
     providers (for groq, GROQ_API_KEY and GROQ_API_TOKEN), and sends them to the given addresses. For the provider openai
@@ -232,12 +232,11 @@ def is_known_key_use(use: KeyUse) -> bool:
 
 @cache
 def _compile_known_hosts() -> Mapping[str, tuple[str, ...]]:
-    """Compile the known hosts of each environment variable to regular expressions.
+    """Return the known hosts of each environment variable, as regular expressions that must match a whole host.
 
-    The known hosts of the API key of a provider are those in `HOSTS`, the host of its default address, and
-    `litellm/PROVIDER`, its host if the request is sent by litellm, with the name by which litellm knows the provider.
-
-    Returns the expressions by variable. Each must match a whole host.
+    A variable with the API key of a provider has these known hosts: the hosts in `HOSTS`, the host of the provider's
+    default address, and the text `litellm/PROVIDER`. This text is the host of requests that litellm sends to an address
+    that only litellm knows; PROVIDER is litellm's name of the provider.
     """
     hosts_by_variable = {variable: list(hosts) for variable, hosts in HOSTS.items()}
     for name, record in (BACKENDS | PROVIDERS).items():

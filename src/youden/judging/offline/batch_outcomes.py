@@ -23,10 +23,11 @@ def find_outcomes(
 
     job : record of the batch, with the hashes of its requests
     state : final state of the batch, with the announced number of lines
-    files : contents of the result files
+    files : contents of the result files; lines that are damaged or belong to other requests are ignored
 
-    Returns the outcomes by request hash, and the request hashes whose results are still missing. If the batch failed as a
-    whole, its requests have no outcomes, except for those that the provider rejected.
+    Returns the outcomes by request hash, and the request hashes whose results are still missing. The second list is empty
+    if the files have the announced number of lines. If the batch then failed as a whole (status "failed"), only the
+    requests that the provider rejected have outcomes.
     """
     results = _merge_results(files)
     outcomes = {key: results[key] for key in job.keys if key in results}

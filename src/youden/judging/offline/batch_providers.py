@@ -168,9 +168,16 @@ class FolderBatches:
         return file
 
     async def status(self, batch: str) -> BatchState:
-        """Return the current status of a batch: the number of requests with a result line, and whether it has ended.
+        """Return the current status of a batch.
 
-        Raises: CallError (transient) if the batch is marked as done, and its file of answers cannot be read completely.
+        The status is "completed" if all requests have a result line in the file of answers. It is "ended short" if only
+        some have one, and the engine has created a file `answers-….done` to mark that no more will follow. Otherwise it is
+        "waiting". `n_done` is the number of requests with a result line.
+
+        batch : name of the file of requests, which is the id of the batch
+
+        Raises: CallError (transient) if the batch is marked as done, and its file of answers is empty or has lines that
+        cannot be read.
         """
         answers_path = self._answer_path(batch)
         done_path = answers_path.with_suffix(".done")
@@ -187,6 +194,8 @@ class FolderBatches:
             return BatchState("completed", ended=True, n_done=n_done, files=(answers_path.name,))
         if not is_marked_done:
             return BatchState("waiting", ended=False, n_done=n_done)
+
+        # the engine has finished without results for some requests
         if n_done == 0 or n_unreadable > 0:
             raise CallError(
                 f"{done_path.name} exists, but {answers_path.name} has {n_done:,} results and "

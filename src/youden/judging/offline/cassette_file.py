@@ -141,7 +141,7 @@ def make_entry(key: str, request: Mapping[str, object], outcome: Completion | Fa
 
 
 def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tuple[str, Entry | None]]:
-    """Yield the key and the entry of each distinct request of a plan.
+    """Yield the key and the entry of each distinct request of a plan, in the order of the trials that need it first.
 
     Parameters
     ----------
@@ -194,9 +194,10 @@ def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Itera
     Returns
     -------
     Entry
-        The entry with the hash in place of each text of the request, of a refusal, and of the reason of a failure. These
-        texts are tried in place of the text of an answer: its hash, each label, an unfinished reasoning, and each label as
-        JSON. The first text for which `read` returns the same as for the answer is used, and the hash if there is none.
+        The entry with a hash in place of each text of the request, of a refusal, and of the reason of a failure. The text
+        of an answer is replaced by the first of the following texts for which `read` returns the same as for the answer:
+        the hash of the answer, a label, the beginning of a reasoning without an end, or a label in JSON. If there is none,
+        it is replaced by its hash.
     """
     if entry.redacted:
         return entry
@@ -392,24 +393,28 @@ def _to_json(value: object) -> bytes:
 def _redact_completion(
     completion: Completion, *, read: Callable[[Completion], Reading], labels: Iterable[str]
 ) -> Completion:
-    """Replace the text of a completion by a text that gives the same verdict, so that it can be replayed; see `redact`.
+    """Replace the text of a completion by a text that `read` parses to the same result, as `redact` describes.
 
     read : function that parses an answer
     labels : labels of the prompt
     """
-    labels = list(labels)
-    json_labels = [orjson.dumps({"answer": label}).decode() for label in labels]
     hashed_text = _hash_text(completion.text)
     hashed_refusal = completion.refusal
     if completion.refusal:
         hashed_refusal = _hash_text(completion.refusal)
+    redacted = replace(completion, text=hashed_text, refusal=hashed_refusal)
 
-    reading = repr(read(completion))  # compared as text, because NaN does not equal NaN
-    for text in (hashed_text, *labels, "<think>", *json_labels):
-        candidate = replace(completion, text=text, refusal=hashed_refusal)
-        if repr(read(candidate)) == reading:
+    labels = list(labels)
+    json_labels = [orjson.dumps({"answer": label}).decode() for label in labels]
+    unfinished_reasoning = "<think>"  # opening tag of a reasoning, without the closing one
+
+    # readings are compared as text, because they may contain NaN, which does not equal NaN
+    original_reading = repr(read(completion))
+    for text in (hashed_text, *labels, unfinished_reasoning, *json_labels):
+        candidate = replace(redacted, text=text)
+        if repr(read(candidate)) == original_reading:
             return candidate
-    return replace(completion, text=hashed_text, refusal=hashed_refusal)
+    return redacted
 
 
 def _sha256(text: str) -> str:

@@ -313,11 +313,15 @@ def _export_judge(
 
 
 def _iter_unanswered(table: RequestTable, store: Store, questions: Questions, plan: Plan) -> Iterator[int]:
-    """Yield the positions in the table of requests that must be sent, in the order of the plan.
+    """Yield the requests that must be sent, as positions in a table of requests, in the order of the plan.
 
-    These have neither a stored answer nor a stored rejection, and fit the context window of the model.
+    A request must be sent if the store has neither an answer to it nor a rejection of it, and if it fits the context
+    window of the model.
 
-    questions : prompt and parser of the judge
+    table : distinct requests about the plan
+    store : store of the answers
+    questions : prompt and context window of the judge
+    plan : plan of the trials that need the requests
     """
     positions_in_plan_order: list[int] = np.argsort(table.row).tolist()
     for start in range(0, len(positions_in_plan_order), CHUNK):

@@ -48,7 +48,8 @@ class _BatchStart:
     file: str
     """Id of its file of requests."""
     may_exist: bool
-    """Whether the batch may exist, because an earlier process or a request without a reply may have started it."""
+    """Whether the batch may exist, because an earlier process or an earlier attempt without a reply may have started it.
+    Each attempt updates it."""
 
 
 class _HttpBatches:
@@ -103,11 +104,12 @@ class _HttpBatches:
         CallError
             `unbilled` only if no batch of the file was started.
         """
-        start = _BatchStart(file, may_exist=maybe_started)
+        batch_start = _BatchStart(file, may_exist=maybe_started)
+        make_attempt = partial(self._find_or_start, batch_start)
         try:
-            batch = await self._policy.call(partial(self._find_or_start, start))
+            batch = await self._policy.call(make_attempt)
         except CallError as error:
-            error.unbilled = not start.may_exist
+            error.unbilled = not batch_start.may_exist  # as the last attempt left it
             raise
         if batch is None:
             raise CallError("The requests were never sent.", kind="transient", unbilled=True)
@@ -168,7 +170,13 @@ class _HttpBatches:
 
     @abstractmethod
     def _parse_state(self, reply: Mapping[str, Any], batch: str) -> BatchState:
-        """Parse the status of a batch. Raises: CallError if the status is unknown or is that of another batch."""
+        """Parse the provider's description of a batch.
+
+        reply : JSON object with the description
+        batch : id of the batch that was requested
+
+        Raises: CallError if the status is unknown, or if the reply describes another batch.
+        """
 
     async def _iter_batches(self) -> AsyncIterator[Mapping[str, Any]]:
         """Yield the provider's batches, newest first."""
@@ -251,9 +259,14 @@ class OpenAIBatches(_HttpBatches):
         return None
 
     def _parse_state(self, reply: Mapping[str, Any], batch: str) -> BatchState:
-        """Parse the status of a batch; `n_lines` is None if the provider's reply does not determine it.
+        """Parse OpenAI's description of a batch, an object with `id`, `status`, `request_counts`, and ids of result files.
 
-        Raises: CallError if the status is unknown or is that of another batch.
+        reply : JSON object with the description
+        batch : id of the batch that was requested
+
+        Returns the state. Its `n_lines` is None for a completed batch, which has a result line for every request, and if
+        the counts of requests are missing.
+        Raises: CallError if the status is unknown, or if the reply describes another batch.
         """
         reported_status = reply.get("status")
         status = reported_status.lower() if isinstance(reported_status, str) else None
@@ -268,9 +281,9 @@ class OpenAIBatches(_HttpBatches):
         file_ids = [reply.get("output_file_id"), reply.get("error_file_id")]
         files = tuple(file_id for file_id in file_ids if isinstance(file_id, str) and file_id)
 
+        # the counts of a completed batch may be wrong, so they are not used
         n_lines = None
         failed_without_results = status == "failed" and not files
-        # a completed batch has a result line for every request, also if its counts are wrong
         if status != "completed" and (has_counts or failed_without_results):
             n_lines = n_done
 
@@ -337,20 +350,25 @@ class AnthropicBatches(_HttpBatches):
         return {"requests": self._requests[file]}
 
     async def _find_batch(self, file: str) -> str | None:
-        """Search the provider's list, newest batch first, for the batch of a file; return its id, or None without one.
+        """Search the provider's list of batches for the batch of a file.
+
+        A batch of the same number of requests is the one if its results contain the hash of the file's first request.
 
         file : id that `upload` made: hash of the first request, number of requests, and Unix time, separated by colons
 
-        Raises: CallError if a batch of the same size is in progress, which may be the one.
+        Returns the id of the batch, or None if the list does not contain it.
+        Raises: CallError if a batch of the same size is in progress, because its requests are not known yet.
         """
-        first_request_hash, n_requests, created = file.split(":")
-        earliest_start = int(created) - _MAX_CLOCK_DIFFERENCE_SECONDS
-        async for entry in self._iter_batches():
-            if _parse_time(entry.get("created_at")) < earliest_start:
+        first_request_hash, n_requests, upload_time = file.split(":")
+        earliest_start = int(upload_time) - _MAX_CLOCK_DIFFERENCE_SECONDS
+        async for entry in self._iter_batches():  # newest first
+            start_time = _parse_time(entry.get("created_at"))
+            if start_time < earliest_start:
                 return None
-            has_same_size = sum(_parse_counts(entry).values()) == int(n_requests)
-            if not has_same_size:
+            n_requests_of_entry = sum(_parse_counts(entry).values())
+            if n_requests_of_entry != int(n_requests):
                 continue
+
             batch = _get_id(entry, "the batch")
             if entry.get("processing_status") != "ended":
                 raise _make_reply_error(
@@ -362,7 +380,14 @@ class AnthropicBatches(_HttpBatches):
         return None
 
     def _parse_state(self, reply: Mapping[str, Any], batch: str) -> BatchState:
-        """Parse the status of a batch. Raises: CallError if the status is unknown or is that of another batch."""
+        """Parse Anthropic's description of a batch, an object with `id`, `processing_status` and `request_counts`.
+
+        reply : JSON object with the description
+        batch : id of the batch that was requested
+
+        Returns the state. Its `n_lines` is None, because every request gets a result line.
+        Raises: CallError if the status is unknown, or if the reply describes another batch.
+        """
         counts = _parse_counts(reply)
         status = reply.get("processing_status")
         if reply.get("id") != batch or status not in ("in_progress", "canceling", "ended"):

@@ -161,11 +161,14 @@ class _AnswerImport:
         self._early_rejections: dict[str, Failure] = {}
 
     def add(self, rows: Sequence[ResultLine]) -> None:
-        """Collect the answers and failures in rows, and write all collected ones if they are `ROWS_PER_WRITE` or more."""
+        """Collect the answers and failures in rows, and write all collected ones if they are `ROWS_PER_WRITE` or more.
+
+        rows : lines of a file of results, each with its request hash (`key`) and its outcome, None if it is unreadable
+        """
         failures: dict[str, Failure] = {}
         for key, judge, n_characters, reported_outcome in self._iter_plan_rows(rows):
             outcome = self._check_usage(reported_outcome, judge, n_characters)
-            if key in self._answers:  # an earlier row has answered the request, and its answer will be stored
+            if key in self._answers:  # an earlier row has an answer, which counts as stored: `flush` will store it
                 self._counts.n_stored += 1
             elif isinstance(outcome, Completion):
                 self._answers[key] = judge, outcome
@@ -182,7 +185,7 @@ class _AnswerImport:
             self.flush()
 
     def flush(self) -> None:
-        """Write the collected answers and failures of requests that have no answer in the store.
+        """Write the collected answers and failures to the store, except for requests that it has an answer to.
 
         Request hashes are looked up and written in ascending order, so that each page of the store's tables is read
         and written once.
@@ -212,13 +215,15 @@ class _AnswerImport:
         self._failures = {}
 
     def finish(self) -> ImportCounts:
-        """Record the names of the models that answered, and return the counts.
+        """Record the names of the models that answered in the store, check the import, and return its counts.
 
-        Raises: JudgeError [import-rejected] if there are rejections and no answers; InputError [import-other-plan] if no
-        readable row answers a request of the plan; [import-nothing] if no row is readable.
+        Call it once, after all rows were added and written.
+
+        Raises: JudgeError [import-rejected] if the engine rejected requests and answered none; InputError
+        [import-other-plan] if no readable row answers a request of the plan; [import-nothing] if no row is readable.
         """
         counts = self._counts
-        if self._early_rejections:
+        if self._early_rejections:  # they were not stored, because no answer followed
             self._raise_rejected()
         for table, served in zip(self._requests, self._served, strict=True):
             self._store.remember_served(table.config.public(), served.new_names())
@@ -259,7 +264,7 @@ class _AnswerImport:
         self._counts.n_unreadable += len(rows) - len(readable)
 
         hashes = hashes_to_bytes([row.key for row in readable])
-        judges = np.full(len(hashes), -1)  # -1 if the request is not one of the plan
+        judges = np.full(len(hashes), -1)  # −1 if the request is not one of the plan
         n_characters = np.zeros(len(hashes), dtype=np.int64)
         for judge, table in enumerate(self._requests):
             positions = table.find(hashes)
@@ -267,17 +272,18 @@ class _AnswerImport:
             judges[is_of_judge] = judge
             n_characters[is_of_judge] = table.characters[positions[is_of_judge]]
 
-        # the key of a row may contain capitals, so convert the bytes to digits again: one text with the digits of all rows
-        digits_of_all_rows = hashes.tobytes().hex()
-        n_digits = 2 * KEY_BYTES  # per row
-        columns = zip(readable, judges.tolist(), n_characters.tolist(), strict=True)
-        for position, (row, judge, n_row_characters) in enumerate(columns):
+        # The key of a row may contain capitals. Request hashes do not, so they are converted back from bytes: one text has
+        # the digits of all hashes, two digits per byte.
+        digits = hashes.tobytes().hex()
+        n_digits = 2 * KEY_BYTES
+        request_hashes = (digits[start : start + n_digits] for start in range(0, len(digits), n_digits))
+
+        columns = zip(readable, request_hashes, judges.tolist(), n_characters.tolist(), strict=True)
+        for row, request_hash, judge, n_row_characters in columns:
             if judge < 0 or row.outcome is None:
                 self._count_unknown_row(row)
                 continue
-            start = n_digits * position
-            key = digits_of_all_rows[start : start + n_digits]
-            yield key, judge, n_row_characters, row.outcome
+            yield request_hash, judge, n_row_characters, row.outcome
 
     def _count_unknown_row(self, row: ResultLine) -> None:
         """Count a row that answers no request of the plan, and keep its key as an example if there are few."""
@@ -288,18 +294,18 @@ class _AnswerImport:
     def _check_usage(self, outcome: Completion | CallError, judge: int, n_characters: int) -> Completion | CallError:
         """Check the token counts and the length of an answer.
 
-        The length of the request is known in characters, not in bytes. A character has one to four bytes, which the
-        limits of the check allow for.
-
         outcome : answer, or a failure, which is returned unchanged
         judge : position of the judge that the request is for
         n_characters : number of characters of the request
 
-        Returns the answer, with token counts of 0 if those that it reports are not possible; an error if it is too long.
+        Returns the answer, or an error if it is too long. If the token counts that it reports are not possible, they are
+        set to 0, and `n_doubted` is increased.
         """
         if isinstance(outcome, CallError):
             return outcome
         try:
+            # The number of bytes is not known. It is one to four times the number of characters, so the check accepts
+            # every possible count: its upper limit includes the factor `MAX_USAGE_FACTOR` = 4.
             completion, fault = check_usage(
                 outcome,
                 n_bytes=n_characters,

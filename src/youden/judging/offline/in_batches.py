@@ -79,8 +79,10 @@ class BatchRunner:
         questions = self._config.questions()
         self._leases = BatchLeases(self._store, address=questions.address, model=questions.model)
         self._done = np.zeros(len(self._work), dtype=np.bool_)  # per trial: whether it has a final outcome
-        self._failed_calls: dict[str, Call] = {}  # by request hash
-        self._unreserved_usd = 0.0  # largest possible cost of the leased requests that are in no batch yet
+        self._failed_calls: dict[str, Call] = {}  # calls that failed in this run, by request hash
+        # Largest possible cost of the requests that `_iter_lines` has yielded and that no batch contains yet. It counts
+        # towards the cap in addition to the budget, which reserves only the costs of batches.
+        self._unreserved_usd = 0.0
         self._is_over_cap = False
 
     @property
@@ -127,19 +129,27 @@ class BatchRunner:
         self._stop.raise_if_stopped(self._budget)
 
     async def _resume_batches(self) -> list[Job]:
-        """Return the records of batches that an earlier process left, after starting those that were only uploaded."""
+        """Take over the batches that an earlier process left in progress, and reserve their largest possible costs.
+
+        A batch is started if only its file was uploaded.
+
+        Returns the records of the batches, without those that could not be started.
+        """
         jobs: list[Job] = []
-        for resumed_job in self._leases.resume():
-            job = resumed_job
-            has_unknown_cost = math.isnan(job.usd) and self._budget.cap < math.inf
-            if has_unknown_cost:
+        for recorded_job in self._leases.resume():
+            job = recorded_job
+            if math.isnan(job.usd) and self._budget.cap < math.inf:
+                # an unknown cost reserves the whole cap, so that no other request is sent until the cost is known
                 job = replace(job, usd=self._budget.cap)
             self._budget.reserve_unconditionally(job.usd)
 
-            if job.batch is not None:
+            has_batch_id = job.batch is not None
+            if has_batch_id:
                 self._report(f"batch {job.batch}: {format_count(len(job.keys), 'request', 'was', 'were')} sent earlier")
                 jobs.append(job)
                 continue
+
+            # the earlier process may have started the batch, but ended before it recorded the id
             started_job = await self._start_batch(job, maybe_started=True)
             if started_job is not None:
                 jobs.append(started_job)
@@ -161,7 +171,9 @@ class BatchRunner:
         for batch_lines in batches:
             unsent_keys = self._leases.release_already_sent([line.key for line in batch_lines])
             unsent_lines = [line for line in batch_lines if line.key in unsent_keys]
-            self._unreserved_usd -= math.fsum(line.usd for line in batch_lines)  # `_send_lines` reserves the cost
+
+            # `_iter_lines` has added the cost of these lines; from now on, the budget reserves it (`_send_lines`)
+            self._unreserved_usd -= math.fsum(line.usd for line in batch_lines)
             if not unsent_lines:
                 continue
             job = await self._send_lines(unsent_lines)
@@ -192,13 +204,15 @@ class BatchRunner:
     def _end_without_sending(self, call: Call) -> bool:
         """End a call whose outcome is stored, or whose request is too long for the model; return whether the call ended.
 
-        After a failure in this run, a call is sent again only if the failure was transient, also under `retry_failed`.
+        With the option `retry_failed`, rejections that are stored from earlier runs do not end a call. A rejection in this
+        run does.
         """
         rows = call.rows
         if self._done[rows[0]]:
             return True
 
-        retry_failed = self._outcomes.retry_failed and call.key not in self._failed_calls
+        has_failed_in_this_run = call.key in self._failed_calls
+        retry_failed = self._outcomes.retry_failed and not has_failed_in_this_run
         outcome = call.final_outcome(self._work.is_answer, retry_failed=retry_failed)
         if outcome is None and self._work.fits(call.request):
             return False
@@ -226,15 +240,16 @@ class BatchRunner:
         return await self._start_batch(job_with_file, maybe_started=False)
 
     async def _start_batch(self, job: Job, *, maybe_started: bool) -> Job | None:
-        """Start the batch of an uploaded file.
+        """Start the batch of an uploaded file, and record its id.
 
-        If this fails, the run ends. If the provider may have started the batch despite the error, the record is kept,
-        because the requests may be billed.
+        If the provider reports an error, the run ends. If it may have started the batch nevertheless, the record of the
+        batch stays in the store, so that the next run finds the batch instead of sending its requests again.
 
-        job : record of the uploaded file
+        job : record of the batch, with the id of the file
         maybe_started : whether an earlier process may have started the batch already
 
-        Returns the record with the id of the batch, or None if the run ends.
+        Returns the record with the id of the batch, or None if the provider reports an error.
+        Raises: JudgeError [lease-lost] if the leases of this process may have expired.
         """
         self._leases.check()
         try:
@@ -259,7 +274,10 @@ class BatchRunner:
         self._end_run(error, None)
 
     async def _poll_until_merged(self, jobs: list[Job]) -> None:
-        """Poll batches until all have ended and their results are stored; only once if the run has to stop."""
+        """Poll batches until all have ended and their results are stored.
+
+        If the run has to stop, the method returns after the current round, in which each batch is polled once.
+        """
         pending = [_PolledBatch(job, len(job.keys)) for job in jobs]
         while pending:
             pending = [batch for batch in pending if not await self._poll(batch)]
@@ -269,7 +287,11 @@ class BatchRunner:
                 await self._batching.sleep(self._batching.poll)
 
     async def _poll(self, batch: _PolledBatch) -> bool:
-        """Poll a batch once, and store its results if it has ended; return whether all its results are stored."""
+        """Poll a batch once, and store its results if it has ended; return whether all its results are stored.
+
+        If results of an ended batch are missing, this counts as a failed poll, and `batch` then has the record of the
+        requests whose results are missing.
+        """
         job = batch.job
         files: list[bytes] = []
         try:
@@ -288,14 +310,14 @@ class BatchRunner:
             batch.unknown_since = None
             return False
 
-        remainder = self._merge(job, state, files)
-        if remainder is None:
+        remaining_job = self._merge(job, state, files)
+        if remaining_job is None:
             return True
-        has_new_results = remainder is not job
-        if has_new_results:
-            batch.job = remainder
-            batch.unknown_since = None
-        reason = f"The provider reports '{state.status}', but {len(remainder.keys):,} results are missing."
+        has_stored_results = remaining_job is not job
+        if has_stored_results:
+            batch.job = remaining_job
+            batch.unknown_since = None  # the time limit for missing results begins again
+        reason = f"The provider reports '{state.status}', but {len(remaining_job.keys):,} results are missing."
         self._on_poll_failure(batch, CallError(reason, kind="transient"))
         return False
 
@@ -315,61 +337,66 @@ class BatchRunner:
             self._end_run(error, batch.job)
 
     def _merge(self, job: Job, state: BatchState, files: list[bytes]) -> Job | None:
-        """Store the results of a batch that has ended, and delete its record in the same transaction.
+        """Store the results of a batch that has ended.
 
-        If results are missing, a record of their requests takes its place. Requests that failed or never ran are sent
-        again later. The run ends if the provider refused or cancelled the batch.
+        In the same transaction, the record of the batch is deleted, or, if results are missing, replaced by a record of the
+        requests without a result. Requests that failed or never ran are sent again later. The run ends if the provider
+        refused or cancelled the batch.
 
         job : record of the batch
         state : final state of the batch
         files : contents of the result files
 
-        Returns the record of the requests whose results are missing. This is `job` itself if there are no results yet, and
-        None if no result is missing.
+        Returns the record of the requests whose results are missing, or None if no result is missing. If there are no
+        results at all yet, this record is `job` itself, and nothing is stored.
         """
         outcomes, missing_keys = find_outcomes(job, state, files)
         if missing_keys and not outcomes:
             return job
 
         max_usd, spent_usd = self._store_outcomes(outcomes)
-        remainder = None
         if missing_keys:
-            remainder = replace(job, keys=tuple(missing_keys), usd=job.usd - max_usd, id=new_id())
-        self._leases.replace_record(job, remainder)
+            remaining_usd = job.usd - max_usd
+            remaining_job = replace(job, keys=tuple(missing_keys), usd=remaining_usd, id=new_id())
+            self._leases.replace_record(job, remaining_job)
+            self._store.flush()
+            self._budget.reserve_unconditionally(remaining_usd)
+            self._budget.settle(job.usd, spent_usd)
+            return remaining_job
+
+        self._leases.replace_record(job, None)
         self._store.flush()
-        if remainder is not None:
-            self._budget.reserve_unconditionally(remainder.usd)
         self._budget.settle(job.usd, spent_usd)
 
-        if remainder is None and state.status == "failed" and not outcomes:
+        if state.status == "failed" and not outcomes:
             self._stop.stop_with_error(batch_refused_error(job, state, judge=self._config.name))
-        elif remainder is None and state.status == "cancelled":
+        elif state.status == "cancelled":
             n_unanswered = sum(isinstance(outcome, CallError) for outcome in outcomes.values())
             self._stop.stop_with_error(batch_cancelled_error(job, n_unanswered=n_unanswered))
-        return remainder
+        return None
 
     def _store_outcomes(self, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
         """Store the outcomes of requests, and compute their costs.
 
-        Answers are stored first, because a failure before any answer may be the fault of the server.
-
-        outcomes : outcome by request hash; the requests of another plan are allowed, and only their answers are stored
+        outcomes : outcome by request hash; requests of another plan are allowed, and only their answers are stored
 
         Returns two sums in USD: the largest possible cost of the requests of this plan, and the actual cost of all requests.
         """
         rows_by_key = self._find_rows(outcomes)
         self._leases.check()
-        cached = self._store.get_outcomes(list(rows_by_key)) if self._outcomes.retry_failed else {}
+
+        # with `retry_failed`, a request may have been sent although the store has an outcome, which is replaced
+        stored_outcomes = self._store.get_outcomes(list(rows_by_key)) if self._outcomes.retry_failed else {}
+
+        # answers come first: they show that the server works, so that later failures are stored as failures of requests
         answers = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, Completion)}
         failures = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, CallError)}
-
         max_costs = []
         costs = []
         for key, outcome in (answers | failures).items():
-            if key in rows_by_key:
-                call = self._failed_calls.get(key)
-                if call is None:
-                    call = Call(key, rows_by_key[key], cached.get(key), self._work.request)
+            rows = rows_by_key.get(key)
+            if rows is not None:
+                call = self._failed_calls.get(key) or Call(key, rows, stored_outcomes.get(key), self._work.request)
                 max_cost = max_call_cost(self._config, call.request)
                 max_costs.append(max_cost)
                 costs.append(self._store_outcome(call, outcome, max_cost=max_cost))
@@ -396,8 +423,10 @@ class BatchRunner:
     def _store_outcome(self, call: Call, outcome: Completion | CallError, *, max_cost: float) -> float:
         """Store the outcome of a call, and return its cost in USD.
 
-        The cost is `max_cost` if the provider does not report the usage, or if it may have lost the result of its work.
-        A call whose failure may be retried is not done: it is kept in `_failed_calls`, and sent in a later batch.
+        A call that failed may be sent again in a later batch, if the failure is transient and `max_tries` allows it.
+
+        max_cost : largest possible cost of the call in USD, which is its cost if the provider does not report the usage, or
+            if a call that failed may be billed nevertheless
         """
         if isinstance(outcome, Completion):
             checked_outcome, usd = self._check_answer(call, outcome, max_cost=max_cost)
@@ -417,7 +446,7 @@ class BatchRunner:
         may_retry = checked_outcome.kind == "transient" and call.attempts.n_failed < self._config.max_tries
         has_ended = self._outcomes.record_failure(call, checked_outcome, may_retry=may_retry)
         self._done[call.rows] = has_ended
-        self._failed_calls[call.key] = call
+        self._failed_calls[call.key] = call  # with its cost and number of attempts, for the next attempt
         return usd
 
     def _check_answer(

@@ -295,15 +295,20 @@ def _find_nearest_entry(entries: Mapping[str, Entry], lines: list[str], redacted
 
 
 def _to_lines(request: Mapping[str, Any]) -> list[str]:
-    """Format a canonical request as lines, for comparison with other requests.
+    """Format a request as lines, for comparison with other requests.
 
-    The number of its repetition (`replicate`) is left out, and so is its fence: the random part of the tags around texts.
+    Two parts that differ between equal questions are left out: the number of the repetition (`replicate`), and the fence,
+    which are the hexadecimal digits in the tags around the texts.
+
+    request : canonical form, with the fields `base_url`, `model`, `parameters` (a mapping) and `messages`, a list of mappings
+        with `role` and `content`; in place of `content`, a redacted message has `sha256`, the hash of its text
     """
-    lines = [f"{name}: {request[name]}" for name in ("base_url", "model", "asker") if name in request]
+    lines = [f"{name}: {request[name]}" for name in ("base_url", "model") if name in request]
     lines += [f"{name}: {value!r}" for name, value in sorted(request["parameters"].items())]
     for message in request["messages"]:
         lines.append(f"{message['role']}:")
-        lines += message.get("content", f"sha256 {message.get('sha256')}").splitlines()
+        text = message.get("content", f"sha256 {message.get('sha256')}")
+        lines += text.splitlines()
     return [_FENCE.sub("…", line) for line in lines]
 
 

@@ -21,7 +21,7 @@ from youden.judging.config.judge_files import JudgeConfig, call_cost, list_judge
 from youden.judging.estimate import estimate
 from youden.pipeline.planned_run import draw_run_plan
 from youden.pools.checks.checked import Counts, DesignCost, PoolCheck, SampledTexts
-from youden.pools.checks.copied import find_judge_addressing, find_source_copying, find_text_reuse
+from youden.pools.checks.copied import find_judge_addressing, find_prompt_copying, find_text_reuse
 from youden.pools.checks.items_alike import MAX_ITEMS, find_similar_items
 from youden.pools.checks.languages import Languages, find_languages
 from youden.pools.checks.likeness import find_clones, find_duplicates, find_families, find_rings, find_templates
@@ -181,15 +181,18 @@ def _estimate_fixed_width_calls(pool: Pool, *, max_blocks: int) -> int:
 
 
 def _estimate_default_calls(pool: Pool, design: str, *, n_dense_calls: int) -> int:
-    """Estimate the calls of a design by its default budget; PlanError if it has none.
+    """Estimate the number of calls of a plan with the default budget of its design.
 
-    Designs that plan trials on held-out cells (`plans_holdout`) and have no default budget plan all calls.
+    n_dense_calls : number of calls that compare all pairs of agents on all items; an upper bound
+
+    Raises PlanError [cost-unknown] if the design has no default budget and does not compare all pairs.
     """
     design_class = DESIGNS.load(design)
     if design_class.default_trials_per_agent is not None:
         size = PlanSize(pool.n_agents, pool.n_items)
         return min(n_dense_calls, size.default_calls(design_class.default_trials_per_agent))
-    if design_class.plans_holdout:
+    compares_all_pairs = design_class.plans_holdout  # designs without a default budget that also plan held-out cells
+    if compares_all_pairs:
         return n_dense_calls
     raise PlanError(
         f"The pool is too large to draw '{design}' here. Set a budget and run `youden plan`.", slug="cost-unknown"
@@ -206,7 +209,7 @@ def _to_cost(design: str, judge: JudgeConfig, n_calls: int, n_characters: int) -
 
 
 def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | None = None) -> PoolCheck:
-    """Check the pool of a run for problems that distort a ranking, and estimate costs.
+    """Check the pool of a run for problems that make a ranking wrong, and estimate costs.
 
     Parameters
     ----------
@@ -257,7 +260,9 @@ def find_judge_problems(judge: JudgeConfig, pool: Pool) -> list[Finding]:
 
 
 def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = None) -> PoolCheck:
-    """Check a pool for problems that distort a ranking, such as near-copies of agents, and estimate costs.
+    """Check a pool for problems that make its ranking wrong, such as near-copies of agents, and estimate costs.
+
+    Problems of the pool are returned as findings; they raise no error.
 
     Parameters
     ----------
@@ -266,15 +271,16 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
     seed : int, default 0
         Seed of the choice of random items.
     designs : sequence of str, optional
-        Designs whose cost is estimated. Default: all.
+        Names of the designs whose cost is estimated, such as "cyclic". Default: all.
 
     Returns
     -------
     PoolCheck
-        Counts, findings, costs, and notes on what could not be checked or estimated.
+        Sizes of the pool, findings, costs, and notes on what could not be checked or estimated. A cost is the number of calls
+        and tokens and the USD of one design with one judge, see `estimate_costs`.
     """
     lengths = response_lengths(pool)
-    sample = SampledTexts.from_pool(pool, seed=seed)
+    sample = SampledTexts.from_pool(pool, seed=seed)  # responses and prompts of random items, as words
     notes = _describe_limits(pool, n_sampled_items=len(sample.items))
     findings = find_agent_problems(sample, lengths)
     findings += find_similar_items(pool, seed=seed)
@@ -343,8 +349,9 @@ def _describe_limits(pool: Pool, *, n_sampled_items: int) -> list[str]:
 
 
 def _count_responses(pool: Pool, length: Positions, *, mean_words: float | None) -> Counts:
-    """Count the responses of a pool and their characters; `length` is an int array (n_agents, n_items), −1 if missing.
+    """Count the agents, items and responses of a pool, and summarize the lengths of the first responses of agents to items.
 
+    length : int array (n_agents, n_items), characters of each first response, −1 if there is none
     mean_words : mean number of words of a response; None if it was not measured
     """
     valid_lengths = length[length >= 0]
@@ -368,7 +375,7 @@ def _count_responses(pool: Pool, length: Positions, *, mean_words: float | None)
 
 
 def find_agent_problems(sample: SampledTexts, length: Positions) -> list[Finding]:
-    """Find problems of agents that distort a ranking.
+    """Find problems of agents that make a ranking wrong.
 
     Problems are gaps and unusual lengths, clones, text reuse, duplicates, rings, templates, copied prompts, lists of
     words, texts that address a judge, and families.
@@ -391,7 +398,7 @@ def find_agent_problems(sample: SampledTexts, length: Positions) -> list[Finding
     clone_ids = _list_agents(clones)
     problems_of_one_agent = [
         *find_templates(sample),
-        *find_source_copying(sample),
+        *find_prompt_copying(sample),
         *find_word_lists(sample),
         *find_judge_addressing(pool),
     ]

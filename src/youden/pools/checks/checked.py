@@ -182,7 +182,7 @@ class SampledTexts:
 
     @classmethod
     def from_pool(cls, pool: Pool, *, seed: int = 0, max_texts: int = MAX_TEXTS) -> SampledTexts:
-        """Sample items of a pool, and segment all responses to them and their prompts into words.
+        """Sample items of a pool, and segment the first responses to them and their prompts into words.
 
         Parameters
         ----------

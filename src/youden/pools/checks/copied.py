@@ -35,7 +35,7 @@ NATURAL_PROMPT_SIMILARITY = 0.3
 MIN_PROMPT_WORDS = 8
 
 
-def find_source_copying(sample: SampledTexts) -> Iterator[Finding]:
+def find_prompt_copying(sample: SampledTexts) -> Iterator[Finding]:
     """Yield one finding for agents that copy their prompts, and one for agents that reword them.
 
     An agent copies if at least half of the n-grams (sequences of words) of its median response occur in the prompt. It
@@ -53,11 +53,9 @@ def find_source_copying(sample: SampledTexts) -> Iterator[Finding]:
         rewording = np.setdiff1d(similar, copying)
 
     if len(copying):
-        evidence = f"{{share}} of the {N_GRAM}-word sequences of {{their}} median response occur in the item's prompt"
-        yield _report_source_copying(sample, copying, copied_medians[copying], evidence)
+        yield _report_prompt_copying(sample, copying, copied_medians[copying], is_reworded=False)
     if len(rewording):
-        evidence = "{their} median response and its prompt share {share} of all their words"
-        yield _report_source_copying(sample, rewording, similarity_medians[rewording], evidence)
+        yield _report_prompt_copying(sample, rewording, similarity_medians[rewording], is_reworded=True)
 
 
 def _compute_copied_shares(sample: SampledTexts) -> Floats:
@@ -75,18 +73,24 @@ def _compute_copied_shares(sample: SampledTexts) -> Floats:
     return shares
 
 
-def _report_source_copying(sample: SampledTexts, agents: Positions, medians: Floats, evidence: str) -> Finding:
+def _report_prompt_copying(sample: SampledTexts, agents: Positions, medians: Floats, *, is_reworded: bool) -> Finding:
     """Return the finding for agents that copy or reword their prompts.
 
+    sample : responses and prompts of sampled items
     agents : int array (n_reported,), positions of the agents
-    medians : float array (n_reported,), their median shares
-    evidence : sentence with the placeholders {their} and {share}
+    medians : float array (n_reported,), median over the responses of each agent: share of the n-grams that occur in the
+        prompt, or with `is_reworded` the share of the words of response and prompt that both contain
+    is_reworded : whether the agents reword their prompts instead of copying them
     """
     ids = tuple(sample.pool.agents[position].id for position in agents)
     min_share = float(medians.min())
     their = "its" if len(ids) == 1 else "their"
     subject = format_subject(ids, "copies its", "copy their", limit=20)
     share = format_min_share(min_share, n_agents=len(ids))
+    evidence = f"{share} of the {N_GRAM}-word sequences of {their} median response occur in the item's prompt"
+    if is_reworded:
+        evidence = f"{their} median response and its prompt share {share} of all their words"
+
     effect = (
         "Copied text shares words with every response that keeps to the source, so a judge that compares words ranks "
         "such agents far too high. A semantic judge also ranks them too high, because the source is what all responses "
@@ -98,7 +102,7 @@ def _report_source_copying(sample: SampledTexts, agents: Positions, medians: Flo
         remedy = "Use a model as judge, and interpret the consistency with care."
     return Finding(
         "source-copying",
-        f"{subject} source: {evidence.format(their=their, share=share)}.",
+        f"{subject} source: {evidence}.",
         effect,
         remedy,
         agents=ids,
@@ -301,28 +305,29 @@ class _NgramTable:
     @classmethod
     def from_sample(cls, sample: SampledTexts) -> _NgramTable:
         """Make the table of the n-grams (sequences of words) that a response contains and its prompt does not contain."""
-        # arrays over all occurrences of n-grams; texts from n_texts on are the prompts of the items
-        hashes, text = sample.hash_ngrams(_NGRAM_SIZE)
+        # hash and text of each occurrence of an n-gram; texts from n_texts on are the prompts of the items
+        ngram_hashes, text = sample.hash_ngrams(_NGRAM_SIZE)
         n_texts = len(sample)
         item_of_text = np.concatenate([sample.item_of, np.arange(len(sample.items))])
         item = item_of_text[text]
 
-        # Number the distinct pairs of item and n-gram. Each pair has one hash: the hash of the item (Fibonacci hashing, which
-        # multiplies by 2^64 / golden ratio) XOR the hash of the n-gram.
+        # The same n-gram on two items has two columns. A pair of item and n-gram is identified by the XOR of the two hashes;
+        # the item is hashed by multiplication with 2^64 / golden ratio (Fibonacci hashing).
         item_hashes = item.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        _, ngram = np.unique(hashes ^ item_hashes, return_inverse=True)
-        n_distinct_ngrams = int(ngram.max(initial=-1)) + 1
+        _, column = np.unique(ngram_hashes ^ item_hashes, return_inverse=True)
+        n_columns = int(column.max(initial=-1)) + 1
 
         is_response = text < n_texts
-        is_in_prompt = np.zeros(n_distinct_ngrams, dtype=np.bool_)
-        is_in_prompt[ngram[~is_response]] = True
-        is_used = is_response & ~is_in_prompt[ngram]
+        is_in_prompt = np.zeros(n_columns, dtype=np.bool_)
+        is_in_prompt[column[~is_response]] = True
+        is_used = is_response & ~is_in_prompt[column]
 
         ones = np.ones(int(is_used.sum()), dtype=np.int8)
-        has_ngram = csr_array((ones, (text[is_used], ngram[is_used])), shape=(n_texts, n_distinct_ngrams))
+        has_ngram = csr_array((ones, (text[is_used], column[is_used])), shape=(n_texts, n_columns))
         has_ngram.sum_duplicates()
         has_ngram.data[:] = 1  # an n-gram that occurs repeatedly in a text counts once
-        return cls(sample, has_ngram, np.diff(has_ngram.indptr).astype(np.float64))
+        n_ngrams = np.diff(has_ngram.indptr).astype(np.float64)  # number of stored ones of each row
+        return cls(sample, has_ngram, n_ngrams)
 
     def reused_shares(self, included: Bools) -> Floats:
         """Return the share of each text's n-grams that occur in a text of another agent, float array (n_texts,).
@@ -332,11 +337,12 @@ class _NgramTable:
         is_included = included[self.sample.agent_of]
         n_containing = np.asarray(self.has_ngram[is_included].sum(axis=0), dtype=np.float64)
 
-        # an n-gram is reused if more included texts contain it than the text itself
+        # each stored one of `has_ngram` is an n-gram (column) of a text (row); the text itself is no other text
         n_texts = len(is_included)
-        text_of_ngram = np.repeat(np.arange(n_texts), np.diff(self.has_ngram.indptr))
-        is_reused = n_containing[self.has_ngram.indices] > is_included[text_of_ngram]
-        n_reused = np.bincount(text_of_ngram, weights=is_reused, minlength=n_texts)
+        entries = self.has_ngram.tocoo()
+        n_other_texts = n_containing[entries.col] - is_included[entries.row]
+        is_reused = n_other_texts > 0
+        n_reused = np.bincount(entries.row, weights=is_reused, minlength=n_texts)
         shares = np.full(n_texts, np.nan)
         np.divide(n_reused, self.n_ngrams, out=shares, where=self.n_ngrams >= MIN_NGRAMS)
         return shares
@@ -357,23 +363,24 @@ class _NgramTable:
         max_similarity[~is_long_enough] = np.nan
         return max_similarity
 
-    def mean_contained(self) -> Floats:
-        """Count the responses of other agents that a response of each agent contains completely, on average over its responses.
+    def count_contained_responses(self) -> Floats:
+        """Count how many responses of other agents a response of each agent contains, on average over its responses.
 
-        A response is contained in another one if at least `MIN_CONTAINED_SHARE` of its n-grams occur there. Returns a float
-        array (n_agents,), 0 for an agent without responses.
+        A response contains another one to the same item if at least the share `MIN_CONTAINED_SHARE` of the n-grams of the other
+        occurs in it, and the other is clearly shorter. Returns a float array (n_agents,), 0 for an agent without responses.
         """
         sample = self.sample
         n_contained = np.zeros(len(sample))
         for start, end in sample.ranges:
             has_ngram = self.has_ngram[start:end].astype(np.float32)
-            n_shared = (has_ngram @ has_ngram.T).toarray()  # [a, b]: n-grams that the texts a and b share
             n_ngrams = self.n_ngrams[start:end]
 
-            # [a, b]: whether text a contains text b, which must be clearly shorter, but not too short
-            is_shorter = n_ngrams <= MAX_RELATIVE_LENGTH * n_ngrams[:, None]
-            is_long_enough = n_ngrams >= MIN_NGRAMS
-            is_contained = is_shorter & is_long_enough & (n_shared >= MIN_CONTAINED_SHARE * n_ngrams)
+            # matrices of the responses to the item: row = containing response, column = contained response
+            n_shared = (has_ngram @ has_ngram.T).toarray()
+            is_shorter = n_ngrams[None, :] <= MAX_RELATIVE_LENGTH * n_ngrams[:, None]
+            is_long_enough = n_ngrams[None, :] >= MIN_NGRAMS
+            is_in_other = n_shared >= MIN_CONTAINED_SHARE * n_ngrams[None, :]
+            is_contained = is_shorter & is_long_enough & is_in_other
             n_contained[start:end] = is_contained.sum(axis=1)
 
         n_agents = sample.pool.n_agents
@@ -392,10 +399,10 @@ def find_text_reuse(
     sample : SampledTexts
         Responses. With fewer than four agents, nothing is reported.
     clones : frozenset of str, default empty
-        Ids of agents with a finding as clones, which are not reported again.
+        Ids of agents that are reported as clones. They are not reported again, but responses that reuse their texts are.
     excluded : frozenset of str, default empty
-        Ids of agents with another finding. They are not reported, and their texts are ignored, because many of these are
-        another agent's response with a manipulation.
+        Ids of agents with another finding. They are not reported as reusing texts. Nor are agents that reuse their texts,
+        because these texts are often manipulated copies of a response of another agent.
 
     Yields
     ------
@@ -409,17 +416,17 @@ def find_text_reuse(
     is_included = np.array([agent.id not in excluded for agent in agents])
     is_clone = np.array([agent.id in clones for agent in agents])
 
-    contained = table.mean_contained()
-    concatenating = np.flatnonzero((contained >= MIN_CONTAINED_RESPONSES) & ~is_clone)
+    n_contained = table.count_contained_responses()
+    concatenating = np.flatnonzero((n_contained >= MIN_CONTAINED_RESPONSES) & ~is_clone)
     if len(concatenating):
-        ids = tuple(agents[k].id for k in concatenating)
-        yield _report_concatenation(ids, float(contained[concatenating].max()))
+        ids = tuple(agents[position].id for position in concatenating)
+        yield _report_concatenation(ids, float(n_contained[concatenating].max()))
 
     is_included[concatenating] = False
-    share_by_agent = _find_reusing_agents(table, is_included, is_clone)
-    if share_by_agent:
-        ids = tuple(agents[k].id for k in sorted(share_by_agent))
-        yield _report_reuse(ids, min(share_by_agent.values()))
+    reuse_by_agent = _find_reusing_agents(table, is_included, is_clone)
+    if reuse_by_agent:
+        ids = tuple(agents[position].id for position in sorted(reuse_by_agent))
+        yield _report_reuse(ids, min(reuse_by_agent.values()))
 
 
 def _report_concatenation(agents: tuple[str, ...], max_contained: float) -> Finding:
@@ -458,20 +465,28 @@ def _report_reuse(agents: tuple[str, ...], min_share: float) -> Finding:
 
 
 def _find_reusing_agents(table: _NgramTable, included: Bools, is_clone: Bools) -> dict[int, float]:
-    """Find agents that reuse responses of others, and return the extent of reuse in [0, 1] by position of the agent.
+    """Find agents that reuse responses of others, and measure how much of its median response each of them reuses.
 
-    Reuse is measured for each agent in its median response, by the share of n-grams that occur in responses of other agents, or
-    by the similarity to the most similar response of another agent. The agent with the largest value is found first. Its texts
-    are then ignored, so that the agents from which it copies are not reported with it.
+    Two values between 0 and 1 measure reuse: the share of the n-grams that occur in responses of other agents, and the Jaccard
+    similarity to the most similar response of another agent. The agent with the largest value is found first. Its texts are then
+    ignored, so that the agents from which it copies are not reported with it.
 
+    table : n-grams of the responses
     included : bool array (n_agents,), agents that are compared; others are not reported
     is_clone : bool array (n_agents,), agents that are compared, but not reported
+
+    Returns the larger of the two values by position of the agent.
     """
     sample = table.sample
     is_compared = included.copy()
     may_be_reported = included & ~is_clone
-    reused_share = sample.agent_medians(table.reused_shares(is_compared))
-    similarity = sample.agent_medians(table.max_similarity(is_compared))
+
+    def measure_reuse() -> tuple[Floats, Floats]:
+        """Return both values for each agent, (n_agents,), in comparison with the agents in `is_compared`."""
+        reused_share = sample.agent_medians(table.reused_shares(is_compared))
+        return reused_share, sample.agent_medians(table.max_similarity(is_compared))
+
+    reused_share, similarity = measure_reuse()
     reuse_by_agent: dict[int, float] = {}
     while True:
         large_reused_share = np.where(reused_share >= MIN_REUSED_SHARE, reused_share, 0.0)
@@ -486,10 +501,9 @@ def _find_reusing_agents(table: _NgramTable, included: Bools, is_clone: Bools) -
         is_reusing_ngrams = reused_share[agent] >= MIN_REUSED_SHARE
         is_compared[agent] = False
         may_be_reported[agent] = False
-        reused_share = sample.agent_medians(table.reused_shares(is_compared))
-        similarity = sample.agent_medians(table.max_similarity(is_compared))
+        reused_share, similarity = measure_reuse()
 
-        # if the others reach a similar value, responses to these items coincide naturally
+        # if the others still reuse much, responses to these items coincide naturally, and the agent is not reported
         measure = reused_share if is_reusing_ngrams else similarity
         measure_of_others = measure[is_compared & ~is_clone]
         is_known = not np.isnan(measure_of_others).all()

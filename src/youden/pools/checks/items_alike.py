@@ -61,7 +61,8 @@ def find_similar_items(pool: Pool, *, seed: int = 0) -> Iterator[Finding]:
 def _find_similar_prompts(pool: Pool) -> csr_array[np.float64]:
     """Compare the words of all prompts; return a sparse matrix (n_items, n_items) with 1 for similar ones."""
     prompts = [item.prompt or "" for item in pool.items]
-    profiles = _normalize(build_word_matrix(segment_texts(prompts)).astype(np.float64))
+    word_counts = build_word_matrix(segment_texts(prompts)).astype(np.float64)
+    profiles = _make_profiles(word_counts)
     return _find_similar_pairs(profiles, profiles, np.full(pool.n_items, MIN_PROMPT_SIMILARITY))
 
 
@@ -80,16 +81,7 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
     n_items = len(items)
     n_agents = int(np.clip(MAX_TEXTS // n_items, 2, MAX_AGENTS))
     agents = rng.permutation(pool.n_agents)[:n_agents]
-    texts = pool.texts[np.ix_(agents, items)].ravel()
-    has_word = build_word_matrix(segment_texts(text or "" for text in texts))
-
-    # word counts by item in the responses of one half (rows 0 to n_items − 1), then of the other half (n_items to 2·n_items − 1)
-    item_of_text = np.tile(np.arange(n_items), len(agents))
-    half_of_text = np.repeat(np.arange(len(agents)) % 2, n_items)
-    row_of_text = item_of_text + half_of_text * n_items
-    n_texts = len(texts)
-    membership = csr_array((np.ones(n_texts), (row_of_text, np.arange(n_texts))), shape=(2 * n_items, n_texts))
-    profiles = _normalize(csr_array(membership @ has_word), n_groups=2)
+    profiles = _make_profiles(_count_words_by_half(pool, agents, items), n_halves=2)
     first_half = profiles[:n_items]
     second_half = profiles[n_items:]
 
@@ -103,18 +95,42 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
     return csr_array((pairs.data, (items[pairs.row], items[pairs.col])), shape=(pool.n_items, pool.n_items))
 
 
-def _normalize(counts: csr_array[np.float64], *, n_groups: int = 1) -> csr_array[np.float64]:
+def _count_words_by_half(pool: Pool, agents: Positions, items: Positions) -> csr_array[np.float64]:
+    """Count for each item the responses of either half of the agents that contain a word.
+
+    Agents at even places in `agents` are the first half, those at odd places the second half.
+
+    agents : int array (n_agents,), positions in the pool
+    items : int array (n_items,), positions in the pool
+
+    Returns a sparse matrix (2 · n_items, n_distinct_words): all items for the first half, then all items for the second half.
+    """
+    n_agents, n_items = len(agents), len(items)
+    texts = pool.texts[np.ix_(agents, items)].ravel()  # all responses of the first agent, then of the next one
+    has_word = build_word_matrix(segment_texts(text or "" for text in texts))
+
+    item_of_text = np.tile(np.arange(n_items), n_agents)
+    half_of_text = np.repeat(np.arange(n_agents) % 2, n_items)
+    row_of_text = item_of_text + half_of_text * n_items
+
+    # multiplying by a matrix with a 1 in the row of each text adds up the texts of a row
+    n_texts = len(texts)
+    is_in_row = csr_array((np.ones(n_texts), (row_of_text, np.arange(n_texts))), shape=(2 * n_items, n_texts))
+    return csr_array(is_in_row @ has_word)
+
+
+def _make_profiles(counts: csr_array[np.float64], *, n_halves: int = 1) -> csr_array[np.float64]:
     """Weight word counts by idf (inverse document frequency), and scale each row to norm 1; a row of zeros stays 0.
 
-    The idf of a word is computed from the number of items on which any group uses it.
+    The idf of a word is computed from the number of items on which it occurs in any half.
 
-    counts : sparse matrix (n_groups · n_items, n_distinct_words), all items of the first group of agents, then of the next one
-    n_groups : number of groups of agents
+    counts : sparse matrix (n_halves · n_items, n_distinct_words), one row per item, or as `_count_words_by_half` returns it
+    n_halves : 2 if the rows are those of two halves of the agents; otherwise 1
 
     Returns a sparse matrix with the shape of `counts`.
     """
-    n_items = counts.shape[0] // n_groups
-    item_of_row = np.tile(np.arange(n_items), n_groups)
+    n_items = counts.shape[0] // n_halves
+    item_of_row = np.tile(np.arange(n_items), n_halves)
     item_has_word = build_group_word_matrix(counts.astype(np.int8), item_of_row, n_groups=n_items)
     n_items_with_word = np.asarray(item_has_word.sum(axis=0), dtype=np.float64)
     weighted = csr_array(counts.multiply(idf(n_items_with_word, n_items)))
@@ -127,14 +143,16 @@ def _normalize(counts: csr_array[np.float64], *, n_groups: int = 1) -> csr_array
 def _find_similar_pairs(
     profiles_a: csr_array[np.float64], profiles_b: csr_array[np.float64], threshold: Floats
 ) -> csr_array[np.float64]:
-    """Return a sparse matrix (n_items, n_items) with 1 for each pair of different items with similar word profiles.
+    """Find the pairs of different items with similar word profiles.
 
-    Two profiles are similar if their scalar product reaches the thresholds of both items. The products are computed only for
-    candidates: pairs that share a word of their prefixes, the rarest words of each profile (see `_select_prefixes`). No other
-    pair can be similar. Pairs are processed in chunks to limit memory.
+    Profile a of the first item and profile b of the second item are similar if their scalar product reaches the thresholds of
+    both items. The products are computed only for candidates: pairs that share a word of their prefixes, the rarest words of
+    each profile (see `_select_prefixes`). No other pair can be similar.
 
     profiles_a, profiles_b : sparse matrices (n_items, n_distinct_words), with rows of norm 1 or 0
     threshold : float array (n_items,)
+
+    Returns a sparse matrix (n_items, n_items) with 1 for each pair.
     """
     n_items = profiles_a.shape[0]
     frequency = np.bincount(np.concatenate([profiles_a.indices, profiles_b.indices]), minlength=profiles_a.shape[1])
@@ -143,24 +161,35 @@ def _find_similar_pairs(
     rank_by_frequency[rarest_first] = np.arange(len(rarest_first))
 
     prefixes_a = _select_prefixes(profiles_a, threshold, rank_by_frequency)
-    prefixes_b = csr_array(_select_prefixes(profiles_b, threshold, rank_by_frequency).T)
-    rows, columns = [], []
-    for first_row in range(0, n_items, _CHUNK_ROWS):
-        candidates = (prefixes_a[first_row : first_row + _CHUNK_ROWS] @ prefixes_b).tocoo()
+    prefixes_b = _select_prefixes(profiles_b, threshold, rank_by_frequency)
+    rows, columns = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    for row, column in _iter_candidates(prefixes_a, prefixes_b):
+        products = profiles_a[row].multiply(profiles_b[column])
+        similarity = np.asarray(products.sum(axis=1), dtype=np.float64)
+        threshold_of_pair = np.maximum(threshold[row], threshold[column])
+        is_similar = (similarity >= threshold_of_pair) & (row != column)
+        rows.append(row[is_similar])
+        columns.append(column[is_similar])
+    all_rows = np.concatenate(rows)
+    all_columns = np.concatenate(columns)
+    return csr_array((np.ones(len(all_rows)), (all_rows, all_columns)), shape=(n_items, n_items))
+
+
+def _iter_candidates(
+    prefixes_a: csr_array[np.float64], prefixes_b: csr_array[np.float64]
+) -> Iterator[tuple[Positions, Positions]]:
+    """Yield the pairs of items whose prefixes share a word, in chunks that limit memory.
+
+    prefixes_a, prefixes_b : sparse matrices (n_items, n_distinct_words)
+
+    Yields the first item and the second item of each pair, as two int arrays (n_pairs,).
+    """
+    words_b = csr_array(prefixes_b.T)
+    for first_row in range(0, prefixes_a.shape[0], _CHUNK_ROWS):
+        candidates = (prefixes_a[first_row : first_row + _CHUNK_ROWS] @ words_b).tocoo()
         for start in range(0, candidates.nnz, _CHUNK_PAIRS):
             stop = start + _CHUNK_PAIRS
-            row = candidates.row[start:stop] + first_row
-            column = candidates.col[start:stop]
-            products = profiles_a[row].multiply(profiles_b[column])
-            similarity = np.asarray(products.sum(axis=1), dtype=np.float64)
-            threshold_of_pair = np.maximum(threshold[row], threshold[column])
-            is_similar = (similarity >= threshold_of_pair) & (row != column)
-            rows.append(row[is_similar])
-            columns.append(column[is_similar])
-    empty = np.empty(0, dtype=np.int64)
-    all_rows = np.concatenate([empty, *rows])
-    all_columns = np.concatenate([empty, *columns])
-    return csr_array((np.ones(len(all_rows)), (all_rows, all_columns)), shape=(n_items, n_items))
+            yield candidates.row[start:stop] + first_row, candidates.col[start:stop]
 
 
 def _select_prefixes(
@@ -180,13 +209,17 @@ def _select_prefixes(
 
     References: Bayardo, Ma & Srikant (2007), Scaling up all pairs similarity search.
     """
+    # CSR layout: row i has the entries from indptr[i] to indptr[i + 1] − 1; sorting within rows keeps these bounds
+    row_starts = profiles.indptr[:-1]
     row = np.repeat(np.arange(profiles.shape[0]), np.diff(profiles.indptr))
-    commonest_first = np.lexsort((-rank_by_frequency[profiles.indices], row))
+    word = profiles.indices
+    commonest_first = np.lexsort((-rank_by_frequency[word], row))
 
     # squared norm of each word and all more common words of its row: cumulative sum over all rows, minus the sum before the row
     cumulative = np.cumsum(profiles.data[commonest_first] ** 2)
-    sum_before_row = np.concatenate([[0.0], cumulative])[profiles.indptr[:-1]]
+    sum_before_entry = np.concatenate([[0.0], cumulative])
+    sum_before_row = sum_before_entry[row_starts]
     squared_norm = cumulative - sum_before_row[row]
     is_kept = squared_norm >= threshold[row] ** 2 - _ROUNDING_ERROR
-    selected = commonest_first[is_kept]
-    return csr_array((profiles.data[selected], (row[selected], profiles.indices[selected])), shape=profiles.shape)
+    kept = commonest_first[is_kept]
+    return csr_array((profiles.data[kept], (row[kept], word[kept])), shape=profiles.shape)

@@ -205,28 +205,35 @@ def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) ->
 
 
 def _count_ring_items(sample: SampledTexts) -> Counter[tuple[int, ...]]:
-    """Count the items on which a group of agents shares a private word, by ascending positions of the agents.
+    """Count for each group of agents the items on which it shares a private word.
 
     A word is private to a group if exactly the agents of the group use it in their responses to one item. It occurs neither in
-    the prompt of this item nor in responses to other items.
+    the prompt of this item nor in responses to other items. Groups with fewer than `MIN_RING_SIZE` agents, or with more than half
+    of the agents, do not count.
+
+    Returns the number of items by group, a tuple of the ascending positions of its agents.
     """
     n_items_by_group: Counter[tuple[int, ...]] = Counter()
     # idf = log(n_items / number of items with the word), so it is log(n_items) for a word on one item
     is_on_one_item = sample.idf >= np.log(len(sample.items)) - 1e-9
     max_ring_size = max(2 * MIN_RING_SIZE, sample.pool.n_agents) / 2
     for item, (start, end) in enumerate(sample.ranges):
+        # CSC layout: the responses with word w are response_of[starts[w]] to response_of[starts[w + 1] − 1]
         has_word = sample.has_word[start:end].tocsc()
-        n_users = np.diff(has_word.indptr)  # agents that use each word
-        n_others = end - start - n_users  # agents that responded without the word
-        has_ring_size = (n_users >= MIN_RING_SIZE) & (n_users <= max_ring_size)
-        is_private = is_on_one_item & has_ring_size & (n_others > 0)
-        is_private[sample.prompt_has_word[[item]].indices] = False
+        response_of, starts = has_word.indices, has_word.indptr
+        n_users = np.diff(starts)
+        n_responses = end - start
+        has_ring_size = (n_users >= MIN_RING_SIZE) & (n_users <= max_ring_size) & (n_users < n_responses)
+        is_private = is_on_one_item & has_ring_size
+        prompt_words = sample.prompt_has_word[[item]].indices
+        is_private[prompt_words] = False
 
         agents = sample.agent_of[start:end]
         groups = set()
         for word in np.flatnonzero(is_private):
-            rows = has_word.indices[has_word.indptr[word] : has_word.indptr[word + 1]]
-            groups.add(tuple(sorted(agents[rows].tolist())))
+            responses_with_word = response_of[starts[word] : starts[word + 1]]
+            users = agents[responses_with_word]
+            groups.add(tuple(sorted(users.tolist())))
         n_items_by_group.update(groups)  # each group counts once per item
     return n_items_by_group
 
@@ -234,8 +241,9 @@ def _count_ring_items(sample: SampledTexts) -> Counter[tuple[int, ...]]:
 def find_families(sample: SampledTexts) -> Iterator[Finding]:
     """Report families of agents (`meta.family`) that are a large part of the pool or have similar responses.
 
-    Responses are similar if two members share at least `MIN_FAMILY_RATIO` times as many words as a member and another agent. A
-    family of three or more agents is large if it has at least the fraction `LARGE_FAMILY_SHARE` of all agents.
+    Responses are similar if, on average, two members of the family share at least `MIN_FAMILY_RATIO` times as many words as a
+    member and an agent outside the family. A family of three or more agents is large if it has at least the fraction
+    `LARGE_FAMILY_SHARE` of all agents.
 
     Yields one finding per family.
     """
@@ -267,8 +275,8 @@ def find_families(sample: SampledTexts) -> Iterator[Finding]:
         ids = tuple(agents[position].id for position in np.flatnonzero(is_member))
         yield Finding(
             "family",
-            f"{n_members} of {len(agents)} agents belong to the family '{name}': {format_names(ids)}. Two of them share "
-            f"{ratio:.2f} times as many words as one of them and another agent.",
+            f"{n_members} of {len(agents)} agents belong to the family '{name}': {format_names(ids)}. On average, two of them "
+            f"share {ratio:.2f} times as many words as one of them and an agent outside the family.",
             "Agents of one family may agree although they are wrong, and each is a partner of the others: a large or similar "
             "family can raise the scores of all its agents.",
             "Interpret their ranks with care, and check whether they change if only agents of other families are partners.",
@@ -337,11 +345,14 @@ def find_templates(sample: SampledTexts) -> Iterator[Finding]:
 def _compute_relative_specificity(sample: SampledTexts) -> Floats:
     """Compute how specific the responses of each agent are to their items, relative to the median agent.
 
-    Overlap is the weighted share of the words of a response that another text on the item contains, too. If an item has no
-    prompt, specificity is the overlap with other responses. If all items have prompts, it is the overlap with the prompts.
-    In that case it is 1 for an agent whose overlap with other responses is at least `NORMAL_RELATIVE_OVERLAP` of the median.
+    The overlap of a response with another text on its item is the weighted share of the words of the response that the other text
+    contains. All overlaps are divided by that of the median agent.
 
-    Returns a float array (n_agents,), NaN for agents whose specificity is unknown.
+    If some items have no prompt, specificity is the overlap with other responses. If all items have prompts, it is the overlap
+    with the prompts. An exception are agents that use other words than the prompt: if their overlap with other responses is at
+    least `NORMAL_RELATIVE_OVERLAP`, their specificity is 1.
+
+    Returns a float array (n_agents,): 1 for the median agent, less for less specific agents, NaN if it is unknown.
     """
     overlap_with_responses = _divide_by_median(sample, compute_response_overlap(sample))
     have_all_prompts = all(sample.pool.items[item].prompt for item in sample.items)
@@ -374,27 +385,28 @@ def compute_recurring_shares(sample: SampledTexts) -> Floats:
     An agent repeats an n-gram if at least two of its texts, and at least a tenth of them, contain it. The share is NaN
     for a text of fewer than three words.
     """
+    # hash, text and agent of each occurrence of an n-gram in a response; occurrences in prompts are left out
     n_texts = len(sample)
-    all_hashes, text_of_all = sample.hash_ngrams(_NGRAM_SIZE)  # of responses, then of prompts
-    is_response = text_of_all < n_texts
-
-    # hash, text and agent of each occurrence of an n-gram in a response
-    ngram_hash, text = all_hashes[is_response], text_of_all[is_response]
+    all_hashes, all_texts = sample.hash_ngrams(_NGRAM_SIZE)
+    is_response = all_texts < n_texts
+    ngram_hash, text = all_hashes[is_response], all_texts[is_response]
     agent = sample.agent_of[text]
 
-    # phrase: number of the distinct pair (agent, n-gram) of each occurrence
-    _, phrase = np.unique(np.stack([agent.astype(np.uint64), ngram_hash]), axis=1, return_inverse=True)
+    # number the distinct pairs (agent, n-gram), the phrases of the agents
+    agent_and_ngram = np.stack([agent.astype(np.uint64), ngram_hash])
+    _, phrase = np.unique(agent_and_ngram, axis=1, return_inverse=True)
     n_phrases = int(phrase.max(initial=-1)) + 1
 
-    # number of the agent's texts that contain each phrase; a phrase counts once per text
-    distinct_phrase, _ = np.unique(np.stack([phrase.astype(np.int64), text]), axis=1)
-    n_texts_with_phrase = np.bincount(distinct_phrase, minlength=n_phrases)
+    # count the texts that contain each phrase, from the distinct pairs (phrase, text)
+    phrase_and_text = np.stack([phrase.astype(np.int64), text])
+    phrase_of_pair, _ = np.unique(phrase_and_text, axis=1)
+    n_texts_with_phrase = np.bincount(phrase_of_pair, minlength=n_phrases)
 
     n_texts_of_agent = np.bincount(sample.agent_of, minlength=sample.pool.n_agents)
     min_texts = np.maximum(2, RECURRENCE_SHARE * n_texts_of_agent[agent])
     is_recurring = n_texts_with_phrase[phrase] >= min_texts
     n_ngrams = np.bincount(text, minlength=n_texts).astype(np.float64)
-    n_recurring = np.bincount(text, weights=is_recurring.astype(np.float64), minlength=n_texts)
+    n_recurring = np.bincount(text, weights=is_recurring, minlength=n_texts)
     return _divide(n_recurring.astype(np.float64), n_ngrams)
 
 

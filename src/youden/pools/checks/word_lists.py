@@ -13,7 +13,7 @@ import numpy as np
 
 from youden.pools.checks.checked import SampledTexts, format_min_share, format_subject
 from youden.types import Finding
-from youden.types.pool import Floats
+from youden.types.pool import Bools, Floats
 
 RECURRENCE_SHARE = 0.2
 """A word is a function word of an agent if at least this share of the agent's responses contains it."""
@@ -134,14 +134,17 @@ def prompt_word_shares(sample: SampledTexts) -> Floats:
             continue
         n_listable = min(MAX_RARE_WORDS, len(rare_words))
 
-        # whether each word of the responses to the item is a rare word of its prompt
-        starts = sample.texts.start[first : end + 1]
-        is_rare_word = np.isin(sample.texts.ids[starts[0] : starts[-1]], rare_words)
-        text_bounds = (starts - starts[0]).tolist()
-        for row, (text_start, text_end) in enumerate(pairwise(text_bounds), first):
-            is_listed = is_rare_word[text_start:text_end]
-            # the longest sequence lies between two breaks: other words, or the ends of the text
-            breaks = np.flatnonzero(np.concatenate([[True], ~is_listed, [True]]))
-            longest = np.diff(breaks).max() - 1
-            shares[row] = longest / n_listable
+        # whether each word of the responses to the item is a rare word of its prompt; the responses follow each other
+        word_bounds = sample.texts.start[first : end + 1]
+        is_rare_word = np.isin(sample.texts.ids[word_bounds[0] : word_bounds[-1]], rare_words)
+        text_bounds = (word_bounds - word_bounds[0]).tolist()
+        for text, (text_start, text_end) in enumerate(pairwise(text_bounds), first):
+            shares[text] = _longest_run(is_rare_word[text_start:text_end]) / n_listable
     return shares
+
+
+def _longest_run(is_listed: Bools) -> int:
+    """Return the length of the longest sequence of True."""
+    # every sequence lies between two breaks: a False, or one of the ends
+    breaks = np.flatnonzero(np.concatenate([[True], ~is_listed, [True]]))
+    return int(np.diff(breaks).max()) - 1

@@ -67,7 +67,8 @@ def select_contenders(ability: Floats, top: int, progress: float) -> Bools:
     ability : float array (n_agents,)
         Abilities. An agent without one (NaN) counts as worse than all others.
     top : int
-        Number of best agents to find.
+        Number of best agents to find. The boundary is midway between the abilities of the agents with the ranks `top` and
+        `top` + 1.
     progress : float in [0, 1]
         Fraction of the rounds that are finished: 0 selects all agents, 1 selects `top` + 1. In between, the number falls
         geometrically, faster in the first rounds.
@@ -75,7 +76,7 @@ def select_contenders(ability: Floats, top: int, progress: float) -> Bools:
     Returns
     -------
     bool array (n_agents,)
-        Whether each agent is a contender.
+        Whether each agent is a contender. Of equally near agents, the first ones are preferred.
     """
     n_agents = len(ability)
     ability = np.nan_to_num(ability, nan=-2.0)  # below every ability
@@ -258,7 +259,8 @@ class Adaptive(TrialDesign):
         rounds : Rounds
             Its rounds.
         ability : float array (n_agents,)
-            Abilities by the answers so far; not used if `active` is set.
+            Abilities by the answers so far; an agent without one (NaN) counts as worse than all others. Not used if
+            `active` is set.
         eligible : bool array (n_agents, n_items)
             Cells (agent, item) that may be compared.
         rng : Generator
@@ -267,14 +269,14 @@ class Adaptive(TrialDesign):
             Whether each agent is a contender. Default: the agents whose abilities are nearest to the boundary between
             the best agents and the rest.
         n_blocks : int, default 0
-            Maximum number of blocks of the round; used only with `active`. Without `active`, each round has an equal
-            part of the budget.
+            Maximum number of blocks of the round. Set it together with `active`: with 0, the round has no trials. It is
+            ignored without `active`, when each round has an equal part of the budget that the pilot leaves.
 
         Returns
         -------
         NextRound
-            Trials, contenders and the reason to stop. It has no trials and the reason "budget" if the rounds or the
-            budget are spent.
+            Trials, contenders and the reason to stop, which is "budget" or None. If the rounds, the budget or the
+            possible comparisons are used up, the reason is "budget" and there are no trials.
         """
         next_number = len(rounds.starts)  # the pilot is number 0
         budget = self.budget(eligible)

@@ -45,14 +45,20 @@ class Comparisons(NamedTuple):
         return np.where(self.is_first, self.partner, self.contender)
 
     def are_eligible(self, eligible: Bools) -> Bools:
-        """Return which comparisons are of two agents whose cells are True in `eligible`, (n_agents, n_items)."""
+        """Return which comparisons may be made, bool array (n_comparisons,).
+
+        A comparison may be made if its two agents differ and both of their cells are eligible.
+
+        eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
+        """
         has_cells = eligible[self.contender, self.item] & eligible[self.partner, self.item]
         return np.asarray((self.contender != self.partner) & has_cells)
 
     def to_trials(self, mask: Bools, *, block: Positions) -> Trials:
-        """Make paired trials of the comparisons in `mask`, bool (n_comparisons,), which measure only the contenders.
+        """Make one paired trial of each selected comparison, in their order, which measures only the contender.
 
-        block : int array (n_comparisons,), block number of each comparison in the plan
+        mask : bool array (n_comparisons,), True for the comparisons to select
+        block : int array (n_comparisons,), number in the plan of the block of each comparison, selected or not
         """
         trials = Trials.paired(
             self.item[mask].astype(np.int32),
@@ -88,13 +94,13 @@ class BlockSequence(NamedTuple):
     def compare(self, block_numbers: Positions, contenders: Positions) -> Comparisons:
         """Compare each contender with the partner of each block, block after block.
 
-        A contender that is itself the partner is compared with itself. `Comparisons.are_eligible` is False for this
-        comparison.
+        The comparisons include those of a contender with itself and those of cells that are not eligible.
+        `Comparisons.are_eligible` tells which of them may be made.
 
         block_numbers : int array (n_blocks,), numbers of the blocks in the sequence, from 0
         contenders : int array (n_contenders,), positions of the agents
 
-        Returns n_blocks · n_contenders comparisons, with `block` as index in `block_numbers`.
+        Returns n_blocks · n_contenders comparisons. Their attribute `block` is a position in `block_numbers`.
         """
         n_items, n_agents = len(self.items), len(self.partners)
         item = self.items[block_numbers % n_items]

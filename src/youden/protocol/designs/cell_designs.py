@@ -110,10 +110,10 @@ class CellDesign(TrialDesign, ABC):
         """
 
     def choose(self, eligible: Bools, rng: np.random.Generator) -> Bools:
-        """Choose cells by the sampling fraction that the design's options set, or by the default one.
+        """Choose cells by the sampling fraction that the design's options set; 1/3 if they set none.
 
-        With the option `repair`, cells are added until each agent and each item has at least `d_core` cells (the cells
-        then contain their own d-core) and all cells are connected.
+        With the option `repair`, random eligible cells are added until each agent and each item has at least `d_core`
+        cells and all cells are connected.
 
         Parameters
         ----------
@@ -135,10 +135,13 @@ class CellDesign(TrialDesign, ABC):
             `repair`, the chosen ones form several components.
         """
         random_key, threshold = self._draw_thresholds(eligible, rng)
+
         fraction = self.get_fraction(eligible)
         if fraction is None:
             fraction = _DEFAULT_FRACTION
-        return self._repair_or_check(eligible, random_key, threshold < fraction)
+        is_sampled = threshold < fraction
+
+        return self._complete_or_check(is_sampled, eligible, random_key)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Choose cells (agent, item), and draw comparisons of each cell with other agents on its item.
@@ -162,7 +165,8 @@ class CellDesign(TrialDesign, ABC):
         Raises
         ------
         PlanError
-            The errors of `choose`; [budget-cells]: if the comparisons exceed the budget.
+            The errors of `choose`; [budget-cells]: if the comparisons exceed the budget, because the options set the
+            sampling fraction or even the smallest choice of cells has more comparisons.
         """
         if self.n_paired is None or self.get_fraction(eligible) is not None:
             n_partners = self.partners
@@ -196,16 +200,20 @@ class CellDesign(TrialDesign, ABC):
         Returns
         -------
         tuple of str
-            A note if the budget is too small for comparisons with all partners; else empty. It is also empty if the
-            option `partners` is set, or `pairs` is "unordered".
+            One note if the budget limits the number of partners of a cell; else empty. It is also empty if the option
+            `partners` is set, or `pairs` is "unordered".
         """
-        if self.partners is not None or self.pairs != "ordered":
+        if self.partners is not None or self.pairs == "unordered":
             return ()
-        # partners of the cell (agent, item) that has most of them
+
+        # an ordered trial counts for the cell of its first text
         n_items = eligible.shape[1]
-        cell = trials.first.astype(np.int64) * n_items + trials.item
-        max_partners = int(np.bincount(cell).max())
-        n_possible_partners = int(eligible.sum(axis=0).max()) - 1
+        cell_by_trial = trials.first.astype(np.int64) * n_items + trials.item
+        n_partners_by_cell = np.bincount(cell_by_trial)
+        max_partners = int(n_partners_by_cell.max())
+
+        n_eligible_by_item = eligible.sum(axis=0)
+        n_possible_partners = int(n_eligible_by_item.max()) - 1
         if max_partners == n_possible_partners:
             return ()
         return (
@@ -214,20 +222,20 @@ class CellDesign(TrialDesign, ABC):
         )
 
     def _draw_thresholds(self, eligible: Bools, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Draw a random number for each cell, and compute the thresholds of the cells from them.
+        """Draw a random number for each cell, and compute a threshold for each cell from these numbers.
 
         Returns
         -------
         random_key : float array (n_agents, n_items)
             Random numbers in [0, 1).
         threshold : float array (n_agents, n_items)
-            Sampling fractions above which the cells are chosen.
+            Threshold of each cell: the cell is chosen if the sampling fraction is above it.
 
         Raises
         ------
         PlanError
-            [nothing-shared]: if no item has two eligible agents; [d-core]: if an agent or item has too few eligible
-            cells.
+            [nothing-shared]: if no item has two eligible agents; [d-core]: if an agent or item has fewer than `d_core`
+            eligible cells.
         """
         check_shared_items(eligible)
         remedy = "There are no more training cells. Set a smaller d_core or holdout, or remove the agent or item."
@@ -235,26 +243,30 @@ class CellDesign(TrialDesign, ABC):
         random_key = rng.random(eligible.shape)
         return random_key, self.compute_thresholds(eligible, random_key)
 
-    def _repair_or_check(self, eligible: Bools, random_key: Floats, chosen: Bools) -> Bools:
-        """Return the chosen cells with two properties, which the option `repair` adds and otherwise are checked.
+    def _complete_or_check(self, sampled: Bools, eligible: Bools, random_key: Floats) -> Bools:
+        """Return cells that are connected, with at least `d_core` of them for each agent and each item.
 
-        Each agent and each item has at least `d_core` cells, and all cells are connected.
+        With the option `repair`, missing cells are added to the sampled ones. Without it, the sampled cells are
+        returned, and an error is raised if they do not meet both conditions.
 
+        sampled : bool array (n_agents, n_items), cells that the sampling fraction selects
         eligible : bool array (n_agents, n_items), cells that may be added
-        random_key : float array (n_agents, n_items), order in which cells are added
-        chosen : bool array (n_agents, n_items), cells that were chosen
+        random_key : float array (n_agents, n_items); eligible cells with the smallest numbers are added first
 
-        Raises PlanError [d-core] or [not-connected] if the eligible cells or, without `repair`, the chosen ones lack a
-        property.
+        Raises PlanError [d-core] without `repair`, and [not-connected] if even all eligible cells are not connected or,
+        without `repair`, the sampled ones are not.
         """
         if self.repair:
-            return repair(chosen, eligible, key=random_key, d=self.d_core)
-        check_degrees(chosen, d=self.d_core, design=self.name, remedies=self.get_remedies(eligible))
-        check_connected(chosen)
-        return chosen
+            return repair(sampled, eligible, key=random_key, d=self.d_core)
+        check_degrees(sampled, d=self.d_core, design=self.name, remedies=self.get_remedies(eligible))
+        check_connected(sampled)
+        return sampled
 
     def _choose_within_budget(self, eligible: Bools, rng: np.random.Generator, budget: int) -> tuple[Bools, int | None]:
         """Choose as many cells as a budget of paired calls allows.
+
+        Cells are dropped before partners: the number of partners is limited only if even the smallest choice of cells
+        exceeds the budget when each cell is compared with all partners.
 
         Parameters
         ----------
@@ -273,27 +285,31 @@ class CellDesign(TrialDesign, ABC):
             Maximum number of partners of each cell; None for all.
         """
         random_key, threshold = self._draw_thresholds(eligible, rng)
-        min_fraction = 0.0 if self.repair else _DEFAULT_FRACTION
 
-        # if even the smallest choice of cells exceeds the budget with all partners, limit the partners
+        def choose_by_fraction(fraction: float) -> Bools:
+            return self._complete_or_check(threshold < fraction, eligible, random_key)
+
+        def fits_budget(cells: Bools, n_partners: int | None) -> bool:
+            return self._count_comparisons(cells, eligible, n_partners) <= budget
+
+        min_fraction = 0.0 if self.repair else _DEFAULT_FRACTION
+        smallest_choice = choose_by_fraction(min_fraction)
         n_partners = self.partners
-        fewest = self._repair_or_check(eligible, random_key, threshold < min_fraction)
-        if n_partners is None and self._count_comparisons(fewest, eligible, None) > budget:
-            n_affordable = budget // int(fewest.sum())
+        if n_partners is None and not fits_budget(smallest_choice, None):
+            n_affordable = budget // int(smallest_choice.sum())
             n_partners = max(1, min(n_affordable, len(eligible) - 1))
-        if self._count_comparisons(eligible, eligible, n_partners) <= budget:
+        if fits_budget(eligible, n_partners):
             return eligible, n_partners
 
         # bisection for the largest sampling fraction that fits the budget
         low, high = min_fraction, 1.0
         for _ in range(_BISECTIONS):
             fraction = (low + high) / 2
-            chosen = self._repair_or_check(eligible, random_key, threshold < fraction)
-            if self._count_comparisons(chosen, eligible, n_partners) <= budget:
+            if fits_budget(choose_by_fraction(fraction), n_partners):
                 low = fraction
             else:
                 high = fraction
-        return self._repair_or_check(eligible, random_key, threshold < low), n_partners
+        return choose_by_fraction(low), n_partners
 
     def _count_comparisons(self, chosen: Bools, eligible: Bools, n_partners: int | None) -> int:
         """Count the comparisons of the chosen cells with up to `n_partners` partners each; None for all."""
@@ -306,11 +322,12 @@ class _LineDesign(CellDesign):
     axis: ClassVar[int]
 
     def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
-        """Compute thresholds with which each agent, or each item, gets the sampling fraction of its own cells.
+        """Compute thresholds so that the same fraction of cells is chosen on each line.
 
-        A line is the cells of one agent (axis 1) or of one item (axis 0). The threshold of a cell is its rank by
+        A line consists of the cells of one agent (axis 1) or of one item (axis 0). The threshold of a cell is its rank by
         `random_key` among the eligible cells of its line, from 0, divided by their number. If the options set no sampling
-        fraction, a random offset below 1 is added to all ranks of a line.
+        fraction, an offset in [0, 1), which is the fractional part of the sum of the line's random numbers, is added to
+        all ranks of a line.
 
         eligible : bool array (n_agents, n_items), cells that may be compared
         random_key : float array (n_agents, n_items), random numbers in [0, 1)
@@ -493,7 +510,7 @@ class NLogN(CellDesign):
             object.__setattr__(self, "c", 1.6)
 
     def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
-        """Compute thresholds with which the sampling fraction of all eligible cells is chosen.
+        """Compute thresholds so that the fraction of chosen cells, among all eligible ones, is the sampling fraction.
 
         The threshold of a cell is its rank by `random_key` among the eligible cells, from 0, divided by their number.
 
@@ -502,12 +519,14 @@ class NLogN(CellDesign):
 
         Returns a float array (n_agents, n_items), inf for cells that are not eligible.
         """
-        cells = np.flatnonzero(eligible)
-        key_of_cell = random_key.ravel()[cells]
-        in_random_order = cells[np.argsort(key_of_cell)]
-        threshold = np.full(eligible.size, np.inf)
-        threshold[in_random_order] = np.arange(len(cells)) / len(cells)
-        return threshold.reshape(eligible.shape)
+        order = np.argsort(random_key[eligible])
+        n_eligible = len(order)
+        rank = np.empty(n_eligible)
+        rank[order] = np.arange(n_eligible)
+
+        threshold = np.full(eligible.shape, np.inf)
+        threshold[eligible] = rank / n_eligible
+        return threshold
 
     def get_fraction(self, eligible: Bools) -> float | None:
         """Return the fraction of the cells that `c` requests; None if `c` is not set."""
@@ -521,10 +540,14 @@ class NLogN(CellDesign):
         return remedy, remedy
 
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
-        """Return the notes of the base class, and another one if the option `c` requests more cells than there are.
+        """Return the notes of the base class, and another one if the design requests more cells than are eligible.
+
+        The requested number of cells is c·(K + J)·ln(K + J) for the option `c`, K agents and J items.
 
         eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
         trials : the drawn trials, at least one
+
+        Returns a tuple of sentences without a full stop; empty if there is nothing to note.
         """
         notes = super().get_notes(eligible, trials)
         if self.c is None:
@@ -542,6 +565,5 @@ class NLogN(CellDesign):
 
 def _count_requested_cells(c: float, eligible: Bools) -> int:
     """Return the number of cells that `c` requests, c·(K + J)·ln(K + J) for K agents and J items, rounded."""
-    n_agents, n_items = eligible.shape
-    n_both = n_agents + n_items
-    return int(c * n_both * log(n_both) + 0.5)
+    n_agents_and_items = sum(eligible.shape)
+    return int(c * n_agents_and_items * log(n_agents_and_items) + 0.5)

@@ -115,10 +115,12 @@ class Cyclic(TrialDesign):
     def blocks(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
         """Yield the trials of all possible blocks in the order in which `draw` takes them, without block numbers.
 
+        The budget `n_paired` is ignored.
+
         Parameters
         ----------
         eligible : bool array (n_agents, n_items)
-            Cells that may be compared.
+            Cells that may be compared. Items with fewer than two eligible agents have no blocks.
         rng : numpy.random.Generator
             Source of all random numbers.
 
@@ -127,6 +129,11 @@ class Cyclic(TrialDesign):
         Trials
             Paired trials of one block, in which each agent that is eligible on its item appears once first and once
             second.
+
+        Raises
+        ------
+        PlanError
+            [nothing-shared]: if no item has two eligible agents; raised when the first block is requested.
         """
         return iter_blocks(eligible, rng, pairs=self.pairs)
 
@@ -158,7 +165,8 @@ def iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule = 
     rng : numpy.random.Generator
         Source of all random numbers.
     pairs : {"ordered", "unordered"}, default "ordered"
-        Whether pairs may be judged in both orders on one item.
+        Whether pairs may be judged in both orders on one item. With "unordered", an item with two eligible agents has no
+        block, because a block would compare them in both orders.
 
     Yields
     ------
@@ -168,7 +176,7 @@ def iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule = 
     Raises
     ------
     PlanError
-        [nothing-shared]: if no item has two eligible agents.
+        [nothing-shared]: if no item has two eligible agents; raised when the first block is requested.
     """
     for block in _iter_blocks(eligible, rng, pairs=pairs):
         item = np.full(len(block.agents), block.item, dtype=np.int32)
@@ -302,6 +310,8 @@ class Dense(TrialDesign):
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
         """Draw all pairs, sorted by item, then by first agent, then by second agent.
+
+        With `pairs` "ordered", each pair of agents is compared in both orders; with "unordered", once.
 
         Parameters
         ----------

@@ -68,9 +68,10 @@ class FixedWidth(TrialDesign):
         super().__post_init__()
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw the first round, of about .05/half_width² blocks; later rounds depend on its answers.
+        """Draw the trials of the first round; later rounds depend on its answers.
 
-        A block consists of one paired trial per agent on one item: each agent is shown once first and once second.
+        The first round has 0.05 / half_width² blocks, at least 12, or as many as the budget and the pool allow. A block
+        consists of one paired trial per agent on one item: each agent is shown once first and once second.
 
         Parameters
         ----------
@@ -82,7 +83,8 @@ class FixedWidth(TrialDesign):
         Returns
         -------
         DesignResult
-            Paired trials of at least 12 blocks, or as many as budget and pool allow, a note, and the rounds.
+            Paired trials with their block numbers, one note about the rounds that follow, and the state of the rounds
+            (`Rounds`) in which only the first one is drawn.
 
         Raises
         ------
@@ -117,9 +119,9 @@ class FixedWidth(TrialDesign):
         n_done : int
             Number of blocks so far, which is the number of the first new block.
         n_spent : int
-            Number of paired calls so far.
+            Number of paired calls so far, which count towards the budget `n_paired` of the design.
         until : int
-            Number of blocks after this call, if the budget and the pool allow it.
+            Total number of blocks after this call, if the budget and the pool allow it.
 
         Returns
         -------

@@ -76,7 +76,8 @@ def count_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None,
     n_partners : int or None
         Maximum number of partners of each chosen cell; None for all.
     pairs : {"ordered", "unordered"}
-        Whether a pair of chosen cells is compared in both orders, or once.
+        With "ordered", each chosen cell is compared with its partners, so that a pair counts twice if both of its cells
+        are chosen, and else once. With "unordered", each pair counts once.
 
     Returns
     -------
@@ -107,10 +108,11 @@ def draw_comparisons(
     eligible : bool array (n_agents, n_items)
         Cells that may be partners.
     n_partners : int or None
-        Number of random partners of each chosen cell; None for all.
+        Number of random partners of each chosen cell, or all if there are fewer; None for all.
     pairs : {"ordered", "unordered"}
-        "ordered": the judge reads the text of the chosen cell first, and two chosen cells are compared in both orders.
-        "unordered": each pair is compared once, in a random order, which serves both cells.
+        "ordered": the judge reads the text of the chosen cell first. If two chosen cells are partners of each other, they
+        are compared in both orders. "unordered": each pair is compared once, in a random order, which serves both
+        cells.
     rng : numpy.random.Generator
         Source of all random numbers.
 
@@ -268,7 +270,7 @@ def repair(chosen: Bools, eligible: Bools, *, key: Floats, d: int) -> Bools:
     chosen : bool array (n_agents, n_items)
         Chosen cells; this array stays unchanged.
     eligible : bool array (n_agents, n_items)
-        Cells that may be added, and the chosen ones; each agent and item must have d of them.
+        Cells that may be added, and the chosen ones. Each agent and item must have d of them, which is not checked here.
     key : float array (n_agents, n_items)
         Random numbers; cells with the smallest ones are added first.
     d : int

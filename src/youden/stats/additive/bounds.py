@@ -37,7 +37,7 @@ TOLERANCE = 1e-11
 """An effect is beyond a bound, or a multiplier has the wrong sign, if it is by more than this times the largest
 total weight."""
 MAX_CENSORED_ROUNDS = 100
-FLAT = 1e-13
+RELATIVE_TOLERANCE = 1e-13
 """A gradient counts as zero below this, relative to the largest total score or to the first slope of a line search."""
 
 
@@ -48,8 +48,8 @@ class Fit(NamedTuple):
     ----------
     effects : Effects
         Effects of rows and columns.
-    kkt : float
-        Largest absolute residual of the optimality conditions.
+    kkt_residual : float
+        Largest absolute residual of the optimality conditions (Karush, Kuhn and Tucker).
     n_rounds : int
         Number of solutions that the constraint needed.
     n_iterations : int
@@ -57,7 +57,7 @@ class Fit(NamedTuple):
     """
 
     effects: Effects
-    kkt: float
+    kkt_residual: float
     n_rounds: int
     n_iterations: int
 
@@ -66,8 +66,8 @@ def fit_plain(equations: Equations) -> Fit:
     """Fit without any constraint on the predictions."""
     row_total, column_total = equations.row_total, equations.column_total
     effects, n_iterations = solve(equations, row_total, column_total)
-    kkt = equations.kkt(effects, row_total, column_total)
-    return Fit(effects, kkt, n_rounds=1, n_iterations=n_iterations)
+    kkt_residual = equations.compute_kkt_residual(effects, row_total, column_total)
+    return Fit(effects, kkt_residual, n_rounds=1, n_iterations=n_iterations)
 
 
 class OnBound(NamedTuple):
@@ -117,7 +117,7 @@ def fit_box(equations: Equations) -> Fit:
     Returns
     -------
     Fit
-        The effects. If the bounds still change after `MAX_BOX_ROUNDS` rounds, `kkt` is large.
+        The effects. If the bounds still change after `MAX_BOX_ROUNDS` rounds, `kkt_residual` is large.
 
     Raises
     ------
@@ -142,7 +142,7 @@ def fit_box(equations: Equations) -> Fit:
     while n_rounds < MAX_BOX_ROUNDS:
         active = revised
         point = _solve_on_bounds(equations, active)
-        revised = _revise_bounds(equations, active, point)
+        revised = _update_bounds_in_use(equations, active, point)
         revised = _add_crossed_bounds(equations, point.effects, revised)
         n_rounds += 1
 
@@ -150,44 +150,53 @@ def fit_box(equations: Equations) -> Fit:
         if is_settled:
             break
 
-    kkt = _measure_violation(equations, active, point)
-    return Fit(point.effects, kkt, n_rounds, plain.n_iterations)
+    kkt_residual = _compute_largest_violation(equations, active, point)
+    return Fit(point.effects, kkt_residual, n_rounds, plain.n_iterations)
 
 
 def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
-    """Minimise the objective with the effects of `active` on their bounds.
+    """Minimise the objective with given effects on the bounds, and the others free.
 
-    The free column effects are eliminated. This leaves n_rows + 3 unknowns: the row effects x, the upper bound p, the
-    lower bound q, and the multiplier ν of the constraint that the effects of the items sum to 0.
+    active : effects that are on the upper and on the lower bound
+
+    Returns the effects, the positions of both bounds, and the gradient.
+
+    The unknowns of the linear system are the row effects, the positions of both bounds, and the multiplier of the
+    constraint that the effects of the items sum to 0. The column effects follow from them.
     """
-    # the symbols are those of `Equations`
-    A, r, c = equations.weights, equations.row_total, equations.column_total
-    g, f = equations.row_constraint, equations.column_constraint
-    n_rows = len(r)
+    weights = equations.weights
     row_diagonal = equations.row_weight + equations.ridge
     column_diagonal = equations.column_weight + equations.ridge
+    n_rows = len(row_diagonal)
 
-    # solve for (x, p, q, ν)
-    is_fixed_column = active.columns.any(axis=0)
-    w = np.where(is_fixed_column, 0.0, 1 / column_diagonal)
-    system, target = _make_system(equations, active, w)
+    # solve the system, with one step of iterative refinement
+    is_on_any_bound_column = active.columns.any(axis=0)
+    inverse_diagonal = np.where(is_on_any_bound_column, 0.0, 1 / column_diagonal)
+    system, target = _make_system(equations, active, inverse_diagonal)
     factor = lu_factor(system, overwrite_a=False, check_finite=False)
     solution = lu_solve(factor, target, check_finite=False)
-    solution += lu_solve(factor, target - system @ solution, check_finite=False)  # one step of iterative refinement
-    x, bounds, nu = solution[:n_rows], solution[n_rows:-1], solution[-1]
+    remainder = target - system @ solution
+    solution += lu_solve(factor, remainder, check_finite=False)
+    row_effect, bounds, multiplier = solution[:n_rows], solution[n_rows:-1], solution[-1]
+    row_multiplier = multiplier * equations.row_constraint
+    column_multiplier = multiplier * equations.column_constraint
 
-    # effects y of the columns: free ones follow from x; those on a bound v are v − e
-    y = w * (x @ A - c - nu * f)
+    # the effect of a free column, by which the gradient is 0
+    column_effect = inverse_diagonal * (row_effect @ weights - equations.column_total - column_multiplier)
+
+    # a row effect on a bound has the position of the bound; a column effect is 1 below the upper or above the lower bound
     for is_on_bound_row, is_on_bound_column, bound, sign in zip(*active, bounds, SIGNS, strict=True):
-        x[is_on_bound_row] = bound
-        y[is_on_bound_column] = bound - sign
+        row_effect[is_on_bound_row] = bound
+        column_effect[is_on_bound_column] = bound - sign
 
     # half the gradient, which is 0 for free effects
-    row_gradient = row_diagonal * x - A @ y - r + nu * g
-    column_gradient = column_diagonal * y - x @ A + c + nu * f
+    row_gradient = row_diagonal * row_effect - weights @ column_effect - equations.row_total + row_multiplier
+    column_gradient = (
+        column_diagonal * column_effect - row_effect @ weights + equations.column_total + column_multiplier
+    )
     has_effects = active.rows.any(axis=1)
     return _BoxPoint(
-        effects=Effects(x, y),
+        effects=Effects(row_effect, column_effect),
         bounds=np.where(has_effects, bounds, np.nan),
         gradient=Effects(row_gradient, column_gradient),
     )
@@ -251,13 +260,12 @@ def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floa
     return system, target
 
 
-def _revise_bounds(equations: Equations, active: OnBound, point: _BoxPoint) -> OnBound:
-    """Revise which effects are on the bounds that have effects.
+def _update_bounds_in_use(equations: Equations, active: OnBound, point: _BoxPoint) -> OnBound:
+    """Release effects from a bound if this decreases the objective, and add the effects that are beyond the bound.
 
-    Effects whose multiplier has the wrong sign are released from their bound, and effects that are beyond a bound are
-    added to it.
+    A bound without effects is left empty.
 
-    active : the effects that were on the upper and on the lower bound
+    active : effects that were on the upper and on the lower bound
     point : solution with these effects on their bounds
 
     Returns the effects that are on the bounds in the next round.
@@ -272,18 +280,19 @@ def _revise_bounds(equations: Equations, active: OnBound, point: _BoxPoint) -> O
         if not has_effects:
             continue
 
-        # an effect on the bound stays there if e·∂x ≤ 0 or e·∂y ≥ 0 (e: sign of the bound; ∂: gradient)
+        # An effect stays on the bound if its gradient has the right sign: with the sign e of the bound, e·∂x ≤ 0 for a
+        # row and e·∂y ≥ 0 for a column.
         stays_row = sign * point.gradient.rows <= row_tolerance
         stays_column = sign * point.gradient.columns >= -column_tolerance
 
-        # a free effect is beyond the bound v unless e(x − v) ≤ 0 or e(y − v + e) ≥ 0
+        # A free effect is added if it is beyond the bound v: e(x − v) > 0 for a row, and e(y − v + e) < 0 for a column.
         is_beyond_row = sign * (point.effects.rows - bound) > TOLERANCE
         is_beyond_column = sign * (point.effects.columns - bound + sign) < -TOLERANCE
 
         rows_on_bound = np.where(active.rows[k], stays_row, is_beyond_row) & is_observed_row
         columns_on_bound = np.where(active.columns[k], stays_column, is_beyond_column) & is_observed_column
 
-        # gradients over a bound sum to 0, so a bound has effects of rows and of columns, or none
+        # the gradients of the effects on a bound sum to 0, so it has effects of rows and of columns, or none
         is_needed = rows_on_bound.any() and columns_on_bound.any()
         revised.rows[k] = rows_on_bound & is_needed
         revised.columns[k] = columns_on_bound & is_needed
@@ -291,61 +300,83 @@ def _revise_bounds(equations: Equations, active: OnBound, point: _BoxPoint) -> O
 
 
 def _add_crossed_bounds(equations: Equations, effects: Effects, active: OnBound) -> OnBound:
-    """Add the bounds without effects that predictions cross, with the effects that are beyond them.
+    """Put effects on each bound that has none, if a prediction is beyond it.
+
+    Predictions are differences of a row effect and a column effect. The upper bound limits them to at most 1, and the
+    lower bound to at least −1.
 
     effects : effects of rows and columns
-    active : the effects that are on the bounds already; bounds with effects are not changed
+    active : effects that are on the bounds already; a bound that has effects is not changed
 
-    Returns a copy of `active` with the added effects.
-
-    With effects x and y of rows and columns, and sums n and m of their weights, the position v of a bound solves
-    Σ n·(ex − v)₊ = Σ m·(v − ey − 1)₊ to `BISECTION_WIDTH`, with e = 1 for the upper bound and −1 for the lower one.
+    Returns a copy of `active` with the added effects: those beyond the position that `_bracket_bound` finds.
     """
     is_observed_row = equations.row_weight > 0
     is_observed_column = equations.column_weight > 0
     extended = OnBound(active.rows.copy(), active.columns.copy())
     for k, sign in enumerate(SIGNS):
-        # with e·x and e·y + 1, either bound is an upper limit of rows and a lower limit of columns
+        has_effects = active.rows[k].any()
+        if has_effects:
+            continue
+
+        # in this form, either bound is an upper limit of row effects and a lower limit of column effects
         row_effect = sign * effects.rows
         column_effect = sign * effects.columns + 1
         low = column_effect[is_observed_column].min()
         high = row_effect[is_observed_row].max()
         is_crossed = high - low > TOLERANCE
-        if active.rows[k].any() or not is_crossed:
-            continue
-
-        # bisection
-        while high - low > BISECTION_WIDTH:
-            midpoint = (low + high) / 2
-            row_excess = float(equations.row_weight @ np.maximum(row_effect - midpoint, 0))
-            column_excess = float(equations.column_weight @ np.maximum(midpoint - column_effect, 0))
-            if row_excess > column_excess:
-                low = midpoint
-            else:
-                high = midpoint
-        extended.rows[k] = (row_effect >= low) & is_observed_row
-        extended.columns[k] = (column_effect <= high) & is_observed_column
+        if is_crossed:
+            low, high = _bracket_bound(equations, row_effect, column_effect, low, high)
+            extended.rows[k] = (row_effect >= low) & is_observed_row
+            extended.columns[k] = (column_effect <= high) & is_observed_column
     return extended
 
 
-def _measure_violation(equations: Equations, active: OnBound, point: _BoxPoint) -> float:
+def _bracket_bound(
+    equations: Equations, row_effect: Floats, column_effect: Floats, low: float, high: float
+) -> tuple[float, float]:
+    """Narrow an interval that contains the position of a bound to `BISECTION_WIDTH`.
+
+    At its position v, the weighted excess of rows above it equals that of columns below it: Σ n·(x − v)₊ = Σ m·(v − y)₊,
+    with n and m the sums of the weights of a row and of a column.
+
+    row_effect, column_effect : float arrays (n_rows,), (n_columns,), effects x and y in the form in which the bound is
+        an upper limit of x and a lower limit of y
+    low, high : ends of the interval
+
+    Returns the ends of the narrowed interval.
+    """
+    while high - low > BISECTION_WIDTH:
+        midpoint = (low + high) / 2
+        row_excess = float(equations.row_weight @ np.maximum(row_effect - midpoint, 0))
+        column_excess = float(equations.column_weight @ np.maximum(midpoint - column_effect, 0))
+        if row_excess > column_excess:
+            low = midpoint
+        else:
+            high = midpoint
+    return low, high
+
+
+def _compute_largest_violation(equations: Equations, active: OnBound, point: _BoxPoint) -> float:
     """Compute the largest violation of the optimality conditions of a fit with predictions in [−1, 1].
 
-    active : the effects that are on the upper and on the lower bound
-    point : solution with these effects on their bounds
+    equations : normal equations of the cells
+    active : effects that are on the upper and on the lower bound
+    point : solution with these effects on their bounds, and its gradient
 
-    Returns the violation in the unit of scores or of gradients; 0 for an exact solution.
+    Returns the largest violation of a condition, in the unit of scores for predictions and sums of effects, and in that of
+    gradients for other conditions; 0 for an exact solution.
     """
     row_effect, column_effect = point.effects
     row_gradient, column_gradient = point.gradient
 
-    # the gradients of free effects are 0, and the effects of the observed items sum to 0
+    # free effects have the gradient 0, and the effects of the observed items sum to 0
     is_free_row = ~active.rows.any(axis=0)
     is_free_column = ~active.columns.any(axis=0)
     item_sum = equations.row_constraint @ row_effect + equations.column_constraint @ column_effect
     violations = [np.abs(row_gradient[is_free_row]), np.abs(column_gradient[is_free_column]), np.abs([item_sum])]
 
-    # on a bound of sign e, e·∂x ≤ 0, e·∂y ≥ 0, and the gradients sum to 0
+    # On the upper bound, gradients by row effects are at most 0 and those by column effects at least 0; on the lower
+    # bound, whose sign is −1, it is the reverse. Over each bound, the gradients sum to 0.
     for is_on_bound_row, is_on_bound_column, sign in zip(*active, SIGNS, strict=True):
         row_gradient_on_bound = row_gradient[is_on_bound_row]
         column_gradient_on_bound = column_gradient[is_on_bound_column]
@@ -362,7 +393,7 @@ def _measure_violation(equations: Equations, active: OnBound, point: _BoxPoint) 
 
 
 def fit_censored(cells: Cells, equations: Equations) -> Fit:
-    """Fit effects to censored scores: a score of ±1 is only a bound, which the prediction may exceed.
+    """Fit effects to censored scores: a score of ±1 is only a bound, and a prediction beyond it is no error.
 
     Parameters
     ----------
@@ -374,22 +405,22 @@ def fit_censored(cells: Cells, equations: Equations) -> Fit:
     Returns
     -------
     Fit
-        The effects. If `n_rounds` is `MAX_CENSORED_ROUNDS`, they may not have converged; then `kkt` is large.
+        The effects. If `n_rounds` is `MAX_CENSORED_ROUNDS`, they may not have converged; then `kkt_residual` is large.
     """
     row_total, column_total = equations.row_total, equations.column_total
     saturated = _Saturated(cells, equations)
     effects, n_iterations = solve(equations, row_total, column_total)
     excess = saturated.excess(effects)
-    kkt = equations.kkt(effects, *saturated.totals(excess))
+    kkt_residual = equations.compute_kkt_residual(effects, *saturated.adjusted_totals(excess))
     largest_total = max(float(np.abs(row_total).max()), float(np.abs(column_total).max()))
-    tolerance = FLAT * largest_total
+    tolerance = RELATIVE_TOLERANCE * largest_total
 
     n_rounds = 1
     is_settled = False
-    while not is_settled and kkt > tolerance and n_rounds < MAX_CENSORED_ROUNDS:
+    while not is_settled and kkt_residual > tolerance and n_rounds < MAX_CENSORED_ROUNDS:
         # Newton step: the fit without the saturated cells that the predictions exceed
         is_exceeded = excess != 0
-        target, n_solver_iterations = saturated.solve_without(is_exceeded)
+        target, n_solver_iterations = saturated.fit_without(is_exceeded)
         step = Effects(target.rows - effects.rows, target.columns - effects.columns)
         length = saturated.line_search(effects, step)
         is_full_step = length == 1
@@ -397,11 +428,11 @@ def fit_censored(cells: Cells, equations: Equations) -> Fit:
 
         # the fit is exact if the predictions after a full step exceed the same scores
         excess = saturated.excess(effects)
-        kkt = equations.kkt(effects, *saturated.totals(excess))
+        kkt_residual = equations.compute_kkt_residual(effects, *saturated.adjusted_totals(excess))
         is_settled = is_full_step and np.array_equal(is_exceeded, excess != 0)
         n_rounds += 1
         n_iterations += n_solver_iterations
-    return Fit(effects, kkt, n_rounds, n_iterations)
+    return Fit(effects, kkt_residual, n_rounds, n_iterations)
 
 
 def _take_step(effects: Effects, length: float, step: Effects) -> Effects:
@@ -438,10 +469,14 @@ class _Saturated:
         """Compute the excess of predictions in the direction of the rows, float array (n_saturated,)."""
         return self._sign * np.maximum(self._sign * prediction - 1, 0)
 
-    def totals(self, excess: Floats) -> tuple[Floats, Floats]:
-        """Compute the totals of rows and of columns with every exceeded score replaced by its prediction.
+    def adjusted_totals(self, excess: Floats) -> tuple[Floats, Floats]:
+        """Compute sums of weight × score over rows and columns, with each exceeded score replaced by its prediction.
 
-        excess : float array (n_saturated,), predictions minus exceeded scores, and 0 for other scores
+        A saturated score (±1) is exceeded if its prediction is beyond it, outside [−1, 1].
+
+        excess : float array (n_saturated,), prediction minus score of each saturated cell, 0 if it is not exceeded
+
+        Returns float arrays (n_rows,) and (n_columns,).
         """
         equations = self._equations
         weighted_excess = self._weight * excess
@@ -450,15 +485,16 @@ class _Saturated:
         column_total = equations.column_total + np.bincount(self._column, weighted_excess, n_columns)
         return row_total, column_total
 
-    def solve_without(self, is_exceeded: Bools) -> tuple[Effects, int]:
-        """Fit all cells except the given saturated ones (scores of ±1).
+    def fit_without(self, is_left_out: Bools) -> tuple[Effects, int]:
+        """Fit the effects to all cells except some saturated ones.
 
-        The effects of all items that `equations` observes sum to 0, even of an item whose cells are all left out.
+        Under the constraint of the fit, the effects of all observed items sum to 0. They include items of which no cell
+        remains.
 
         Parameters
         ----------
-        is_exceeded : bool array (n_saturated,)
-            Saturated cells to leave out: their scores are exceeded by the predictions.
+        is_left_out : bool array (n_saturated,)
+            Saturated cells (score ±1) to leave out.
 
         Returns
         -------
@@ -469,7 +505,7 @@ class _Saturated:
         """
         full = self._equations
         is_used = np.ones(len(self._cells), dtype=np.bool_)
-        is_used[self._index[is_exceeded]] = False
+        is_used[self._index[is_left_out]] = False
         if not is_used.any():
             return Effects(np.zeros(len(full.row_weight)), np.zeros(len(full.column_weight))), 0
 
@@ -511,7 +547,7 @@ class _Saturated:
             return plain_slope - float((self._weight * prediction_change) @ excess)
 
         slope_at_start = slope(0.0)
-        falls_until_end = slope(1.0) <= FLAT * abs(slope_at_start)
+        falls_until_end = slope(1.0) <= RELATIVE_TOLERANCE * abs(slope_at_start)
         if falls_until_end or slope_at_start >= 0:
             return 1.0
 

@@ -324,14 +324,14 @@ def _normalise_cells(scores: Scores | ArrayLike) -> ScoredCells:
 
 
 def r_squared(value: Floats, residual: Floats, weight: Floats | None = None) -> float:
-    """Compute the coefficient of determination, 1 − Σw·residual² / Σw·(value − mean)².
+    """Compute the coefficient of determination R² = 1 − Σw·residual² / Σw·(value − mean)².
 
     Parameters
     ----------
     value, residual : float array (n,)
-        Observed values, and what a model leaves of them.
+        Observed values, and what a model leaves of them, without NaN.
     weight : float array (n,), optional
-        Weight w of each value. Default: 1.
+        Weight w of each value, also in the mean. Default: 1.
 
     Returns
     -------

@@ -124,16 +124,20 @@ class Equations:
 
         factor : float array (n_columns,), factor of each column
         """
-        if isinstance(self.weights, np.ndarray):
-            product: Floats = dgemm(1.0, self.weights.T, (self.weights * factor).T, trans_a=1)
-            return product
-        return np.asarray((self.weights @ diags_array(factor) @ self.weights.T).toarray())
+        if not isinstance(self.weights, np.ndarray):
+            return np.asarray((self.weights @ diags_array(factor) @ self.weights.T).toarray())
+
+        # BLAS reads arrays column by column: it gets transposed views, which it need not copy, and transposes the first one
+        scaled_weights = self.weights * factor
+        product: Floats = dgemm(1.0, self.weights.T, scaled_weights.T, trans_a=1)
+        return product
 
     def gradient(self, effects: Effects, row_total: Floats, column_total: Floats) -> Effects:
         """Compute half the gradient of the Lagrangian of the penalised sum of squared residuals.
 
-        The Lagrangian includes the constraint that the effects of the observed items sum to 0. Its Lagrange multiplier
-        is chosen so that the norm of the gradient is smallest.
+        A residual is a score minus the row effect plus the column effect. Rows are the smaller side, agents or items. If
+        they are items (`swapped`), scores have the opposite sign. The Lagrangian includes the constraint that the effects
+        of the observed items sum to 0. Its Lagrange multiplier is chosen so that the norm of the gradient is smallest.
 
         Parameters
         ----------
@@ -145,7 +149,8 @@ class Equations:
         Returns
         -------
         Effects
-            Half the gradient by row effects and by column effects.
+            Half the gradient by row effects, float array (n_rows,), and by column effects, float array (n_columns,); 0 at
+            the solution.
         """
         x, y = effects
 
@@ -163,8 +168,10 @@ class Equations:
             column_gradient -= multiplier * self.column_constraint
         return Effects(row_gradient, column_gradient)
 
-    def kkt(self, effects: Effects, row_total: Floats, column_total: Floats) -> float:
-        """Compute the largest absolute residual of the normal equations and of the constraint on the sum of effects.
+    def compute_kkt_residual(self, effects: Effects, row_total: Floats, column_total: Floats) -> float:
+        """Compute the largest absolute residual of the optimality (Karush–Kuhn–Tucker) conditions.
+
+        The conditions are the normal equations, and the constraint that the effects of the observed items sum to 0.
 
         Parameters
         ----------
@@ -179,14 +186,14 @@ class Equations:
             The residual; 0 for an exact solution, and NaN if an effect is NaN.
         """
         gradient = self.gradient(effects, row_total, column_total)
-        item_sum = self.row_constraint @ effects.rows + self.column_constraint @ effects.columns
+        sum_of_item_effects = self.row_constraint @ effects.rows + self.column_constraint @ effects.columns
         max_row_gradient = float(np.abs(gradient.rows).max())
         max_column_gradient = float(np.abs(gradient.columns).max())
-        return max(max_row_gradient, max_column_gradient, abs(float(item_sum)))
+        return max(max_row_gradient, max_column_gradient, abs(float(sum_of_item_effects)))
 
 
 def make_normal_equations(cells: Cells, *, ridge: float) -> Equations:
-    """Make the normal equations of the additive model.
+    """Make the normal equations of the additive model, score ≈ row effect − column effect.
 
     Parameters
     ----------
@@ -198,12 +205,15 @@ def make_normal_equations(cells: Cells, *, ridge: float) -> Equations:
     Returns
     -------
     Equations
-        Equations with the smaller side, agents or items, as rows.
+        Equations with the smaller side, agents or items, as rows. If there are more agents than items, rows are items
+        (`swapped`), and scores have the opposite sign.
     """
     row, column, n_rows, n_columns, swapped = sides(cells)
     weight = np.ones(len(cells)) if cells.weight is None else cells.weight.astype(np.float64, copy=False)
-    direction = -1 if swapped else 1
-    weighted_score = weight * cells.score * direction
+
+    # a score is ability − difficulty; if rows are items, this is −(row effect − column effect)
+    sign = -1 if swapped else 1
+    weighted_score = weight * cells.score * sign
 
     weights = _weight_matrix(row, column, weight, shape=(n_rows, n_columns))
     row_weight = np.asarray(weights.sum(axis=1), dtype=np.float64)
@@ -268,7 +278,7 @@ def solve(
     -------
     effects : Effects
         Effects of rows and columns. If the conjugate gradients do not converge in `MAX_CG_ITERATIONS` iterations, these
-        are the last ones, without an error: check them with `equations.kkt`.
+        are the last ones, without an error: check them with `equations.compute_kkt_residual`.
     n_iterations : int
         Number of iterations of the conjugate gradients, 0 for Cholesky.
 
@@ -356,17 +366,24 @@ def _solve_rows(
 def _solve_rows_by_cholesky(
     equations: Equations, w: Floats, h: Floats, *, sigma: float, targets: list[Floats]
 ) -> list[Floats]:
-    """Solve (S + σhhᵀ) x = target for each target by a Cholesky factorisation; the parameters are those of `_solve_rows`.
+    """Solve (S + σhhᵀ) x = target for each target by a Cholesky factorisation, with S = diag(n + ridge) − A diag(w) Aᵀ.
+
+    A and n are the weights of the cells and their sums by row, as in `Equations`.
+
+    w : float array (n_columns,), 1/(m + ridge), with m the sum of the weights of each column
+    h : float array (n_rows,), coefficients of the constraint for the row effects
+    sigma : positive factor σ
+    targets : float arrays (n_rows,), right-hand sides
 
     Returns the solutions, float arrays (n_rows,). Raises StatisticsError [additive-singular] if the matrix is numerically
     singular.
     """
     n_rows = len(h)
-
-    # S + σhhᵀ with S = diag(n + ridge) − A diag(w) Aᵀ
+    diagonal = slice(None, None, n_rows + 1)  # of the flattened matrix
     matrix = (sigma * h)[:, None] * h - equations.gram(w)
-    matrix.flat[:: n_rows + 1] += equations.row_weight + equations.ridge
+    matrix.flat[diagonal] += equations.row_weight + equations.ridge
 
+    # The matrix is symmetric. Its transposed view has the order of LAPACK, which overwrites it without a copy.
     factor, failed = dpotrf(matrix.T, lower=1, overwrite_a=1, clean=0)
     if failed:
         raise StatisticsError(

@@ -157,39 +157,45 @@ class _LinkedGroup(NamedTuple):
 def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids) -> Iterator[_LinkedGroup]:
     """Yield the largest group of agents of each component that stay linked if any single cell is removed.
 
+    Agents are linked if they have cells on a common item, directly or through other agents.
+
     weight, residual : float arrays (n_cells,), weight and residual of each cell
     component : int array (n_agents,), component of each agent; −1 for an agent without a cell
+
+    Components without such a group are left out.
     """
-    # number the agents with a cell from 0
+    # the same cells, with positions among the agents that have a cell
     is_observed = component >= 0
     observed = np.flatnonzero(is_observed)
-    number = (np.cumsum(is_observed) - 1).astype(np.int32)
-    index = CellIndex(number[cells.agent], cells.item, len(observed), cells.n_items)
+    observed_position = (np.cumsum(is_observed) - 1).astype(np.int32)
+    index = CellIndex(observed_position[cells.agent], cells.item, len(observed), cells.n_items)
     component = component[observed]
 
+    # cells of leverage 1 are fitted exactly, so they have no residual and are left out of all sums
     item_weight = np.bincount(index.item, weight, index.n_items)
     share_of_item = weight / item_weight[index.item]
     inverse = _invert_normal_matrix(index, weight, share_of_item, component=component)
     leverage = _compute_leverages(index, weight, share_of_item, inverse)
     is_free = leverage < 1 - _EXACT_FIT
-    free = _compute_free_cell_terms(index, weight, leverage, is_free)
-    adjusted_residual = weight * residual * free.residual_factor
+    free_terms = _compute_free_cell_terms(index, weight, leverage, is_free)
+    adjusted_residual = weight * residual * free_terms.residual_factor
 
-    n_items = np.bincount(index.agent[free.share > 0], minlength=len(observed))
-    share_squares = np.bincount(index.agent, free.share**2, len(observed)).astype(np.float64)
-    for is_member in _find_robustly_linked(component, index.where(is_free)):
+    has_share = free_terms.share > 0
+    n_items = np.bincount(index.agent[has_share], minlength=len(observed))
+    share_squares = np.bincount(index.agent, free_terms.share**2, len(observed)).astype(np.float64)
+    for is_member in _find_groups_linked_by(index.where(is_free), component):
         iter_chunks = partial(
             _iter_influence,
             index,
             adjusted_residual,
             share_of_item=share_of_item,
-            share_of_agent=free.share,
+            share_of_agent=free_terms.share,
             inverse=inverse,
             is_member=is_member,
         )
         yield _LinkedGroup(
             agents=observed[is_member],
-            weight=free.agent_weight[is_member],
+            weight=free_terms.agent_weight[is_member],
             n_items=n_items[is_member],
             share_squares=share_squares[is_member],
             iter_chunks=iter_chunks,
@@ -205,21 +211,26 @@ def _iter_influence(
     inverse: Floats,
     is_member: Bools,
 ) -> Iterator[tuple[Floats, Floats]]:
-    """Yield the influence of the items of each chunk on the agents of a group, and the items' shares in their weights.
+    """Yield the influence of the items of each chunk on the abilities of a group of agents.
 
     adjusted_residual : float array (n_cells,), residual × weight × correction of each cell
-    share_of_item, share_of_agent : float arrays (n_cells,), share of the cell in the weights of its item and agent
+    share_of_item : float array (n_cells,), weight of each cell divided by the total weight of its item
+    share_of_agent : float array (n_cells,), weight of each cell divided by the total weight of its agent
     inverse : float array (n_agents, n_agents), inverse of the normal matrix of agent effects
     is_member : bool array (n_agents,), agents of the group
 
-    Yields two float arrays (n_linked, n_chunk_items).
+    Yields two float arrays (n_members, n_chunk_items): the influence of each item, and its share in each agent's weight.
     """
-    # change of each centred ability of the group per unit of the weighted residual of each agent
-    response = inverse[is_member] - inverse[is_member].mean(axis=0)
-    for residual, item_share, share in index.iter_matrices(adjusted_residual, share_of_item, share_of_agent):
-        # each matrix is agents × items; the second term is the effect of the fitted difficulty of the item
-        influence = response @ residual - (response @ item_share) * residual.sum(axis=0)
-        yield influence, share[is_member]
+    # R (n_members, n_agents): change of each ability, minus the mean of the group, per unit of an agent's residual
+    inverse_of_members = inverse[is_member]
+    ability_change = inverse_of_members - inverse_of_members.mean(axis=0)
+
+    # with the matrices E of residuals and C of shares of items, the influence is R·E minus the part that the fitted
+    # difficulty of the item takes up, which is R·C times the sum of the item's residuals
+    for residual, item_share, agent_share in index.iter_matrices(adjusted_residual, share_of_item, share_of_agent):
+        through_abilities = ability_change @ residual
+        through_difficulty = (ability_change @ item_share) * residual.sum(axis=0)
+        yield through_abilities - through_difficulty, agent_share[is_member]
 
 
 class _FreeCellTerms(NamedTuple):
@@ -242,12 +253,13 @@ class _FreeCellTerms(NamedTuple):
 
 
 def _compute_free_cell_terms(index: CellIndex, weight: Floats, leverage: Floats, is_free: Bools) -> _FreeCellTerms:
-    """Compute the shares of free cells in the weights of their agents, and the factors that correct their residuals.
+    """Compute the weights of agents, the shares of cells in them, and the corrections of residuals, from the free cells.
 
-    A cell is free unless it is fitted exactly, that is, unless its leverage is 1.
+    A cell is free unless its leverage is 1. A cell of leverage 1 is fitted exactly, whatever its score, and counts as
+    unobserved.
 
-    weight, leverage : float arrays (n_cells,)
-    is_free : bool array (n_cells,)
+    weight, leverage : float arrays (n_cells,), weight and leverage of each cell
+    is_free : bool array (n_cells,), cells that are free
     """
     free_weight = np.where(is_free, weight, 0.0)
     agent_weight = np.bincount(index.agent, free_weight, index.n_agents).astype(np.float64)
@@ -255,7 +267,7 @@ def _compute_free_cell_terms(index: CellIndex, weight: Floats, leverage: Floats,
     share = _divide_or_0(free_weight, agent_weight[index.agent])
     item_share = _divide_or_0(free_weight, item_weight[index.item])
 
-    # factor² = (1 − A_kj/m_j)·(1 − p_kj)/(1 − h_kj), as in `_FreeCellTerms`
+    # squared correction (1 − share in the item)·(1 − share in the agent)/(1 − leverage)
     numerator = np.maximum((1 - item_share) * (1 - share), 0)
     squared_factor = np.divide(numerator, 1 - leverage, out=np.zeros(len(index)), where=is_free)
     return _FreeCellTerms(agent_weight, share, np.sqrt(squared_factor))
@@ -285,28 +297,32 @@ def _invert_normal_matrix(index: CellIndex, weight: Floats, share_of_item: Float
 
 
 def _compute_leverages(index: CellIndex, weight: Floats, share_of_item: Floats, inverse: Floats) -> Floats:
-    """Compute the leverage of each cell, float array (n_cells,).
-
-    Leverage is the change of the prediction of a cell per unit change of its score.
+    """Compute the leverage of each cell: the change of its prediction per unit change of its score.
 
     weight, share_of_item : float arrays (n_cells,), weight of each cell, and its share in the total weight of its item
     inverse : float array (n_agents, n_agents), inverse of the normal matrix of agent effects
+
+    Returns a float array (n_cells,).
+
+    The leverage is the weight of the cell times the variance of its prediction, an ability minus a difficulty. If a
+    score of weight 1 has the variance 1, the ability has the variance V_kk, with V the inverse. The difficulty of an item
+    of weight m has the variance 1/m + (CᵀVC)_jj, and the covariance (VC)_kj with the ability. C are the shares of agents in
+    the weight of each item.
     """
     item_weight = np.bincount(index.item, weight, index.n_items)
-    agent_variance = np.diag(inverse)
+    ability_variance = np.diag(inverse)
     leverage = np.empty(len(index))
     for (cells, items), (share,) in zip(index.iter_chunks(), index.iter_matrices(share_of_item), strict=True):
+        covariance = inverse @ share  # VC: (n_agents, n_chunk_items)
+        variance_from_abilities = (share * covariance).sum(axis=0)  # CᵀVC: (n_chunk_items,)
+
         agent = index.agent[cells]
         item = index.item[cells]
-        column = item - items.start  # of the item in the matrices (agents × items) of the chunk
-
-        # leverage of cell (k, j) = A_kj·(V_kk − 2·(VC)_kj + 1/m_j + (CᵀVC)_jj), with V the inverse, A the weight of the
-        # cell, m the weight of the item, and C = A/m the share
-        product = inverse @ share
-        item_term = (share * product).sum(axis=0)
-        agent_term = agent_variance[agent] - 2 * product[agent, column]
-        quadratic_form = agent_term + 1 / item_weight[item] + item_term[column]
-        leverage[cells] = weight[cells] * quadratic_form
+        column = item - items.start  # of the item in the arrays of the chunk
+        prediction_variance = ability_variance[agent] - 2 * covariance[agent, column]
+        prediction_variance += 1 / item_weight[item]
+        prediction_variance += variance_from_abilities[column]
+        leverage[cells] = weight[cells] * prediction_variance
     return leverage
 
 
@@ -315,24 +331,28 @@ def _divide_or_0(part: Floats, total: Floats) -> Floats:
     return np.divide(part, total, out=np.zeros(len(part)), where=total > 0)
 
 
-def _find_robustly_linked(component: Ids, free_cells: CellIndex) -> list[Bools]:
-    """Find, in each component, the largest set of two or more agents that stay linked if any single cell is removed.
+def _find_groups_linked_by(free_cells: CellIndex, component: Ids) -> list[Bools]:
+    """Find the largest group of two or more agents in each component that free cells link.
 
-    component : int array (n_agents,), component of each agent
-    free_cells : cells that are not fitted exactly
+    A cell that alone links the agents and items on its two sides has the leverage 1, and is not free. The agents of a group
+    therefore stay linked if any single cell is removed.
 
-    Returns masks of the agents of each set, bool array (n_agents,). A component without such a set is left out.
+    free_cells : cells of leverage below 1
+    component : int array (n_agents,), component of each agent, from 0
+
+    Returns a bool array (n_agents,) for each group, in the order of the components; it is True for the agents of the group.
+    A component without a group has none.
     """
-    linked_set = agent_components(
+    group = agent_components(
         free_cells.agent, free_cells.item, n_agents=free_cells.n_agents, n_items=free_cells.n_items
     )
-    masks = []
+    groups = []
     for label in range(int(component.max()) + 1):
-        in_component = (component == label) & (linked_set >= 0)
-        if not in_component.any():
+        has_group = (component == label) & (group >= 0)
+        if not has_group.any():
             continue
-        largest_set = np.bincount(linked_set[in_component]).argmax()
-        mask = linked_set == largest_set
-        if mask.sum() > 1:
-            masks.append(mask)
-    return masks
+        largest_group = np.bincount(group[has_group]).argmax()
+        is_member = group == largest_group
+        if is_member.sum() > 1:
+            groups.append(is_member)
+    return groups

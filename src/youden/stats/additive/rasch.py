@@ -188,14 +188,20 @@ class _Cells:
         Parameters
         ----------
         value : float array (n_cells,)
-            Values on the scale of the link.
+            Finite values on the scale of the link, in the order of the cells of this object.
         weight : float array (n_cells,), optional
-            Weights of the cells. Default: 1.
+            Weights of the cells, at least 0. Default: 1.
 
         Returns
         -------
         Solution
             Abilities and difficulties on the scale of the link. Its `status` says whether the fit converged.
+
+        Raises
+        ------
+        StatisticsError
+            [scores-infinite]: if a value is infinite; [weights-scale]: if the ridge outweighs all cells of an agent or item;
+            [additive-singular]: if the system is singular.
         """
         n_agents, n_items = self.shape
         return solve_additive(

@@ -154,16 +154,16 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
 def _compare_models(
     residual: Floats, mean: Floats, covariance: CentredCovariance, component: Ids, level: float
 ) -> tuple[Differences, Bools]:
-    """Compare all pairs of models, and find the pairs whose difference is the same on all common items.
+    """Compare all pairs of models, and find the pairs whose difference is constant: the same on all common items.
 
     residual : float array (n_agents, n_items), residuals of the fit, NaN for missing cells
     mean : float array (n_agents,), mean scores of the models
     covariance : covariance of the mean scores
-    component : int array (n_agents,), component of each model
+    component : int array (n_agents,), number of each model's set of connected models
     level : confidence level
 
-    Returns the differences, and a bool array (n_agents, n_agents) with the pairs of constant difference. The notes of
-    `estimate_score_means` have the formulas.
+    Returns the differences of mean scores, and a bool array (n_agents, n_agents) that is True for pairs whose difference
+    is constant.
     """
     observed = ~np.isnan(residual)
     differences = pairwise_differences(mean, covariance, level=level)
@@ -172,17 +172,21 @@ def _compare_models(
     if not observed.all():
         differences = _widen_for_few_items(differences, residual, component)
 
-    # A constant difference has the standard error 0. Its half-width assumes another difference, of −1 or 1, on as many
-    # of all items as the common ones may miss with probability (1 − level)/2.
+    # A constant difference d has the standard error 0, although d may be different on items that are not common. If the
+    # share q of all items has another difference, n common items miss all of them with probability (1 − q)ⁿ. The largest q
+    # for which this is at least (1 − level)/2, and differences of −1 or 1 on these items, give the half-width q·(1 + |d|).
     alpha_of_side = (1 - level) / 2
     max_unseen_share = 1 - alpha_of_side ** (1 / n_common_items)
     constant_half_width = max_unseen_share * (1 + np.abs(differences.value))
     half_width = np.where(is_constant, constant_half_width, differences.half_width)
 
+    # standard error that gives the same half-width
     quantile = stdtrit(differences.df, (1 + level) / 2)
     std_error = np.where(is_constant, half_width / quantile, differences.std_error)
+
     is_better = np.asarray(differences.value > half_width)
-    return Differences(differences.value, std_error, differences.df, half_width, is_better, level), is_constant
+    compared = Differences(differences.value, std_error, differences.df, half_width, is_better, level)
+    return compared, is_constant
 
 
 def _widen_for_few_items(differences: Differences, residual: Floats, component: Ids) -> Differences:
@@ -404,18 +408,29 @@ def split_half_reliability(
     Spearman (1910) and Brown (1910), British J. Psychology 3, 271–295 and 296–322.
     """
     observed = ~np.isnan(score)
-    adjusted = np.where(observed, score + difficulty, 0.0)
+    adjusted_score = np.where(observed, score + difficulty, 0.0)
     n_items = score.shape[1]
     correlations = []
     for _ in range(n_splits):
-        half = np.isin(np.arange(n_items), rng.permutation(n_items)[: n_items // 2])
-        n = np.stack([observed[:, half].sum(axis=1), observed[:, ~half].sum(axis=1)])
-        in_both = (n > 0).all(axis=0)
-        means = np.stack([adjusted[:, half].sum(axis=1), adjusted[:, ~half].sum(axis=1)])[:, in_both] / n[:, in_both]
-        if in_both.sum() > 2 and np.ptp(means, axis=1).min() > 0:
+        in_first_half = np.isin(np.arange(n_items), rng.permutation(n_items)[: n_items // 2])
+        halves = (in_first_half, ~in_first_half)
+
+        # number of scores and mean score of each model in each half, arrays (2, n_agents)
+        n_scores = np.stack([observed[:, half].sum(axis=1) for half in halves])
+        total = np.stack([adjusted_score[:, half].sum(axis=1) for half in halves])
+        in_both = (n_scores > 0).all(axis=0)
+        means = total[:, in_both] / n_scores[:, in_both]
+
+        has_enough_models = in_both.sum() > 2
+        if has_enough_models and np.ptp(means, axis=1).min() > 0:
             correlations.append(np.corrcoef(means)[0, 1])
-    r = float(np.mean(correlations)) if correlations else np.nan
-    return max(2 * r / (1 + r), 0.0) if r > -1 else np.nan
+
+    if not correlations:
+        return np.nan
+    r = float(np.mean(correlations))
+    if r <= -1:
+        return np.nan
+    return max(2 * r / (1 + r), 0.0)  # Spearman–Brown
 
 
 def missingness_p_value(observed: Bools, difficulty: Floats) -> float:
@@ -467,18 +482,23 @@ def _test_equal_missing_rates(n_scores: Positions, n_items: int) -> float:
 
 
 def _test_uncorrelated(n_missing: Floats, difficulty: Floats) -> float:
-    """Return the p-value of the test that missing cells and difficulty are uncorrelated (notes of `missingness_p_value`).
+    """Return the two-sided p-value of the hypothesis that missing cells and difficulties of items are uncorrelated.
 
-    n_missing, difficulty : float arrays (n_items,), number of missing cells and difficulty of each item
+    It is a t test with White's variance, which is valid if difficulties of items with few scores vary more. With fewer
+    than `MIN_ITEMS_OF_T_TEST` items, it is a permutation test. The p-value is 1 if the products of their deviations from
+    their means are 0 for all items.
+
+    n_missing, difficulty : float arrays (n_items,), number of missing cells and difficulty of each item, without NaN
     """
     x = n_missing - n_missing.mean()
     y = difficulty - difficulty.mean()
     products = x * y
+    n_items = len(difficulty)
     if not products.any():
         return 1.0
-    if len(difficulty) >= MIN_ITEMS_OF_T_TEST:
+    if n_items >= MIN_ITEMS_OF_T_TEST:
         t = products.sum() / np.sqrt((products**2).sum())
-        return float(2 * stdtr(len(difficulty) - 1, -abs(t)))
+        return float(2 * stdtr(n_items - 1, -abs(t)))
 
     from scipy.stats import permutation_test  # takes long to load
 

@@ -179,16 +179,16 @@ def solve_cells(cells: Cells, *, ridge: float = 1e-6, constraint: Constraint = "
     scale = float(max(np.abs(equations.row_total).max(), np.abs(equations.column_total).max()))
     message = describe_components(component)
     status: SolutionStatus = "ok" if n_components == 1 else "disconnected"
-    has_converged = fit.kkt <= _CONVERGED * scale  # False if NaN
+    has_converged = fit.kkt_residual <= _CONVERGED * scale  # False if NaN
     if not has_converged:
         status = "not_converged"
-        message = f"{_format_not_converged(fit.kkt, scale)} {message}".rstrip()
+        message = f"{_format_not_converged(fit.kkt_residual, scale)} {message}".rstrip()
     return Solution(
         ability=ability,
         difficulty=difficulty,
         status=status,
         message=message,
-        kkt=fit.kkt,
+        kkt=fit.kkt_residual,
         n_components=n_components,
         component=component,
         constraint=constraint,

@@ -40,9 +40,9 @@ class TrialFit:
     weight : float array (n_agents,)
         Total weight of the agent's trials.
     covariance : CentredCovariance
-        Covariance of the distances from the mean ability, for items like these.
+        Covariance of the distances from the mean ability, for items like these: `fpc` is not applied.
     fpc : float array (n_agents,)
-        Finite population correction: factors of the variances for exactly these items.
+        Finite population correction, from 0 to 1: multiply a variance by it for inference about exactly these items.
     influence_chunks : callable
         Function that yields, for one chunk of items after another, their influence on the abilities.
     """
@@ -58,7 +58,7 @@ class TrialFit:
 def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> TrialFit | None:
     """Fit additive effects of agents and effect groups to trials.
 
-    An effect group is a set of trials with one common effect, usually all trials of an item.
+    An effect group is a set of trials with one common effect: all trials of an item, or of a block of a cyclic plan.
 
     Parameters
     ----------
@@ -67,18 +67,19 @@ def fit_additive_trials(chunks: ChunkSource, *, n_agents: int, n_items: int) -> 
     n_agents : int
         Number of agents.
     n_items : int
-        Number of items that the plan may use.
+        Number of items that the plan may use, including those without a trial.
 
     Returns
     -------
     TrialFit or None
-        Abilities with mean 0, NaN for an agent without a trial, and their covariance. None if fewer than 3 agents have
-        trials, fewer than 2 are on 2 items, or the trials do not link all agents.
+        Abilities with mean 0, NaN for an agent without a trial; their covariance for items like these; and separately, as
+        `fpc`, the factors of the variances for exactly these items, which are not applied. None if fewer than 3 agents
+        have trials, fewer than 2 are on 2 items, or the trials do not link all agents.
 
     Notes
     -----
-    The weighted least-squares model of an answer y is y ≈ a_first + a_second + b_group, and, with K agents, θ =
-    (K − 2)/(K − 1)·a, because an ability is a mean over the other agents.
+    The weighted least-squares model of an answer y is y ≈ a_first + a_second + b_group, and θ = (K − 2)/(K − 1)·a with K
+    agents that have trials, because an ability is a mean over the other agents.
 
     With x the indicator of a trial's two agents, z = x − x̄_group its centred design row, M = Σw·zzᵀ, P its
     pseudo-inverse, and leverages h = w(1/m_group + zᵀPz), the influence of item j is U_ij = (K − 2)/(K − 1)·Σ_k
@@ -158,7 +159,9 @@ class _TrialSums:
 def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
     """Sum all trials into the normal equations of the agents' effects, with the weights and items of each agent.
 
-    chunks : trials in chunks of items; all trials on an item must be in one chunk
+    An effect group is a set of trials with one common effect: those of an item, or of a block.
+
+    chunks : trials in chunks of items; all trials on an item, and all of an effect group, must be in one chunk
     """
     sums = _TrialSums(
         normal_matrix=np.zeros((n_agents, n_agents)),
@@ -182,31 +185,34 @@ def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
 
 
 def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: Any) -> None:
-    """Add the trials of a chunk to `normal_matrix` and `normal_target` of `sums`, in place.
+    """Add the trials of a chunk to the normal equations, `normal_matrix` and `normal_target` of `sums`, in place.
 
-    The effects of the effect groups (items or blocks) are eliminated.
+    The unknowns are the effects of the agents. The effects of the effect groups (items or blocks) are eliminated.
 
-    agent_weight : array (n_agents, n_groups), total weight of each agent's trials in each effect group
+    chunk : trials, with their agents (`first`, `second`), answers (`value`), weights and effect groups
+    agent_weight : array or sparse array (n_agents, n_groups), total weight of each agent's trials in each effect group
     """
     n_agents = len(sums.weight)
-    agent_answers = _sum_by_group(chunk, chunk.weight * chunk.value, n_agents)  # Σw·y of each agent and group
 
-    # weight m and mean answer ȳ of each group; halved, because the sums count a trial for both of its agents
+    # Normal matrix and right-hand side before the elimination. Off the diagonal, the matrix has the weight of the trials
+    # of a pair of agents; on the diagonal, the weight of the trials of an agent.
+    pair = chunk.first * np.int64(n_agents) + chunk.second  # index in the flattened matrix
+    ordered_pair_weight = np.bincount(pair, chunk.weight, n_agents * n_agents).reshape(n_agents, n_agents)
+    pair_weight = ordered_pair_weight + ordered_pair_weight.T
+    matrix = pair_weight + np.diag(agent_weight.sum(axis=1))
+    group_answers_of_agent = _sum_by_group(chunk, chunk.weight * chunk.value, n_agents)
+    target = group_answers_of_agent.sum(axis=1)
+
+    # weight and mean answer of each group; the sums are halved, because they count a trial for both of its agents
     group_weight = agent_weight.sum(axis=0) / 2
-    group_answers = agent_answers.sum(axis=0) / 2
+    group_answers = group_answers_of_agent.sum(axis=0) / 2
     group_mean = np.divide(group_answers, group_weight, out=np.zeros(len(group_weight)), where=group_weight > 0)
 
-    # Normal matrix: Σw·xxᵀ − Σ_group m·x̄x̄ᵀ, with the vector x (n_agents,) 1 for the two agents of a trial and else 0,
-    # and x̄ its mean in the group. Off the diagonal, Σw·xxᵀ is the weight of the pair; on it, the weight of the agent.
-    pair = chunk.first * np.int64(n_agents) + chunk.second
-    ordered_pair_weight = np.bincount(pair, chunk.weight, n_agents * n_agents).reshape(n_agents, n_agents)
-    design_products = ordered_pair_weight + ordered_pair_weight.T + np.diag(agent_weight.sum(axis=1))
+    # an effect of a group is eliminated by subtracting, in the group, the weighted mean design row and the mean answer
     positive_group_weight = np.maximum(group_weight, np.finfo(np.float64).tiny)
-    eliminated = (agent_weight / positive_group_weight) @ agent_weight.T
-    sums.normal_matrix += design_products - eliminated
-
-    # right-hand side: Σw·x·y − Σ_group m·x̄·ȳ, with m·x̄ the weight of the agent in the group
-    sums.normal_target += agent_answers.sum(axis=1) - agent_weight @ group_mean
+    mean_design_row = agent_weight / positive_group_weight  # one column for each group
+    sums.normal_matrix += matrix - mean_design_row @ agent_weight.T
+    sums.normal_target += target - agent_weight @ group_mean
 
 
 def _iter_influence(
@@ -272,8 +278,8 @@ def _compute_leverages(chunk: PairChunk, agent_weight: Any, group_weight: Floats
     Leverage is the change of the fitted value of a trial per unit change of its answer. An effect group is the set of
     trials with one item effect or block effect.
 
-    chunk : trials with their agents, weights and effect groups
-    agent_weight : array (n_agents, n_groups), total weight of each agent's trials in each effect group
+    chunk : trials, with their agents (`first`, `second`), weights and effect groups
+    agent_weight : array or sparse array (n_agents, n_groups), total weight of each agent's trials in each effect group
     group_weight : float array (n_groups,), total weight of each effect group
     inverse : float array (n_agents, n_agents), pseudo-inverse P of the matrix of the normal equations for the agent
         effects
@@ -313,12 +319,14 @@ class _ResidualComponents:
         self._n_added_items = end
 
     def add(self, chunk: PairChunk, residual: Floats, is_free: Bools, n_agents: int) -> None:
-        """Add the squares and products of the residuals of a chunk to the sums.
+        """Add the squares and products of the residuals of a chunk to the sums, in place.
 
-        A trial that is fitted exactly has no residual and is not counted.
+        Products are of two residuals of an agent on one item. Also added are the chunk's weights and false-positive rates
+        (`rate`, subtracted from the answers), from which the variance of the rates follows.
 
+        chunk : trials, with their agents, items, weights and rates
         residual : float array (n_trials,), residuals of the trials of `chunk`
-        is_free : bool array (n_trials,), False for trials that are fitted exactly
+        is_free : bool array (n_trials,), False for a trial that is fitted exactly: it has no residual and is not counted
         n_agents : number of agents
         """
         counted_residual = np.where(is_free & (np.abs(residual) > ROUNDING), residual, 0.0)
@@ -393,6 +401,9 @@ class _ResidualComponents:
 def _sum_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
     """Sum the values of trials by agent and effect group. A trial counts for both of its agents.
 
+    An effect group is a set of trials with one common effect: those of a block, or of an item if the chunk has no groups.
+
+    chunk : trials, with their agents and effect groups
     column : float array (n_trials,), values
 
     Returns an array (n_agents, n_groups), or a `csr_array` if most of its entries would be 0.

@@ -192,7 +192,8 @@ def covariance_over_clusters(
     Raises
     ------
     StatisticsError
-        [cluster-shape]: if the arrays differ in shape; [cluster-agents]: if fewer than 2 agents are in 2 clusters.
+        [cluster-shape]: if `influence` and `share` differ in shape; [cluster-agents]: if fewer than 2 agents are in 2
+        clusters.
 
     Notes
     -----
@@ -327,23 +328,23 @@ def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float 
     Parameters
     ----------
     effect : float array (n_agents, n_clusters)
-        Effect d of each cluster on each agent, as if it were the agent's only cluster.
+        Effect d of each cluster on each agent, as if it were the agent's only cluster, on the scale of answers.
     n : array (n_agents,)
-        Number of clusters of each agent.
+        Number of clusters of each agent, at least 1.
     floor : float, default 0
         Smallest value of the factor 1 − 3r/n of the notes.
 
     Returns
     -------
     float array (n_agents,)
-        Squared effects, at least 0.
+        Squared effects, at least 0, in the squared unit of `effect`; 1 for an agent on which no cluster has an effect.
 
     Notes
     -----
-    The estimate is q²·max(1 − 3r/n, floor) with r = (Σd²)²/Σd⁴ and q² = (1 + Σd²)/(1 + r); it is 1 if no cluster has an
-    effect. r is the effective number of clusters that make up the variance: k if k of n clusters have equal effects and
-    the others none, n/3 if effects are normally distributed. A small r means that effects are rare events, of which
-    others may not have occurred yet.
+    The estimate is q²·max(1 − 3r/n, floor) with the mean squared effect q² = (1 + Σd²)/(1 + r), in which one effect of
+    size 1 is added to those observed, and r = (Σd²)²/Σd⁴, or 0 without effects. r is the effective number of clusters
+    that make up the variance: k if k of n clusters have equal effects and the others none, n/3 if effects are normally
+    distributed. A small r means that effects are rare events, of which others may not have occurred yet.
     """
     return _estimate_unseen_square((effect**2).sum(axis=1), (effect**4).sum(axis=1), n, floor=floor)
 
@@ -351,19 +352,23 @@ def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float 
 def _estimate_unseen_square(squares: Floats, fourth_powers: Floats, n: Floats | Positions, *, floor: float) -> Floats:
     """Estimate the squared effect of a kind of cluster that was not observed, from sums over the observed clusters.
 
-    The notes of `unseen_effect_square` have the formula and its reason.
+    The estimate is large if few clusters have nearly all of the effect: effects are then rare events. The notes of
+    `unseen_effect_square` explain the formula.
 
     squares, fourth_powers : float arrays (n_agents,), sums of d² and d⁴ over the effects d of each agent's clusters
     n : array (n_agents,), number of clusters of each agent
-    floor : smallest value of the factor 1 − 3r/n, with r the effective number of clusters that make up the variance
+    floor : smallest value of the factor that reduces the estimate if many clusters have an effect
 
     Returns a float array (n_agents,).
     """
-    # r = (Σd²)²/Σd⁴, and the mean square q² = (1 + Σd²)/(1 + r)
+    # effective number of clusters with an effect, r = (Σd²)²/Σd⁴
     has_effect = squares > n * _NO_INFLUENCE**2
     n_contributing = np.divide(squares**2, fourth_powers, out=np.zeros(len(squares)), where=has_effect)
+
+    # mean squared effect q² = (1 + Σd²)/(1 + r), times max(floor, 1 − 3r/n)
     mean_square = (1 + squares) / (1 + n_contributing)
-    return np.asarray(mean_square * np.maximum(floor, 1 - 3 * n_contributing / n))
+    factor = np.maximum(floor, 1 - 3 * n_contributing / n)
+    return np.asarray(mean_square * factor)
 
 
 def shrink_component(products: Floats, n: Floats, relative_variance: Floats, *, correction: float = 0.0) -> Floats:

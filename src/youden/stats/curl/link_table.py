@@ -52,11 +52,11 @@ class SampledCurl:
 
     Attributes
     ----------
-    gaps : float array (n_pairs, n_per_pair)
-        Curl |Δ| of each rectangle; rows are pairs of agents.
+    curl : float array (n_pairs, n_per_pair)
+        Curl |Δ| of each rectangle; rows are pairs of agents, or of items if there are fewer items than agents.
     """
 
-    gaps: Floats
+    curl: Floats
 
     @classmethod
     def from_scores(cls, scores: Sequence[Floats], *, link: Callable[[Floats], Floats] = np.asarray) -> SampledCurl:
@@ -92,14 +92,15 @@ class SampledCurl:
 
         Notes
         -----
-        The standard error is half the difference of the order statistics at q plus and minus the standard error of the
-        distribution function there. It is 0 if both are equal, for example because scores lie on a lattice.
+        Let e be the standard error of the estimated share of rectangles with at most this curl (see `ecdf`). The standard
+        error of the q quantile is half the difference between the q + e and the q − e quantiles. It is 0 if these are
+        equal, for example because scores have few different values.
 
         References
         ----------
         Woodruff (1952), J. American Statistical Association 47, 635–646 (here over clusters).
         """
-        ordered = np.sort(self.gaps, axis=None)
+        ordered = np.sort(self.curl, axis=None)
 
         def order_statistic(p: float) -> float:
             """Return the ⌈pn⌉-th smallest of the n values."""
@@ -107,10 +108,10 @@ class SampledCurl:
             return float(ordered[min(max(rank, 1), len(ordered)) - 1])
 
         value = np.array([order_statistic(p) for p in q])
+        std_error_of_share = self.ecdf(value).std_error.tolist()
         std_errors = []
-        for p, std_error_of_p in zip(q, self.ecdf(value).std_error.tolist(), strict=True):
-            low = order_statistic(p - std_error_of_p)
-            high = order_statistic(p + std_error_of_p)
+        for p, error in zip(q, std_error_of_share, strict=True):
+            low, high = order_statistic(p - error), order_statistic(p + error)
             std_errors.append((high - low) / 2)
         return Estimates(value, np.array(std_errors))
 
@@ -125,14 +126,17 @@ class SampledCurl:
         Returns
         -------
         Estimates
-            Shares with their standard errors.
+            Shares with their standard errors. Rectangles of one pair of rows are not independent, so a standard error is
+            that of the mean over pairs of the share of their rectangles.
         """
         points = np.asarray(x, dtype=np.float64)
-        n_pairs = len(self.gaps)
-        share_by_pair = [(self.gaps <= point + _rounding_tolerance(point)).mean(axis=1) for point in points]
-        shares = np.array(share_by_pair).reshape(-1, n_pairs)
-        std_error = shares.std(axis=1, ddof=1) / math.sqrt(n_pairs)
-        return Estimates(shares.mean(axis=1), std_error)
+        n_pairs = len(self.curl)
+        share_by_pair = np.empty((len(points), n_pairs))
+        for row, point in zip(share_by_pair, points, strict=True):
+            is_within = self.curl <= point + _rounding_tolerance(point)
+            row[:] = is_within.mean(axis=1)
+        std_error = share_by_pair.std(axis=1, ddof=1) / math.sqrt(n_pairs)
+        return Estimates(share_by_pair.mean(axis=1), std_error)
 
 
 def _rounding_tolerance(x: float) -> float:

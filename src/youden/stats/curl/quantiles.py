@@ -1,8 +1,8 @@
 """Compute the distribution of curl |Δ| over complete rectangles, and intervals of differences between links' medians.
 
-Δ = (s_ij − s_i'j) − (s_ij' − s_i'j') is the gap between two differences of one pair of rows. In sorted differences, one
-search per entry counts the gaps up to x, without listing them. A quantile is then found by bisection, which lists only
-the last few gaps. Raw medians of two links have different units.
+Δ = (s_ij − s_i'j) − (s_ij' − s_i'j') is the distance between the differences of one pair of rows in two columns. In
+sorted differences, one search per difference counts the distances up to x, without listing them. A quantile is then
+found by bisection, which lists only the last few distances. Raw medians of two links have different units.
 """
 
 from __future__ import annotations
@@ -26,51 +26,51 @@ from youden.types.pool import Bools, Floats, Positions
 
 _MAX_DIFFERENCES = 2**26
 _MAX_LISTED = 2**18
-"""Largest number of gaps that are listed to find a quantile among them."""
+"""Largest number of distances that are listed to find a quantile among them."""
 _SAMPLED = 2**12
-"""Number of gaps in a sample that narrows the search for a quantile."""
+"""Number of distances in a sample that narrows the search for a quantile."""
 _GRID = 2**45
 """Number of steps into which the range of scores is divided, if no difference of two scores exceeds it."""
 _ROUNDING_STEPS = 2
-"""Steps by which rounding to the grid can separate two equal gaps, plus one."""
+"""Steps by which rounding to the grid can separate two equal distances, plus one."""
 
 
 class _Bound(NamedTuple):
-    """A bound of the search for a gap of a given rank.
+    """A bound of the search for a distance of a given rank.
 
     Attributes
     ----------
-    gap : int
+    distance : int
         The bound, in steps of the grid.
     n_within : int
-        Number of gaps of at most this bound.
-    reach : int64 array (n_entries,)
-        For each entry, the position of the first later entry whose gap from it exceeds the bound.
+        Number of distances of at most this bound.
+    first_beyond : int64 array (n_differences,)
+        For each difference, the index of the first later one whose distance from it exceeds the bound.
     """
 
-    gap: int
+    distance: int
     n_within: int
-    reach: Positions
+    first_beyond: Positions
 
 
 @dataclass(frozen=True, eq=False)
-class _Gaps:
+class _SortedDifferences:
     """Sorted differences of all pairs of rows on an integer grid, one pair of rows after the other.
 
-    An entry is the difference between two rows in one column. A gap is the distance between two entries of the same
-    pair of rows, which is the curl |Δ| of a rectangle.
+    A difference is that of the scores of two rows in one column. Two differences of the same pair of rows belong to the
+    four cells of a rectangle, and their distance is its curl |Δ|.
 
     Attributes
     ----------
-    position : int64 array (n_entries,)
-        Entries as positions on the grid, in steps, ascending. Each pair of rows has an offset, so that entries of
-        different pairs are further from each other than any gap.
-    end : int64 array (n_entries,)
-        Index after the last entry of the same pair of rows.
+    position : int64 array (n_differences,)
+        Differences as positions on the grid, in steps, ascending. Each pair of rows has an offset, so that differences of
+        different pairs are further from each other than any two of the same pair.
+    end : int64 array (n_differences,)
+        Index after the last difference of the same pair of rows.
     unit : float
         Size of a step of the grid, in the unit of the scores.
     largest : int
-        Largest gap, in steps.
+        Largest distance of two differences of a pair of rows, in steps.
     """
 
     position: Positions
@@ -79,82 +79,93 @@ class _Gaps:
     largest: int
 
     @property
-    def n_gaps(self) -> int:
-        """Number of gaps; each entry has one to every later entry of its pair of rows."""
+    def n_distances(self) -> int:
+        """Number of distances, and of rectangles: each difference has one to every later difference of its pair of rows."""
         return int((self.end - np.arange(1, len(self.position) + 1)).sum())
 
-    def n_within(self, gap: int) -> int:
-        """Count the gaps of at most `gap` steps; 0 if `gap` is negative."""
-        if gap < 0:
+    def count_up_to(self, distance: int) -> int:
+        """Count the distances of at most `distance` steps; 0 if `distance` is negative."""
+        if distance < 0:
             return 0
-        return self._make_bound(gap).n_within
+        return self._make_bound(distance).n_within
 
-    def _make_bound(self, gap: int) -> _Bound:
-        """Count the gaps of at most `gap` steps, at least 0, and find how far they reach from each entry."""
-        reach = self.position.searchsorted(self.position + gap, side="right")
+    def _make_bound(self, distance: int) -> _Bound:
+        """Make the bound `distance`, at least 0 steps, with the number of distances within it."""
+        first_beyond = self.position.searchsorted(self.position + distance, side="right")
 
-        # entry i has a gap within the bound to each of the entries i + 1 to reach_i − 1: Σ (reach_i − i − 1)
-        n_entries = len(reach)
-        n_within = int(reach.sum()) - n_entries * (n_entries + 1) // 2
-        return _Bound(gap, n_within, reach)
+        # difference i is within the bound of the differences i + 1 to first_beyond_i − 1: Σ (first_beyond_i − i − 1)
+        n_differences = len(first_beyond)
+        n_within = int(first_beyond.sum()) - n_differences * (n_differences + 1) // 2
+        return _Bound(distance, n_within, first_beyond)
 
-    def _list_between(self, low: _Bound, high: _Bound, *, every: int) -> Positions:
-        """List the gaps above `low` and up to `high`, or a systematic sample of them.
+    def _list_between(self, low: _Bound, high: _Bound, *, step: int) -> Positions:
+        """List the distances above `low` and up to `high`, or a systematic sample of them.
 
-        The gaps are numbered from 0, by their first entry and then by their second one. Every n-th gap is listed, with n
-        the value of `every`, beginning with the gap of number n // 2.
+        The distances are numbered from 0, in the order of the first of their two differences, and then of the second. If
+        `step` is 1, all are listed; otherwise those of the numbers step // 2, step // 2 + step, and so on.
 
         Returns an int64 array (n_listed,), in steps of the grid, not sorted.
         """
-        n_up_to_entry = np.cumsum(high.reach - low.reach)  # gaps of an entry and of all earlier ones
-        listed = np.arange(every // 2, n_up_to_entry[-1], every)
-        first = n_up_to_entry.searchsorted(listed, side="right")
+        # A difference has such distances to the later differences from low.first_beyond to high.first_beyond − 1.
+        n_by_first = high.first_beyond - low.first_beyond
+        cumulative = np.cumsum(n_by_first)
+        number = np.arange(step // 2, cumulative[-1], step)
+        first = cumulative.searchsorted(number, side="right")
 
-        # the gaps of an entry end at the entry before `high.reach`
-        n_from_listed = n_up_to_entry[first] - listed
-        second = high.reach[first] - n_from_listed
-        gaps: Positions = self.position[second] - self.position[first]
-        return gaps
+        # the last distance of a first difference, of the number cumulative − 1, leads to high.first_beyond − 1
+        n_from_number = cumulative[first] - number
+        second = high.first_beyond[first] - n_from_number
+        distances: Positions = self.position[second] - self.position[first]
+        return distances
 
-    def order_statistic(self, rank: int) -> float:
-        """Find the gap of the given rank among all gaps, in the unit of the scores; rank 1 is the smallest.
+    def find_order_statistic(self, rank: int) -> float:
+        """Find the distance of the given rank, in the unit of the scores; rank 1 is the smallest.
 
-        The gap is above a lower bound and at most an upper one. They are narrowed until few gaps are between them.
+        The distance is above a lower bound and at most an upper one. Both are narrowed until few distances are between
+        them, which are then listed.
         """
-        low = _Bound(-1, 0, np.arange(1, len(self.position) + 1))
-        high = _Bound(self.largest, self.n_gaps, self.end)
-        while high.gap - low.gap > 1 and high.n_within - low.n_within > _MAX_LISTED:
-            guesses = self._guess_bounds(low, high, rank=rank)
-            halfway = (low.gap + high.gap) // 2  # guarantees progress if the guesses are wrong
-            for gap in (*guesses, halfway):
-                are_few_left = high.n_within - low.n_within <= _MAX_LISTED
-                if are_few_left or not low.gap < gap < high.gap:
-                    continue
-                bound = self._make_bound(gap)
-                if bound.n_within < rank:
-                    low = bound
-                else:
-                    high = bound
-        if high.gap - low.gap == 1:
-            return high.gap * self.unit
+        low = _Bound(-1, n_within=0, first_beyond=np.arange(1, len(self.position) + 1))
+        high = _Bound(self.largest, self.n_distances, self.end)
+        while high.distance - low.distance > 1 and high.n_within - low.n_within > _MAX_LISTED:
+            low, high = self._narrow_bounds(low, high, rank=rank)
+        if high.distance - low.distance == 1:
+            return high.distance * self.unit
 
-        gaps = self._list_between(low, high, every=1)
+        distances = self._list_between(low, high, step=1)
         index = rank - low.n_within - 1
-        return float(np.partition(gaps, index)[index]) * self.unit
+        return float(np.partition(distances, index)[index]) * self.unit
+
+    def _narrow_bounds(self, low: _Bound, high: _Bound, *, rank: int) -> tuple[_Bound, _Bound]:
+        """Move the bounds closer to the distance of the given rank: to two guesses, and then to the middle between them."""
+        guesses = self._guess_bounds(low, high, rank=rank)
+        midpoint = (low.distance + high.distance) // 2  # guarantees progress if the guesses are wrong
+        for distance in (*guesses, midpoint):
+            are_few_left = high.n_within - low.n_within <= _MAX_LISTED
+            is_between = low.distance < distance < high.distance
+            if are_few_left or not is_between:
+                continue
+            bound = self._make_bound(distance)
+            if bound.n_within < rank:
+                low = bound
+            else:
+                high = bound
+        return low, high
 
     def _guess_bounds(self, low: _Bound, high: _Bound, *, rank: int) -> tuple[int, int]:
-        """Guess, from a sample of the gaps between two bounds, closer bounds for the gap of the given rank.
+        """Guess closer bounds for the distance of the given rank, from a sample of the distances between two bounds.
 
-        rank : rank among all gaps, 1 for the smallest
+        rank : rank among all distances, 1 for the smallest
 
-        Returns a lower and an upper bound, in steps of the grid. The gap is probably above the lower one and at most the
-        upper one.
+        Returns a lower and an upper bound, in steps of the grid. The distance is probably above the lower one and at most
+        the upper one.
         """
-        every = (high.n_within - low.n_within) // _SAMPLED
-        sample = np.sort(self._list_between(low, high, every=every))
-        index = (rank - low.n_within) // every
+        step = (high.n_within - low.n_within) // _SAMPLED
+        sample = np.sort(self._list_between(low, high, step=step))
+
+        # 1 % of the sample on either side of the expected index allow for the error of the sample
+        expected_index = (rank - low.n_within) // step
         margin = _SAMPLED // 100
-        before, after = np.clip([index - margin, index + margin], 0, len(sample) - 1)
+        before, after = np.clip([expected_index - margin, expected_index + margin], 0, len(sample) - 1)
         return int(sample[before]) - 1, int(sample[after])
 
 
@@ -200,10 +211,10 @@ def curl_quantiles(matrix: Floats, q: Sequence[float] = (0.5, 0.95)) -> Floats:
                 f"Probabilities must be from 0 to 1: got {probability}. Pass probabilities such as 0.5.",
                 slug="curl-level",
             )
-    gaps = _compute_checked_gaps(matrix)
-    n_gaps = gaps.n_gaps
-    ranks = [max(1, math.ceil(Fraction(repr(float(probability))) * n_gaps)) for probability in q]
-    return np.array([gaps.order_statistic(rank) for rank in ranks])
+    differences = _sort_checked_differences(matrix)
+    n_distances = differences.n_distances
+    ranks = [max(1, math.ceil(Fraction(repr(float(probability))) * n_distances)) for probability in q]
+    return np.array([differences.find_order_statistic(rank) for rank in ranks])
 
 
 def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
@@ -245,16 +256,21 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
             "Pass a list of numbers.",
             slug="curl-at",
         )
-    gaps = _compute_checked_gaps(matrix)
-    steps = np.clip(points / gaps.unit + _ROUNDING_STEPS, -1, gaps.largest)
-    n_within = [gaps.n_within(int(step)) for step in np.floor(steps)]
-    return np.array(n_within) / gaps.n_gaps
+    differences = _sort_checked_differences(matrix)
+
+    # x in steps of the grid, with a tolerance for rounding; no curl is below 0 steps, and all are up to the largest one
+    steps = np.clip(points / differences.unit + _ROUNDING_STEPS, -1, differences.largest)
+    n_within = [differences.count_up_to(int(step)) for step in np.floor(steps)]
+    return np.array(n_within) / differences.n_distances
 
 
-def _compute_checked_gaps(matrix: Floats) -> _Gaps:
-    """Check a matrix of scores, and compute the gaps of all rectangles.
+def _sort_checked_differences(matrix: Floats) -> _SortedDifferences:
+    """Check a matrix of scores, and sort the differences of all pairs of rows.
 
     matrix : float array (n_agents, n_items), NaN for unobserved cells; the shorter side becomes the rows
+
+    Returns the differences of the scores of two rows in one column, sorted for each pair of rows. The curl of a rectangle
+    is the distance of two differences of one pair.
 
     Raises StatisticsError [curl-infinite], [curl-no-rectangles], [curl-too-large], [scores-numeric] or [scores-shape].
     """
@@ -270,11 +286,11 @@ def _compute_checked_gaps(matrix: Floats) -> _Gaps:
     if n_rectangles(observed) == 0:
         raise no_rectangles_error(observed)
     n_agents, n_items = scores.shape
-    return _compute_gaps(scores if n_agents <= n_items else scores.T)
+    return _sort_differences(scores if n_agents <= n_items else scores.T)
 
 
-def _compute_gaps(scores: Floats) -> _Gaps:
-    """Compute the differences between all pairs of rows of a matrix, round them to a grid, and sort them by pair.
+def _sort_differences(scores: Floats) -> _SortedDifferences:
+    """Compute the differences between all pairs of rows of a matrix, sort them by pair, and round them to a grid.
 
     scores : float array (n_rows, n_columns), NaN for unobserved cells
 
@@ -296,16 +312,17 @@ def _compute_gaps(scores: Floats) -> _Gaps:
     n_by_pair = is_defined.sum(axis=1)
     relative = (difference - difference[:, :1])[is_defined]
 
-    # step of the grid: a fraction of the range of the scores or more, so that gaps that are rounding errors become 0
+    # step of the grid: a fraction of the range of the scores or more, so that distances that are rounding errors become 0
     score_range = float(np.nanmax(scores) - np.nanmin(scores))
     largest_value = max(float(relative.max()), score_range)
     unit = largest_value / _GRID or 1 / _GRID
     steps = np.rint(relative / unit).astype(np.int64)
 
-    # no difference exceeds _GRID steps, so an offset of 2·_GRID + 1 separates pairs of rows by more than any gap
+    # All differences of a pair are from 0 to _GRID steps. Offsets that are multiples of 2·_GRID + 1 separate the pairs by
+    # more than _GRID steps, the largest possible distance within a pair.
     offset_by_pair = np.arange(len(n_by_pair)) * (2 * _GRID + 1)
     end_by_pair = np.cumsum(n_by_pair)
-    return _Gaps(
+    return _SortedDifferences(
         position=steps + np.repeat(offset_by_pair, n_by_pair),
         end=np.repeat(end_by_pair, n_by_pair),
         unit=unit,
@@ -380,8 +397,9 @@ def median_differences(
     Returns
     -------
     tuple of MedianDifference
-        For each pair of links, the difference of the exact medians on this matrix, and the mean of the bootstrap
-        differences with percentile bounds. Samples without a complete rectangle are left out.
+        For each pair of links, in the order of `LINKS`, the median on the first link minus that on the second: the
+        difference of the exact medians on this matrix, and the mean of the bootstrap differences with percentile bounds.
+        Samples without a complete rectangle are left out.
 
     Raises
     ------

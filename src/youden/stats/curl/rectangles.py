@@ -180,29 +180,27 @@ def _select_shared_columns(
     """
     rows, upper, lower, n_shared = row_pairs
     n_columns = rows.shape[1]
+    distinct_pairs, n_samples = np.unique(sampled, return_counts=True)
     first_column, second_column = np.empty_like(first_rank), np.empty_like(first_rank)
-
-    # the samples of the distinct pair p are sampled[sample_start[p] : sample_start[p + 1]]
-    distinct_pairs, first_sample = np.unique(sampled, return_index=True)
-    sample_start = [*first_sample.tolist(), len(sampled)]
 
     # some distinct pairs at a time, because masks of all pairs may exceed the memory
     step = max(1, _SAMPLED_CELLS_PER_CHUNK // n_columns)
+    n_done = 0
     for start in range(0, len(distinct_pairs), step):
         pairs = distinct_pairs[start : start + step]
-        stop = start + len(pairs)
-        samples = slice(sample_start[start], sample_start[stop])
+        n_samples_of_pair = n_samples[start : start + step]
 
-        # the shared columns of all pairs of the chunk, one pair after the other
+        # columns that each pair shares, one pair after the other, and the index of the first one of each pair
         is_shared = rows[upper[pairs]] & rows[lower[pairs]]
         shared_columns = np.flatnonzero(is_shared) % n_columns
+        pair_start = np.cumsum(n_shared[pairs]) - n_shared[pairs]
 
-        # index in `shared_columns` of the first column of each pair, repeated for each of its samples
-        first_index = np.cumsum(n_shared[pairs]) - n_shared[pairs]
-        n_samples = np.diff(sample_start[start : stop + 1])
-        first_index_of_sample = np.repeat(first_index, n_samples)[:, None]
-        first_column[samples] = shared_columns[first_index_of_sample + first_rank[samples]]
-        second_column[samples] = shared_columns[first_index_of_sample + second_rank[samples]]
+        # the samples of these pairs, which are consecutive, with the index of the first column of their pair
+        samples = slice(n_done, n_done + int(n_samples_of_pair.sum()))
+        start_of_sample = np.repeat(pair_start, n_samples_of_pair)[:, None]
+        first_column[samples] = shared_columns[start_of_sample + first_rank[samples]]
+        second_column[samples] = shared_columns[start_of_sample + second_rank[samples]]
+        n_done = samples.stop
     return first_column, second_column
 
 

@@ -207,34 +207,39 @@ def _average_rho(rhos: Floats, *, level: float) -> Metric:
 
 
 def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -> Metric:
-    """Correlate the cells of two matrices, and add an interval from a jackknife over items.
+    """Compute Spearman's ρ over the cells of two matrices, with an interval from a jackknife over items.
 
-    If there are more than 50 items, groups of items are left out in turn.
+    The jackknife leaves out one item at a time. If there are more than 50 items, they are divided into 50 groups, and one
+    group at a time is left out.
 
     a, b : float arrays (n_agents, n_items)
     has_both : bool array (n_agents, n_items), cells that have a value in both matrices
+
+    Returns ρ with its bounds. All are NaN if ρ is not defined. The bounds alone are NaN with fewer than 3 items, if ρ is
+    ±1, or if values are constant after a group is left out.
     """
     value_a, value_b = a[has_both], b[has_both]
     rho = _rho(value_a, value_b)
     if np.isnan(rho):
         return Metric(rho, rho, rho, level, "none: nothing varies")
 
-    # correlations without each group of items
+    # assign the observed items to groups in turn
     _, item = np.nonzero(has_both)
-    _, item_number = np.unique(item, return_inverse=True)
-    group = item_number % _MAX_GROUPS
+    _, observed_item = np.unique(item, return_inverse=True)
+    group = observed_item % _MAX_GROUPS
     n_groups = int(group.max()) + 1
+    if n_groups < _MIN_ITEMS:
+        return Metric(rho, np.nan, np.nan, level, f"none: {n_groups} items are too few")
+
+    # correlations without each group of items
     without_group = []
     for left_out in range(n_groups):
         is_used = group != left_out
         without_group.append(_rho(value_a[is_used], value_b[is_used]))
     jackknife = np.array(without_group)
-
-    if n_groups < _MIN_ITEMS:
-        return Metric(rho, np.nan, np.nan, level, f"none: {n_groups} items are too few")
     max_rho = max(abs(rho), *np.abs(jackknife))
     if np.isnan(jackknife).any() or max_rho > 1 - 1e-12:
-        return Metric(rho, np.nan, np.nan, level, "none: nothing is left to vary without some items")
+        return Metric(rho, np.nan, np.nan, level, "none: without some items, the cells do not vary or ρ is ±1")
 
     # tanh(atanh ρ ± t·SE)
     transformed = np.arctanh(jackknife)

@@ -177,7 +177,7 @@ def curved_relation(
     )
 
 
-def curve_share(ability: Floats, member: Floats) -> float:
+def parabola_r2(ability: Floats, has_label: Floats) -> float:
     """Compute the adjusted R² of predicting by a parabola in ability which agents have a label.
 
     A value near 0 means that agents with and without the label have similar abilities. A high value means that the label
@@ -187,7 +187,7 @@ def curve_share(ability: Floats, member: Floats) -> float:
     ----------
     ability : float array (n_agents,)
         Abilities.
-    member : float array (n_agents,)
+    has_label : float array (n_agents,)
         1 for agents with the label, else 0.
 
     Returns
@@ -197,7 +197,7 @@ def curve_share(ability: Floats, member: Floats) -> float:
 
     Examples
     --------
-    >>> curve_share(np.arange(6.0), np.array([0.0, 0, 0, 1, 1, 1])) > 0.5
+    >>> parabola_r2(np.arange(6.0), np.array([0.0, 0, 0, 1, 1, 1])) > 0.5
     True
     """
     n_agents = len(ability)
@@ -206,10 +206,10 @@ def curve_share(ability: Floats, member: Floats) -> float:
 
     # least-squares parabola, as a prediction of the label
     x = ability - ability.mean()
-    curve = np.column_stack([np.ones(n_agents), x, x**2])
-    residual = member - curve @ (np.linalg.pinv(curve) @ member)
+    parabola = np.column_stack([np.ones(n_agents), x, x**2])
+    residual = has_label - parabola @ (np.linalg.pinv(parabola) @ has_label)
     residual_squares = float(residual @ residual)
-    total_squares = float(((member - member.mean()) ** 2).sum())
+    total_squares = float(((has_label - has_label.mean()) ** 2).sum())
 
     # adjusted R², with 3 coefficients
     return 1 - residual_squares / total_squares * (n_agents - 1) / (n_agents - 3)
@@ -241,61 +241,80 @@ def _remove_fixed_part(fixed: Floats, is_in_trial: Floats, answer: Floats) -> _A
 def _compute_label_statistics(
     design: _AdjustedDesign, x: Floats, x_variance: Floats, ratio: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Compute the score vector and the information matrix of the agents, from which the effect of a label is tested.
+    """Compute the statistics from which the effect of any label of agents is estimated and tested.
 
-    Both are adjusted for a parabola in x, the ability, which is known with errors.
+    The effect is the coefficient of the label in a regression on the label and a parabola in the abilities x.
 
     design : cross products of trials without the fixed part of the model
     x, x_variance : float arrays (n_agents,), abilities and the variances of their errors
     ratio : variance between agents divided by the variance of a trial
 
     Returns the score vector, float array (n_agents,), the information matrix, and the covariance matrix of the score
-    vector, float arrays (n_agents, n_agents).
+    vector, float arrays (n_agents, n_agents). The effect of a label f, 1 for agents with it and else 0, is
+    f'score / f'information·f.
     """
-    # Information N(1 + ratio·N)⁻¹ about the agents' effects, and their score (1 + ratio·N)⁻¹v, with N and v the products of
-    # the design. Both use the eigenvectors of N.
+    # Without the parabola, the information about the agents' effects is N(1 + ratio·N)⁻¹, and their score is
+    # (1 + ratio·N)⁻¹v, with N the products of the agents and v those with the answers. N has the eigenvectors of both matrices.
     eigenvalues, eigenvectors = np.linalg.eigh(design.agent_products)
     eigenvalues = np.maximum(eigenvalues, 0)
     denominator = 1 + ratio * eigenvalues
     information = (eigenvectors * (eigenvalues / denominator)) @ eigenvectors.T
     score = eigenvectors @ ((eigenvectors.T @ design.answer_products) / denominator)
 
-    curve, error_moments = _estimate_powers(x, x_variance, np.diag(information))
+    without_parabola = _make_parabola_remover(x, x_variance, information)
+    adjusted_information = without_parabola @ information
+    return without_parabola @ score, adjusted_information, adjusted_information @ without_parabola.T
 
-    # directions in which the moments of the curve are 1 and uncorrelated
-    moments, axes = np.linalg.eigh(curve.T @ information @ curve)
+
+def _make_parabola_remover(x: Floats, x_variance: Floats, information: Floats) -> Floats:
+    """Make the matrix that removes the part that a parabola in the abilities x explains from a score vector of agents.
+
+    Errors of x would flatten the parabola. Their contribution to the moments of x and x² is subtracted, unless it is most
+    of the moments.
+
+    x, x_variance : float arrays (n_agents,), abilities and the variances of their errors
+    information : float array (n_agents, n_agents), information about the agents' effects
+
+    Returns a float array (n_agents, n_agents).
+    """
+    powers, error_moments = _estimate_powers(x, x_variance, weight=np.diag(information))
+
+    # linear combinations of x and x², as columns, whose moments are 1 and which are uncorrelated
+    moments, axes = np.linalg.eigh(powers.T @ information @ powers)
     is_determined = moments > _TINY
-    directions = axes[:, is_determined] / np.sqrt(moments[is_determined])
+    combinations = axes[:, is_determined] / np.sqrt(moments[is_determined])
 
-    # rotated so that the errors are uncorrelated, too; their moments are then shares of the moments of the curve
-    error_share, rotation = np.linalg.eigh(directions.T @ error_moments @ directions)
-    directions = directions @ rotation
+    # rotate them so that their errors are uncorrelated, too; the moments of the errors are then shares of the moments
+    error_share, rotation = np.linalg.eigh(combinations.T @ error_moments @ combinations)
+    combinations = combinations @ rotation
     error_share = np.where(error_share > _MAX_ERROR_SHARE, 0.0, error_share.clip(0))
 
-    # projection on the complement of the curve, whose moments without errors are 1 − share
-    complement = np.eye(len(x)) - information @ curve @ (directions / (1 - error_share)) @ directions.T @ curve.T
-    return complement @ score, complement @ information, complement @ information @ complement.T
+    # regression on these combinations, whose moments without errors are 1 − error_share
+    scaled_combinations = combinations / (1 - error_share)
+    return np.eye(len(x)) - information @ powers @ scaled_combinations @ combinations.T @ powers.T
 
 
-def _estimate_powers(x: Floats, x_variance: Floats, information: Floats) -> tuple[Floats, Floats]:
+def _estimate_powers(x: Floats, x_variance: Floats, *, weight: Floats) -> tuple[Floats, Floats]:
     """Estimate x and x² from values of x with errors, and the contribution of the errors to their second moments.
 
     x, x_variance : float arrays (n_agents,), observed values and the variances of their errors
-    information : float array (n_agents,), weights of the agents in the moments
+    weight : float array (n_agents,), weights of the agents in the moments
 
-    Returns the estimates of x and x², float array (n_agents, 2), and the contributions to the moments Σ w·xᵃ·xᵇ of the
-    estimates for a and b of 1 and 2, float array (2, 2).
+    Returns the estimates of x and x², float array (n_agents, 2), and the contributions of the errors to their moments,
+    float array (2, 2): the sums over agents of weight × product of two estimates.
     """
-    # power[m] is an unbiased estimate of the m-th power of the true x, by power[m + 1] = x·power[m] − m·var·power[m − 1]
+    # unbiased estimates of the powers 0 to 4 of the true x, by power_(m+1) = x·power_m − m·variance·power_(m−1)
     power = [np.ones_like(x), x]
     for m in (1, 2, 3):
-        power.append(x * power[m] - m * x_variance * power[m - 1])
+        next_power = x * power[m] - m * x_variance * power[m - 1]
+        power.append(next_power)
 
-    # power[a]·power[b] contains the errors, and power[a + b] does not
+    # a product of two estimates contains the product of their errors; the estimate of the power a + b does not
     error_moments = np.empty((2, 2))
     for a in (1, 2):
         for b in (1, 2):
-            error_moments[a - 1, b - 1] = information @ (power[a] * power[b] - power[a + b])
+            error_product = power[a] * power[b] - power[a + b]
+            error_moments[a - 1, b - 1] = weight @ error_product
     return np.column_stack([power[1], power[2]]), error_moments
 
 
@@ -345,44 +364,48 @@ def _fit_variance_ratio(design: _AdjustedDesign) -> tuple[float, float]:
 
 
 def _estimate_agent_shift(design: _AdjustedDesign, agent: int, noise_ratio: float) -> tuple[float, float, float]:
-    """Estimate the deviation of one agent from the curve, with its standard error and degrees of freedom.
+    """Estimate how much the answers about one agent deviate from the curve that relates the two judges.
 
-    The variance τ² between agents is estimated from all other agents.
+    The agent has a fixed effect, its shift. The other agents have random effects, with the variance τ².
 
-    design : cross products of trials without the curve
+    design : cross products of the agents' columns and the answers, from which the curve was removed
     agent : position of the agent
     noise_ratio : variance of the agent's trials divided by that of all trials
 
-    Returns (shift, standard error, degrees of freedom), all NaN if the shift is not determined.
+    Returns the shift, its standard error and its degrees of freedom; all are NaN if the shift is not determined.
     """
     agent_square = float(design.agent_products[agent, agent])
     if agent_square < _TINY:
         return np.nan, np.nan, np.nan
 
-    # blocks of the products: of the agent alone, of the agent with the others, and of the others
+    # products of the column of the agent, and of the columns of the others
     is_other = np.arange(len(design.answer_products)) != agent
-    agent_answer = float(design.answer_products[agent])
-    other_answers = design.answer_products[is_other]
-    cross = design.agent_products[is_other, agent]
-    other_products = design.agent_products[np.ix_(is_other, is_other)]
+    agent_with_answers = float(design.answer_products[agent])
+    agent_with_others = design.agent_products[is_other, agent]
+    others_with_answers = design.answer_products[is_other]
+    others_with_others = design.agent_products[np.ix_(is_other, is_other)]
 
-    # regress the agent's column out of the others, and estimate τ²
+    # products of the residuals of a regression on the column of the agent, from which τ² is estimated
+    explained_products = np.outer(agent_with_others, agent_with_others) / agent_square
+    explained_answers = agent_with_others * agent_with_answers / agent_square
     without_agent = _AdjustedDesign(
-        agent_products=other_products - np.outer(cross, cross) / agent_square,
-        answer_products=other_answers - cross * agent_answer / agent_square,
-        squares=design.squares - agent_answer**2 / agent_square,
+        agent_products=others_with_others - explained_products,
+        answer_products=others_with_answers - explained_answers,
+        squares=design.squares - agent_with_answers**2 / agent_square,
         df=max(design.df - 1, 1),
     )
     ratio, variance = _fit_variance_ratio(without_agent)
 
-    # generalized least squares for the fixed effect of the agent, with random effects of the others
-    system = np.eye(len(other_products)) + ratio * other_products
-    adjustment = ratio * np.linalg.solve(system, np.column_stack([cross, other_answers]))
-    information = agent_square - float(cross @ adjustment[:, 0])
-    shift = (agent_answer - float(cross @ adjustment[:, 1])) / information
+    # generalized least squares for the shift: subtract what the random effects of the others explain
+    system = np.eye(len(others_with_others)) + ratio * others_with_others
+    targets = np.column_stack([agent_with_others, others_with_answers])
+    predicted = ratio * np.linalg.solve(system, targets)
+    information = agent_square - float(agent_with_others @ predicted[:, 0])
+    shift = (agent_with_answers - float(agent_with_others @ predicted[:, 1])) / information
 
-    # τ² = ratio·variance is added, because the shift is tested against the variance between agents
+    # The sampling variance of the shift, plus τ² = ratio·variance, because shifts are tested against differences between
+    # agents.
     std_error = float(np.sqrt(variance * noise_ratio / information + variance * ratio))
-    n_others = len(other_answers)
+    n_others = len(others_with_answers)
     df = min(n_others, without_agent.df) if ratio > 0 else without_agent.df
     return shift, std_error, float(df)

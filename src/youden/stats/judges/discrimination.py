@@ -27,15 +27,16 @@ class ItemTotals:
 
     Attributes
     ----------
-    n, total : float array (n_items,)
-        Weight of the answers that involve an item, and their weighted sum.
-    n_trials, sum, squares : float
-        Weight of all trials, the weighted sum of their answers, and of the squared answers.
+    item_weight, item_sum : float array (n_items,)
+        Total weight of the trials of each item, and the weighted sum of their answers. A trial of two items counts for
+        both.
+    weight, answer_sum, square_sum : float
+        Total weight of all trials, and the weighted sums of their answers and of the squared answers.
     """
 
     def __init__(self, n_items: int) -> None:
-        self.n, self.total = np.zeros((2, n_items))
-        self.n_trials, self.sum, self.squares = 0.0, 0.0, 0.0
+        self.item_weight, self.item_sum = np.zeros((2, n_items))
+        self.weight, self.answer_sum, self.square_sum = 0.0, 0.0, 0.0
         self._items_per_trial = 1
 
     def add(self, answer: Floats, *items: Ids, weight: Floats | None = None) -> None:
@@ -52,23 +53,24 @@ class ItemTotals:
             Weights of the trials. Default: 1.
         """
         weight = np.ones(len(answer)) if weight is None else weight
+        n_items = len(self.item_weight)
         self._items_per_trial = len(items)
         for item in items:
-            self.n += np.bincount(item, weight, len(self.n))
-            self.total += np.bincount(item, weight * answer, len(self.n))
-        self.n_trials += float(weight.sum())
-        self.sum += float((weight * answer).sum())
-        self.squares += float((weight * answer**2).sum())
+            self.item_weight += np.bincount(item, weight, n_items)
+            self.item_sum += np.bincount(item, weight * answer, n_items)
+        self.weight += float(weight.sum())
+        self.answer_sum += float((weight * answer).sum())
+        self.square_sum += float((weight * answer**2).sum())
 
     @property
     def mean(self) -> float:
         """Mean answer; NaN without a trial."""
-        return self.sum / self.n_trials if self.n_trials else math.nan
+        return self.answer_sum / self.weight if self.weight else math.nan
 
     @property
     def n_clusters(self) -> int:
         """Number of items with a trial."""
-        return int((self.n > 0).sum())
+        return int((self.item_weight > 0).sum())
 
     @property
     def variance(self) -> float:
@@ -87,13 +89,13 @@ class ItemTotals:
         ----------
         Aronow, Samii & Assenova (2015), Political Analysis 23, 564–577.
         """
-        if not self.n_trials:
+        if not self.weight:
             return math.nan
-        residual_squares = max(self.squares - self.n_trials * self.mean**2, 0.0)
-        item_residuals = self.total - self.n * self.mean
+        residual_squares = max(self.square_sum - self.weight * self.mean**2, 0.0)
+        item_residuals = self.item_sum - self.item_weight * self.mean
         clustered_squares = float((item_residuals**2).sum()) - (self._items_per_trial - 1) * residual_squares
         n_items = max(self.n_clusters, 2)
-        return max(clustered_squares, residual_squares) * n_items / (n_items - 1) / self.n_trials**2
+        return max(clustered_squares, residual_squares) * n_items / (n_items - 1) / self.weight**2
 
 
 def clustered_proportion(answers: ItemTotals, *, level: float = 0.95) -> Proportion:
@@ -124,7 +126,7 @@ def clustered_proportion(answers: ItemTotals, *, level: float = 0.95) -> Proport
     209–212.
     """
     check_level(level)
-    n = answers.n_trials
+    n = answers.weight  # the number of trials, because each has the weight 1
     if not n:
         return proportion(0, 0, level=level)
     p = min(max(answers.mean, 0.0), 1.0)

@@ -143,15 +143,20 @@ class JudgeShift:
         Parameters
         ----------
         member : bool array (n_compared,)
-            Whether an agent belongs to the group; at least one must, and one must not.
+            Whether an agent belongs to the group, in the order of `agents`; at least one must, and one must not.
         level : float
-            Confidence level.
+            Confidence level, such as 0.95.
 
         Returns
         -------
         float
-            Shift of the group against the other agents that these answers could have missed, because judges may differ
-            in rare events.
+            Largest shift of the group against the other agents, in units of answers (0 to 1), that these trials could
+            have missed at this level, because judges may differ in rare events.
+
+        Raises
+        ------
+        ZeroDivisionError
+            If all agents belong to the group, or none.
         """
         unseen_members = self._unseen_shift(member, level)
         unseen_others = self._unseen_shift(~member, level)

@@ -163,23 +163,25 @@ def _check_labels(score: Floats, information: Floats, has_label: Bools) -> None:
 def _invert_permutation_test(thresholds: Floats, *, n: int, n_always: int, level: float) -> tuple[float, float, float]:
     """Compute the confidence bounds of an effect c, and the p-value of c = 0, by inverting a permutation test.
 
-    A permutation of the labels has a threshold t if its test statistic is at least as large as the observed one for all
-    c ≥ t only. In the test of the other side, this holds for all c ≤ t.
+    For an assumed value of c, a permutation of the labels is extreme if its test statistic is at least as large as the
+    observed one. Most permutations have a threshold: they are extreme if c is at or above it. In the test of the other
+    side, they are extreme if c is at or below it. Other permutations are extreme for every c.
 
     thresholds : float array (n_thresholds,), thresholds of the permutations that have one, ascending
     n : number of all permutations
-    n_always : number of permutations whose statistic is at least as large as the observed one for every value of c
+    n_always : number of permutations that are extreme for every c
     level : confidence level
 
     Returns the lower bound, the upper bound and the two-sided p-value. Bounds are ∓∞ if no value can be excluded.
     """
-    # a value is excluded if at most alpha/2 of the permutations are as extreme; 1e-9 allows for rounding
-    alpha_of_side = (1 - level) / 2
-    n_outside = int(alpha_of_side * n + 1e-9) - n_always
+    # a value of c is excluded if at most the fraction (1 − level)/2 of the permutations is extreme; 1e-9 allows for rounding
+    max_n_extreme = int((1 - level) / 2 * n + 1e-9)
+    n_excluded = max_n_extreme - n_always  # number of thresholds that are excluded on each side
     low, high = -np.inf, np.inf
-    if 0 <= n_outside < len(thresholds):
-        low, high = thresholds[n_outside], thresholds[-1 - n_outside]
+    if 0 <= n_excluded < len(thresholds):
+        low, high = thresholds[n_excluded], thresholds[-1 - n_excluded]
 
+    # the same for c = 0, in the tests of both sides
     n_extreme_below = int((thresholds <= 0).sum())
     n_extreme_above = int((thresholds >= 0).sum())
     n_extreme = min(n_extreme_below, n_extreme_above) + n_always

@@ -74,21 +74,22 @@ def _quantile_classes(values: Floats, n_classes: int) -> Positions:
     return np.searchsorted(edges, values, side="right").astype(np.int64)
 
 
-def _compute_adjusted_r2(answer: Floats, weight: Floats, cell: Positions) -> float:
+def _compute_adjusted_r2(answer: Floats, weight: Floats, group: Positions) -> float:
     """Compute the adjusted R² of predicting each answer by the weighted mean answer of its group of trials.
 
     answer : float array (n_trials,)
     weight : float array (n_trials,), weights of the trials, with sum 1
-    cell : int64 array (n_trials,), number of the group of each trial, such as trials with similar lengths of the texts
+    group : int64 array (n_trials,), number of the group of each trial, such as trials with similar lengths of the texts
     """
-    cell_weight = np.bincount(cell, weight)
-    is_used = cell_weight > 0
-    cell_sum = np.bincount(cell, weight * answer)
-    cell_mean = np.divide(cell_sum, cell_weight, out=np.zeros(len(cell_weight)), where=is_used)
+    group_weight = np.bincount(group, weight)
+    has_trials = group_weight > 0
+    group_sum = np.bincount(group, weight * answer)
+    group_mean = np.divide(group_sum, group_weight, out=np.zeros(len(group_weight)), where=has_trials)
+    mean = float(weight @ answer)
 
-    # 1 − (residual squares / total squares)·(n − 1)/(n − number of cells), with n = 1/Σw² trials
-    residual_squares = float((weight * (answer - cell_mean[cell]) ** 2).sum())
-    total_squares = float((weight * (answer - float(weight @ answer)) ** 2).sum())
+    # 1 − (residual squares / total squares)·(n − 1)/(n − number of groups), with the effective number n = 1/Σw² of trials
+    residual_squares = float((weight * (answer - group_mean[group]) ** 2).sum())
+    total_squares = float((weight * (answer - mean) ** 2).sum())
     n_effective = 1 / float((weight**2).sum())
-    remaining_df = max(n_effective - int(is_used.sum()), 1)
+    remaining_df = max(n_effective - int(has_trials.sum()), 1)
     return 1 - residual_squares / total_squares * (n_effective - 1) / remaining_df

@@ -43,7 +43,7 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
     Parameters
     ----------
     shift : JudgeShift
-        Effects of the agents under both judges.
+        Effects of at least 3 agents under both judges, and the level of the interval.
     rng : numpy.random.Generator
         Source of the draws.
     n_draws : int, default 4000
@@ -52,8 +52,9 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
     Returns
     -------
     RankAgreement
-        Median of ρ over the draws with the bounds of its credible interval, and its attenuation ceiling. All are NaN if
-        all agents have the same effect under judge A. The bounds are also NaN if the lower one equals the upper one.
+        Median of ρ over the draws, the bounds of its credible interval at `shift.level`, and its attenuation ceiling. All
+        are NaN if all agents have the same effect under judge A. The bounds are also NaN if the lower one equals the
+        upper one.
 
     Notes
     -----
@@ -120,7 +121,8 @@ def _draw_prior_variances(
 ) -> Floats:
     """Draw the prior variances of deviations from a line from their posterior, given the observed deviations.
 
-    All deviations have the prior variance τ². The variance of the quadratic term is added to the last one.
+    All deviations have the prior variance τ². The variance of the quadratic term is added to that of the last one, which is
+    the deviation in the direction of the quadratic function.
 
     deviation : float array (n_vectors,), observed deviations in an orthonormal basis; the last is the quadratic one
     sampling_variance : float array (n_vectors,), their sampling variances
@@ -128,31 +130,35 @@ def _draw_prior_variances(
 
     Returns a float array (n_draws, n_vectors).
     """
-    # grid of τ (rows) and the standard deviation of the quadratic term (columns)
+    other_deviations, quadratic_deviation = deviation[:-1], deviation[-1]
+    other_sampling_variances, quadratic_sampling_variance = sampling_variance[:-1], sampling_variance[-1]
+
+    # grid of τ² (rows) and the variance of the quadratic term (columns)
     max_size = max(float(np.abs(deviation).max()), float(np.sqrt(sampling_variance.max())))
-    tau_square = (np.linspace(0, 3, 301) * max_size) ** 2
-    last_prior_variance = tau_square[:, None] + (_RELATIVE_QUADRATIC_SDS * slope) ** 2
+    tau_square = ((np.linspace(0, 3, 301) * max_size) ** 2)[:, None]
+    quadratic_prior_variance = tau_square + (_RELATIVE_QUADRATIC_SDS * slope) ** 2
 
-    # log-likelihood on the grid; only that of the last deviation depends on the column
-    variance_without_last = sampling_variance[:-1] + tau_square[:, None]
-    log_likelihood_without_last = _log_density(deviation[:-1], variance_without_last).sum(axis=1)
-    log_likelihood_of_last = _log_density(deviation[-1], sampling_variance[-1] + last_prior_variance)
-    log_likelihood = log_likelihood_without_last[:, None] + log_likelihood_of_last
+    # log-likelihood on the grid; that of the other deviations does not depend on the column
+    other_variances = other_sampling_variances + tau_square
+    other_log_likelihood = _log_density(other_deviations, other_variances).sum(axis=1)
+    quadratic_variance = quadratic_sampling_variance + quadratic_prior_variance
+    log_likelihood = other_log_likelihood[:, None] + _log_density(quadratic_deviation, quadratic_variance)
 
-    # draw points of the grid, numbered row by row
+    # draw points of the grid with probabilities proportional to their likelihood
     weight = np.exp(log_likelihood - log_likelihood.max()).ravel()
     grid_point = rng.choice(weight.size, n_draws, p=weight / weight.sum())
-    row = grid_point // len(_RELATIVE_QUADRATIC_SDS)
-    prior_variance = np.repeat(tau_square[row, None], len(deviation), axis=1)
-    prior_variance[:, -1] = last_prior_variance.ravel()[grid_point]
+    row, column = np.unravel_index(grid_point, log_likelihood.shape)
+    prior_variance = np.repeat(tau_square[row], len(deviation), axis=1)
+    prior_variance[:, -1] = quadratic_prior_variance[row, column]
     return prior_variance
 
 
 def _make_nonlinear_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]:
-    """Make an orthonormal basis of the vectors over agents that are orthogonal to all linear functions of x.
+    """Make an orthonormal basis of the deviations of effects from a linear function of x.
 
-    The last vector of the basis is the quadratic function of x; it is 0 for 3 agents. The other vectors are chosen so that
-    the sampling errors of the effects under judge B in their directions are uncorrelated.
+    A deviation is a vector with one value per agent that is orthogonal to all linear functions of x. The last vector of the
+    basis is the part of x² that is such a deviation; it is 0 for 3 agents. The other vectors are chosen so that the effects
+    under judge B have uncorrelated sampling errors in their directions.
 
     shift : effects under both judges, with the covariance of the effects under judge B
     x : float array (n_agents,), effects under judge A, centred and divided by their length √Σx²
@@ -160,20 +166,24 @@ def _make_nonlinear_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]
     Returns the basis vectors as columns, float array (n_agents, n_vectors), and the sampling variance of the effects in the
     direction of each, float array (n_vectors,).
     """
-    # linear functions of x: float (n_agents, 2); and the part of x² that is orthogonal to them: float (n_agents,)
+    # orthonormal columns: the linear functions of x, and the part of x² that is orthogonal to them
     n_agents = len(x)
     linear = np.column_stack([np.full(n_agents, n_agents**-0.5), x])
     quadratic = np.zeros(n_agents)
     if n_agents > 3:
-        quadratic = _normalise(x**2 - linear @ (linear.T @ x**2))
+        linear_part = linear @ (linear.T @ x**2)
+        quadratic = _normalise(x**2 - linear_part)
     functions = linear
     if quadratic.any():
         functions = np.column_stack([linear, quadratic])
 
-    # orthogonal complement of these functions; the rotation to eigenvectors makes the sampling errors uncorrelated
+    # all vectors that are orthogonal to these functions: the left singular vectors after those of the functions
     left, _, _ = np.linalg.svd(functions, full_matrices=True)
     complement = left[:, functions.shape[1] :]
-    complement_variance, rotation = np.linalg.eigh(complement.T @ shift.covariance @ complement)
+
+    # eigenvectors of the covariance, in whose directions sampling errors are uncorrelated
+    complement_covariance = complement.T @ shift.covariance @ complement
+    complement_variance, rotation = np.linalg.eigh(complement_covariance)
     basis = np.column_stack([complement @ rotation, quadratic])
 
     # variances are made positive in spite of rounding

@@ -118,7 +118,8 @@ class _Interpolation(NamedTuple):
 class _Regression:
     """One regression of quality on ability, logit(quality) = a + b·x + u, and the likelihood of all labels under it.
 
-    a is the intercept, b the slope, x the transformed ability, and u the deviation of an agent, with SD τ.
+    a is the intercept, b the slope, x the transformed ability, and u the deviation of an agent, with SD τ. An outlier is an
+    agent to which the regression does not apply: its quality is uniform on [0, 1].
 
     Attributes
     ----------
@@ -150,30 +151,38 @@ class _Regression:
     def interpolate_likelihood(self, intercepts: Floats, slopes: Floats, tau: float) -> _Interpolation:
         """Interpolate the likelihood of each agent's labels, if it is no outlier, for each intercept and slope.
 
+        For an intercept a and a slope b, the logit quality of an agent has the mean a + b·x and the SD
+        √(τ² + (b·std_error)²), with its transformed ability x. `likelihood` has the value for a grid of means and SDs: it
+        is interpolated between two means, and taken at the nearest SD.
+
         intercepts : float array (n_intercepts,)
         slopes : float array (n_slopes,)
         tau : SD τ of the agents' deviations from the regression
+
+        Returns arrays (n_intercepts, n_slopes, n_agents).
         """
         n_sds, n_grid, n_agents = self.likelihood.shape
 
-        # SD of the logit quality around the line, √(τ² + (b·std_error)²), and the nearest of the equidistant log SDs
+        # nearest SD, on a logarithmic scale: (n_slopes, n_agents)
         sd = np.hypot(tau, slopes[:, None] * self.std_error)
         log_step = np.log(_KERNEL_SDS[1] / _KERNEL_SDS[0])
         nearest = np.rint(np.log(sd / _KERNEL_SDS[0]) / log_step).astype(np.int64)
         sd_index = np.clip(nearest, 0, n_sds - 1)
 
-        # position of the mean a + b·x on the grid of logits; 1.001 leaves an upper point to interpolate to
-        position = (intercepts[:, None, None] + slopes[:, None] * self.x + _MAX_LOGIT) / self.step
-        position = np.clip(position, 0, n_grid - 1.001)
+        # position of the mean between two points of the grid of logits: (n_intercepts, n_slopes, n_agents); the upper limit
+        # is slightly below the last point, so that there is an upper point
+        mean = intercepts[:, None, None] + slopes[:, None] * self.x
+        position = np.clip((mean + _MAX_LOGIT) / self.step, 0, n_grid - 1.001)
         lower_point = position.astype(np.int64)
         fraction = position - lower_point
 
-        # index in the flattened array (n_sds, n_grid, n_agents)
+        # index of [sd_index, lower_point, agent] in the flattened array; the next mean is n_agents further
         lower = (sd_index * n_grid + lower_point) * n_agents + np.arange(n_agents)
-        likelihoods = self.likelihood.reshape(-1)
-        at_lower = likelihoods[lower]
-        at_upper = likelihoods[lower + n_agents]
-        return _Interpolation(at_lower + (at_upper - at_lower) * fraction, lower, fraction)
+        flat_likelihood = self.likelihood.reshape(-1)
+        at_lower = flat_likelihood[lower]
+        at_upper = flat_likelihood[lower + n_agents]
+        interpolated = at_lower + (at_upper - at_lower) * fraction
+        return _Interpolation(interpolated, lower, fraction)
 
     def log_weights(self, intercepts: Floats, slopes: Floats) -> Floats:
         """Compute log posterior weights for all combinations of τ, share of outliers, intercept and slope.
@@ -184,8 +193,11 @@ class _Regression:
         intercepts : float array (n_intercepts,), equidistant
         slopes : float array (n_slopes,), equidistant; [0] without a slope
 
-        Returns a float array (n_taus, n_outlier_shares, n_intercepts, n_slopes), without a common normalisation.
+        Returns a float array (n_taus, n_outlier_shares, n_intercepts, n_slopes), for the τ in `_TAUS` and the shares in
+        `_OUTLIER_SHARES`. To make them posterior log probabilities, add one constant, which is the same for all entries
+        and for all regressions.
         """
+        # log likelihood of all labels; each agent is an outlier with the probability `share`
         log_weight = np.empty((len(_TAUS), len(_OUTLIER_SHARES), len(intercepts), len(slopes)))
         for tau_index, tau in enumerate(_TAUS):
             likelihood = self.interpolate_likelihood(intercepts, slopes, tau).likelihood
@@ -193,25 +205,27 @@ class _Regression:
                 mixture = (1 - share) * likelihood + share * self.outlier_likelihood
                 log_weight[tau_index, share_index] = np.log(mixture).sum(axis=2)
 
-        # priors of the share of outliers, and of the intercept: a normal density times the step of the grid
-        half_square = 0.5 * (intercepts[:, None] / _INTERCEPT_SD) ** 2
+        # prior of the share of outliers, and normal prior of the intercept: its density times the step of the grid
+        log_share_prior = np.log(_OUTLIER_PRIOR)[:, None, None]
         intercept_step = intercepts[1] - intercepts[0]
-        log_weight += np.log(_OUTLIER_PRIOR)[:, None, None] - half_square + np.log(intercept_step)
+        log_weight += log_share_prior - 0.5 * (intercepts[:, None] / _INTERCEPT_SD) ** 2 + np.log(intercept_step)
 
-        # priors of the regression and of τ
+        # prior of the regression, and prior of τ
         tau_prior = _TAU_PRIOR_WITH_SLOPE if self.has_slope else _TAU_PRIOR_WITHOUT_SLOPE
         log_weight += np.log(self.prior * tau_prior / tau_prior.sum())[:, None, None, None]
         if not self.has_slope:
-            return np.asarray(log_weight)
+            return log_weight
 
-        # prior of the slope: a normal density times the step of the grid, times twice the prior probability of its sign
+        # Prior of the slope: a normal density times the step of the grid. It is multiplied by twice the prior probability of
+        # the sign of the slope, because the density has half of its mass on either side of 0.
         p_positive = _P_POSITIVE if self.curvature == 0 else _P_POSITIVE_CURVED
         p_sign = np.full(len(slopes), 0.5)
         p_sign[slopes > 0] = p_positive
         p_sign[slopes < 0] = 1 - p_positive
         slope_step = slopes[1] - slopes[0]
-        log_scale = np.log(2 * p_sign * slope_step / _SLOPE_SD / np.sqrt(2 * np.pi))
-        return np.asarray(log_weight + log_scale - 0.5 * (slopes / _SLOPE_SD) ** 2)
+        log_weight += np.log(2 * p_sign * slope_step / _SLOPE_SD / np.sqrt(2 * np.pi))
+        log_weight -= 0.5 * (slopes / _SLOPE_SD) ** 2
+        return log_weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,23 +284,24 @@ class RegressionPosterior:
         float
             Quantile. Because the slope has a positive probability of being exactly 0, a range of p has the quantile 0.
         """
-        # distribution function of the slopes other than 0, summed over the grids with a slope
+        # P(slope < s) and P(slope < 0) of the regressions with a slope, summed over their grids
         sloped_grids = [grid for grid in self.grids if grid.regression.has_slope]
         slopes = np.sort(np.concatenate([grid.slopes for grid in sloped_grids]))
-        cumulative = np.zeros(len(slopes))
+        p_below = np.zeros(len(slopes))
         p_negative = 0.0
         for grid in sloped_grids:
-            weight = grid.weight.sum(axis=(0, 1, 2))
-            cumulative_of_grid = np.cumsum(weight) - weight / 2  # half of the weight of a point is below it
-            cumulative += np.interp(slopes, grid.slopes, cumulative_of_grid)
-            p_negative += float(np.interp(0, grid.slopes, cumulative_of_grid))
+            weight = grid.weight.sum(axis=(0, 1, 2))  # by slope
+            p_below_in_grid = np.cumsum(weight) - weight / 2  # half of the weight of a point is below it
+            p_below += np.interp(slopes, grid.slopes, p_below_in_grid)
+            p_negative += float(np.interp(0, grid.slopes, p_below_in_grid))
 
-        # the distribution function of all slopes jumps at 0, by the probability of a slope of 0
+        # the regressions without a slope add a jump at 0 to this distribution function, from p_negative by p_zero
+        p_zero = self.p_zero_slope
         if p <= p_negative:
-            return float(np.interp(p, cumulative, slopes))
-        if p <= p_negative + self.p_zero_slope:
+            return float(np.interp(p, p_below, slopes))
+        if p <= p_negative + p_zero:
             return 0.0
-        return float(np.interp(p - self.p_zero_slope, cumulative, slopes))
+        return float(np.interp(p - p_zero, p_below, slopes))
 
     def condition_on_slope(self, slope: float) -> RegressionPosterior:
         """Condition the posterior on a value of the slope of quality on ability.
@@ -294,13 +309,14 @@ class RegressionPosterior:
         Parameters
         ----------
         slope : float
-            Slope b. 0 keeps only the regressions without a slope, and another value only those whose grid contains it.
+            Slope b, in logits per transformed ability.
 
         Returns
         -------
         RegressionPosterior
-            Posterior at this slope. Each grid has two slopes, the neighbours of the given one, with weights that
-            interpolate between them.
+            Posterior at this slope. If it is 0, it consists of the regressions without a slope. Otherwise, it consists of
+            the regressions with a slope whose grid contains the value. Each of their grids is reduced to the two slopes
+            next to the value, with weights that interpolate between them.
         """
         grids = []
         for grid in self.grids:
@@ -313,29 +329,30 @@ class RegressionPosterior:
         return replace(self, grids=[replace(grid, weight=grid.weight / total) for grid in grids])
 
     def mean_curve(self, ability: Floats) -> Floats:
-        """Compute the posterior mean of the quality that the regression predicts at given abilities.
+        """Compute the quality that is predicted at given abilities, averaged over the posterior of the regressions.
 
         Parameters
         ----------
         ability : float array (n_points,)
-            Abilities.
+            Abilities, on the scale of `self.ability`.
 
         Returns
         -------
         float array (n_points,)
-            Posterior mean of logit⁻¹(a + b·x), in [0, 1], with a the intercept, b the slope, and x the ability in the
-            form of the regression. Deviations of agents from the regression are not included.
+            Posterior mean of the quality of an agent without a deviation from the regression, in [0, 1]. Under one
+            regression it is logit⁻¹(a + b·x), with a the intercept, b the slope, and x the standardised ability,
+            transformed to the linear, convex or concave form of the regression.
         """
-        z = _standardise(ability, self.ability)
+        standardised = _standardise(ability, self.ability)
         reference = _standardise(self.ability, self.ability)
 
-        curve = np.zeros(len(z))
+        mean_quality = np.zeros(len(standardised))
         for grid in self.grids:
-            x, _ = _transform(z, grid.regression.curvature, reference)
+            x, _ = _transform(standardised, grid.regression.curvature, reference)
             logit = grid.intercepts[:, None, None] + grid.slopes[:, None] * x  # (n_intercepts, n_slopes, n_points)
-            weight = grid.weight.sum(axis=(0, 1))  # by intercept and slope
-            curve += np.tensordot(weight, expit(logit), axes=2)
-        return curve
+            weight = grid.weight.sum(axis=(0, 1))  # (n_intercepts, n_slopes)
+            mean_quality += np.tensordot(weight, expit(logit), axes=2)
+        return mean_quality
 
     def predict(self) -> tuple[Floats, Floats]:
         """Predict each agent's logit quality from its ability and the labels of the other agents.
@@ -354,19 +371,19 @@ class RegressionPosterior:
 
         The logit quality of an agent that is no outlier is a mixture of normal distributions over the regressions.
         """
-        # Weights of the normal distributions for each agent, by their SD and their mean, a point of the grid of logits:
-        # an array (n_sds, n_grid, n_agents), flattened because it is filled by index.
+        # Weights of the normal distributions in each agent's mixture, by SD, mean (a point of the grid of logits) and
+        # agent. They are summed in a flattened array, to which the regressions are added in place.
         regression = self.grids[0].regression
-        n_agents = regression.likelihood.shape[2]
+        shape = regression.likelihood.shape  # (n_sds, n_grid, n_agents)
         flat_weight = np.zeros(regression.likelihood.size)
-        outlier_weight = np.zeros(n_agents)
+        outlier_weight = np.zeros(shape[2])
         for grid in self.grids:
             for tau_index, tau in enumerate(_TAUS):
                 if grid.weight[tau_index].sum() >= _NEGLIGIBLE_WEIGHT:
-                    _add_predictions(grid, tau_index, tau, flat_weight, outlier_weight)
+                    _add_prediction_weights(flat_weight, outlier_weight, grid, tau_index, tau)
 
-        # density_kh = Σ_s Σ_g weight_sgk·N(h; mean g, SD s) of agent k at logit h, over the SDs s that have a weight
-        mixture_weight = flat_weight.reshape(regression.likelihood.shape)
+        # density of each agent (k) at each logit (h): sum of weight × normal density over SDs (s) and means (g)
+        mixture_weight = flat_weight.reshape(shape)
         is_used = mixture_weight.any(axis=(1, 2))
         kernels = _normal_kernels(regression.step)
         density = np.einsum("sgk,sgh->kh", mixture_weight[is_used], kernels[is_used], optimize=True)
@@ -385,32 +402,36 @@ def _interpolate_slope(grid: _PosteriorGrid, slope: float) -> _PosteriorGrid:
     return replace(grid, slopes=grid.slopes[neighbours], weight=weight)
 
 
-def _add_predictions(
-    grid: _PosteriorGrid, tau_index: int, tau: float, flat_weight: Floats, outlier_weight: Floats
+def _add_prediction_weights(
+    flat_weight: Floats, outlier_weight: Floats, grid: _PosteriorGrid, tau_index: int, tau: float
 ) -> None:
-    """Add the posterior weights for one SD τ of the deviations to `flat_weight` and `outlier_weight`, in place.
+    """Add the posterior weights of a grid at one value of τ to `flat_weight` and `outlier_weight`, in place.
 
-    The posterior of an agent's prediction leaves out its own labels: it is divided by their likelihood.
+    The prediction of an agent leaves out its own labels: each weight is divided by their likelihood.
 
-    tau_index, tau : position of τ in the weights of the grid, and its value
-    flat_weight : float array (n_sds · n_grid · n_agents,), weights of the SDs and means of the logit quality of agents
-        that are no outliers
+    flat_weight : float array (n_sds · n_grid · n_agents,), the flattened weights of normal distributions of an agent's
+        logit quality, if it is no outlier, by SD, mean and agent
     outlier_weight : float array (n_agents,), weights of being an outlier
+    grid : intercepts and slopes with their posterior weights
+    tau_index, tau : position of τ in the weights of the grid, and its value
     """
     regression = grid.regression
     interpolation = regression.interpolate_likelihood(grid.intercepts, grid.slopes, tau)
-    weight = np.zeros_like(interpolation.likelihood)  # (n_intercepts, n_slopes, n_agents)
+
+    # posterior weights without the agent's own labels: (n_intercepts, n_slopes, n_agents)
+    regular_weight = np.zeros_like(interpolation.likelihood)
     for share_index, share in enumerate(_OUTLIER_SHARES):
         own_likelihood = (1 - share) * interpolation.likelihood + share * regression.outlier_likelihood
         weight_without_own = grid.weight[tau_index, share_index][:, :, None] / own_likelihood
-        weight += (1 - share) * weight_without_own
+        regular_weight += (1 - share) * weight_without_own
         outlier_weight += share * weight_without_own.sum(axis=(0, 1))
 
-    # each weight is divided between the two points of the grid of logits next to the mean
+    # divide each weight between the points of the grid of logits below and above the mean; the index of the point above is
+    # larger by n_agents
     n_agents = len(outlier_weight)
     lower = interpolation.lower.ravel()
-    weight_of_lower = (weight * (1 - interpolation.fraction)).ravel()
-    weight_of_upper = (weight * interpolation.fraction).ravel()
+    weight_of_lower = (regular_weight * (1 - interpolation.fraction)).ravel()
+    weight_of_upper = (regular_weight * interpolation.fraction).ravel()
     flat_weight += np.bincount(lower, weights=weight_of_lower, minlength=flat_weight.size)
     flat_weight += np.bincount(lower + n_agents, weights=weight_of_upper, minlength=flat_weight.size)
 
@@ -459,11 +480,11 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
         regressions.append(regression)
 
     # the weights of all grids sum to 1
-    grids = [_make_log_weight_grid(regression) for regression in regressions]
-    max_log_weight = max(float(grid.weight.max()) for grid in grids)
-    total = sum(float(np.exp(grid.weight - max_log_weight).sum()) for grid in grids)
-    normalised = [replace(grid, weight=np.exp(grid.weight - max_log_weight) / total) for grid in grids]
-    return RegressionPosterior(normalised, finite_ability)
+    log_grids = [_make_log_weight_grid(regression) for regression in regressions]
+    max_log_weight = max(float(grid.weight.max()) for grid in log_grids)
+    total = sum(float(np.exp(grid.weight - max_log_weight).sum()) for grid in log_grids)
+    grids = [replace(grid, weight=np.exp(grid.weight - max_log_weight) / total) for grid in log_grids]
+    return RegressionPosterior(grids, finite_ability)
 
 
 def _sd(x: Floats) -> float:
@@ -478,15 +499,17 @@ def _standardise(x: Floats, reference: Floats) -> Floats:
 
 
 def _transform(z: Floats, curvature: float, reference: Floats) -> tuple[Floats, Floats]:
-    """Transform abilities to the form with the given curvature, an increasing function.
+    """Transform standardised abilities by an increasing function: linear, convex or concave.
 
-    The form is z for curvature 0. For another curvature c it is sign(c)·exp(c·z), standardised so that the transformed
-    reference has mean 0 and SD 1. In the exponent, z is clipped to ±`_MAX_Z`, so that extreme abilities do not dominate.
+    For curvature 0, abilities z are unchanged. For another curvature c, they become sign(c)·exp(c·z), standardised so that
+    the transformed reference has mean 0 and SD 1; this is convex for c > 0 and concave for c < 0. In the exponent, z is
+    clipped to ±`_MAX_Z`, so that extreme abilities do not dominate.
 
     z : float array (n,), standardised abilities
+    curvature : number c
     reference : float array (n_reference,), standardised abilities of all agents
 
-    Returns the transformed z, and its derivative by z (as if z were not clipped), float array (n,) each.
+    Returns the transformed abilities, and their derivatives by z (as if z were not clipped), float array (n,) each.
     """
     if curvature == 0:
         return z, np.ones(len(z))
@@ -507,22 +530,25 @@ def _normal_kernels(step: float) -> Floats:
 
 
 def _make_log_weight_grid(regression: _Regression) -> _PosteriorGrid:
-    """Make a grid of intercepts and slopes around the posterior mean; its weights are log posterior weights.
+    """Make a grid of intercepts and slopes around their posterior means, with logarithms of unnormalised posterior weights.
 
-    A coarse grid of all plausible values shows the posterior mean and SD of intercept and slope.
+    A coarse grid of all plausible values gives the posterior mean and SD of intercept and slope.
+
+    Returns a grid whose `weight` is the array (n_taus, n_outlier_shares, n_intercepts, n_slopes) of logarithms.
     """
-    intercepts = np.linspace(-_INTERCEPT_LIMIT, _INTERCEPT_LIMIT, _N_COARSE_INTERCEPTS)
-    slopes = np.zeros(1)
+    coarse_intercepts = np.linspace(-_INTERCEPT_LIMIT, _INTERCEPT_LIMIT, _N_COARSE_INTERCEPTS)
+    coarse_slopes = np.zeros(1)
     if regression.has_slope:
-        slopes = np.linspace(-_SLOPE_LIMIT, _SLOPE_LIMIT, _N_COARSE_SLOPES)
-    log_weight = regression.log_weights(intercepts, slopes)
+        coarse_slopes = np.linspace(-_SLOPE_LIMIT, _SLOPE_LIMIT, _N_COARSE_SLOPES)
+    log_weight = regression.log_weights(coarse_intercepts, coarse_slopes)
     weight = np.exp(log_weight - log_weight.max())
     weight /= weight.sum()
 
-    # the axes of weights are: τ, share of outliers, intercept, slope
-    intercepts = _make_centred_grid(intercepts, weight.sum(axis=(0, 1, 3)))
+    # posterior probabilities of intercepts (axis 2) and of slopes (axis 3)
+    intercepts = _make_centred_grid(coarse_intercepts, weight.sum(axis=(0, 1, 3)))
+    slopes = coarse_slopes
     if regression.has_slope:
-        slopes = _make_centred_grid(slopes, weight.sum(axis=(0, 1, 2)))
+        slopes = _make_centred_grid(coarse_slopes, weight.sum(axis=(0, 1, 2)))
     return _PosteriorGrid(regression, intercepts, slopes, regression.log_weights(intercepts, slopes))
 
 

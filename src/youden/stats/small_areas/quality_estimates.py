@@ -452,12 +452,15 @@ def _make_curve(posterior: RegressionPosterior) -> tuple[tuple[float, float], ..
 
 
 def _count_equivalent_labels(labels: _LabelMeans, quality: Floats, variance: Floats) -> int:
-    """Count the labels, over all agents, that label means would need to be as precise as the estimates.
+    """Compute the number of labels with which label means would be as precise as the estimates.
 
-    The ratio of the two variances is taken over the agents with labels.
+    It is the number of existing labels times the ratio of the variance of label means to that of the estimates, both summed
+    over the agents with labels.
 
     labels : label means and numbers of labels
     quality, variance : float arrays (n_agents,), estimates and their posterior variances
+
+    Returns the number of labels of all agents together.
     """
     is_labelled = labels.n > 0
     label_variance = quality * (1 - quality) * labels.relative_variance

@@ -119,7 +119,7 @@ class LabelResiduals:
         return predicted, np.asarray(1 - correlation * weight * n_others)
 
     def shared_variance(self, relative_variance: float) -> float:
-        """Estimate the variance of the error that the label means of all agents share.
+        """Estimate the variance of an error that is common to the label means of all agents.
 
         The error arises because the labelled items may be easier or harder than others, for all agents.
 
@@ -136,21 +136,22 @@ class LabelResiduals:
         Notes
         -----
         The covariance of two labels on one item, in units of q·(1 − q), is estimated by a ratio of sums over pairs of
-        labels, because a mean of ratios is biased towards 0. The estimate is averaged with the usual covariance of 0.25
-        (less for grades, which vary less than labels of 0 or 1), which has the weight of 20 items. The usual covariance
-        is also its lower limit, and 0.8 its upper limit.
+        labels, because a mean of ratios is biased towards 0. A weighted mean of this estimate and of a usual value is taken.
+        The estimate has the weight of the effective number of items, and the usual value the weight of 20 items. The usual
+        value is 0.25, and at most half of `relative_variance`, because grades vary less than labels of 0 or 1. The
+        covariance is at least the usual value and at most 0.8.
 
-        The shared error is the covariance times the share of pairs of labels that are on one item.
+        The variance of the error is the covariance times the share of pairs of labels that are on one item.
         """
         n_labels = len(self.value)
-        usual = min(_USUAL_COVARIANCE, _MAX_SHARE * relative_variance)
+        usual_covariance = min(_USUAL_COVARIANCE, _MAX_SHARE * relative_variance)
         n_effective_items = n_labels**2 / float((self.n_by_item**2).sum())
-        estimate = self._sum_products(self.value) / self._sum_products(self.sd)
+        estimated_covariance = self._sum_products(self.value) / self._sum_products(self.sd)
 
         # one item is subtracted from the denominator, because the qualities were estimated from the same labels
-        weighted_sum = n_effective_items * estimate + _PRIOR_ITEMS * usual
-        averaged = weighted_sum / (n_effective_items - 1 + _PRIOR_ITEMS)
-        covariance = max(usual, min(_MAX_CORRELATION, averaged))
+        weighted_sum = n_effective_items * estimated_covariance + _PRIOR_ITEMS * usual_covariance
+        weighted_mean = weighted_sum / (n_effective_items - 1 + _PRIOR_ITEMS)
+        covariance = max(usual_covariance, min(_MAX_CORRELATION, weighted_mean))
         return covariance * self.n_pairs / n_labels**2
 
     def _sum_products(self, x: Floats) -> float:

@@ -103,15 +103,17 @@ class AgentRates(ReadOnly):
         """
         return replace(self, covariance=np.zeros_like(self.covariance), squared_error_variance=np.zeros_like(self.rate))
 
-    def add_to(self, covariance: CentredCovariance, *, reference: Bools | None = None) -> CentredCovariance:
-        """Add the errors of the rates to the covariance of mean answers.
+    def add_errors_to(self, covariance: CentredCovariance, *, reference: Bools | None = None) -> CentredCovariance:
+        """Compute the covariance of abilities from that of mean answers, by adding the errors of the rates.
+
+        An ability is a mean answer minus the agent's rate. All abilities are measured from a mean.
 
         Parameters
         ----------
         covariance : CentredCovariance
-            Covariance of the agents' mean answers.
+            Covariance of the agents' mean answers. It is not changed.
         reference : bool array (n_agents,), optional
-            Agents whose mean ability is the origin of all abilities. Default: all that can be compared with an agent.
+            Agents whose mean is subtracted from the rates. Default: for each agent, all that can be compared with it.
 
         Returns
         -------
@@ -146,12 +148,14 @@ class AgentRates(ReadOnly):
             Covariance of the abilities. An entry of NaN marks a pair of agents that cannot be compared; other entries
             are not used.
         reference : bool array (n_agents,), optional
-            Agents over which the mean is taken. Default: all that can be compared with an agent.
+            Agents over which the mean is taken, as far as they can be compared with an agent. Default: for each agent, all
+            that can be compared with it.
 
         Returns
         -------
         float array (n_agents, n_agents)
-            Covariance without NaN. The mean is not subtracted for an agent that cannot be compared with any other.
+            Covariance without NaN. No mean is subtracted from the rate of an agent that cannot be compared with any agent
+            of the reference.
         """
         is_comparable = ~np.isnan(covariance.covariance)
         in_mean = is_comparable if reference is None else is_comparable & reference
@@ -257,34 +261,36 @@ class IndependentTotals:
 
         is_used = np.full(len(answer), True) if is_training is None else is_training
         for_first, for_second = (True, True) if counts_for is None else counts_for
-        self._add_side(first, item, answer, is_used & for_first)
-        self._add_side(second, other_item, answer, is_used & for_second)
+        self._add_by_agent(first, item, answer, counts=is_used & for_first)
+        self._add_by_agent(second, other_item, answer, counts=is_used & for_second)
 
-    def _add_side(self, agent: Ids | Positions, item: Ids | Positions, answer: Floats, rows: Bools) -> None:
-        """Add answers to the sums of either the first or the second agents of their trials, in place.
+    def _add_by_agent(self, agent: Ids | Positions, item: Ids | Positions, answer: Floats, *, counts: Bools) -> None:
+        """Add answers to the sums of the agents on one side of the trials, and of their cells (agents on items), in place.
 
-        agent, item : int array (n_trials,), agent and item of the text on this side
+        agent, item : int arrays (n_trials,), agent and item of the first text of each trial, or of the second
         answer : float array (n_trials,)
-        rows : bool array (n_trials,), trials that count for the agent
+        counts : bool array (n_trials,), whether a trial counts for this agent
         """
         n_agents = len(self.n)
-        agent, item, answer = agent[rows], item[rows], answer[rows]
+        agent, item, answer = agent[counts], item[counts], answer[counts]
         self.n += np.bincount(agent, minlength=n_agents)
         self.total += np.bincount(agent, answer, n_agents)
         self.squares += np.bincount(agent, answer**2, n_agents)
 
         cell = agent * np.int64(self._n_items) + item
-        self._add_cells(cell, answer)
+        self._append_cell_sums(cell, answer)
 
-    def _add_cells(self, cell: Positions, answer: Floats) -> None:
-        """Add answers to the sums of their cells, a cell being one agent on one item.
+    def _append_cell_sums(self, cell: Positions, answer: Floats) -> None:
+        """Sum answers by cell, and append the sums to `_cell_chunks`.
 
-        cell : int64 array (n,), agent · n_items + item
-        answer : float array (n,)
+        A cell is one agent on one item. If there are many chunks, they are summed into one.
+
+        cell : int64 array (n_answers,), agent · n_items + item of each answer
+        answer : float array (n_answers,)
         """
-        cells, position, n = np.unique(cell, return_inverse=True, return_counts=True)
-        total = np.bincount(position, answer, len(cells)).astype(np.float64)
-        self._cell_chunks.append((cells, n.astype(np.float64), total))
+        distinct_cells, cell_index, n = np.unique(cell, return_inverse=True, return_counts=True)
+        total = np.bincount(cell_index, answer, len(distinct_cells)).astype(np.float64)
+        self._cell_chunks.append((distinct_cells, n.astype(np.float64), total))
         if len(self._cell_chunks) > _MAX_CELL_CHUNKS:
             self._cell_chunks = [self._sum_by_cell()]
 
@@ -298,10 +304,10 @@ class IndependentTotals:
         n = np.concatenate([chunk[1] for chunk in self._cell_chunks])
         total = np.concatenate([chunk[2] for chunk in self._cell_chunks])
 
-        cells, position = np.unique(cell, return_inverse=True)
-        n_by_cell = np.bincount(position, n, len(cells)).astype(np.float64)
-        total_by_cell = np.bincount(position, total, len(cells)).astype(np.float64)
-        return cells, n_by_cell, total_by_cell
+        distinct_cells, cell_index = np.unique(cell, return_inverse=True)
+        n_by_cell = np.bincount(cell_index, n, len(distinct_cells)).astype(np.float64)
+        total_by_cell = np.bincount(cell_index, total, len(distinct_cells)).astype(np.float64)
+        return distinct_cells, n_by_cell, total_by_cell
 
     def merged(self, added: IndependentTotals) -> IndependentTotals:
         """Return the sums over these trials and others; neither object is changed.
@@ -504,15 +510,16 @@ class _Posterior(NamedTuple):
     ----------
     mean, variance : float array (n_kappa, n_agents)
         Posterior mean and variance of each rate.
-    kurtosis_term : float array (n_kappa, n_agents)
-        2·variance²/shape of the gamma posterior of a regular rate, a part of the variance of squared errors.
+    squared_error_variance : float array (n_kappa, n_agents)
+        Variance of the squared error of each rate, approximated by 2·variance²/shape of the gamma posterior of a regular
+        rate; 0 for κ = 0.
     log_likelihood : float array (n_kappa, n_agents)
         Logarithm of the probability of the agent's answers, up to a constant.
     """
 
     mean: Floats
     variance: Floats
-    kurtosis_term: Floats
+    squared_error_variance: Floats
     log_likelihood: Floats
 
 
@@ -562,39 +569,40 @@ class _RateFit:
         n, answer_sum : float arrays (n_agents,), number and sum of the answers to each agent's trials
         dispersion : variance of an answer divided by its mean
 
-        Returns arrays (n_kappa, n_agents), one row for each κ.
+        Returns arrays (n_kappa, n_agents), one row for each κ in `_KAPPA`.
         """
-        # the scaled sum y of the answers is modelled as a Poisson variable with mean n·rate/dispersion
+        # The sum of the answers, divided by the dispersion, is modelled as a Poisson variable with the mean
+        # n·rate/dispersion: a number of yes answers.
         n_yes = answer_sum / dispersion
         expected_n_yes = np.maximum(n * self._mean / dispersion, 1e-300)
         log_regular, log_outlier = _log_likelihoods(n_yes, expected_n_yes)
         log_likelihood = np.logaddexp(log_regular, log_outlier)
         p_outlier = np.exp(log_outlier - log_likelihood)
 
-        # posterior of a regular rate
+        # If κ = 0, in the first row, regular rates are equal to the mean rate. Otherwise, their prior is a gamma
+        # distribution of shape 1/κ² around it, and so is the posterior, to whose shape the number of yes answers is added.
         regular_mean = np.full((len(_KAPPA), len(n)), self._mean)
-        regular_variance, kurtosis_term = np.zeros_like(regular_mean), np.zeros_like(regular_mean)
-        # for κ = 0, the first row, all rates are equal to the mean m. For other κ the prior is gamma with shape 1/κ² and
-        # mean m, so the posterior is gamma with shape 1/κ² + y and inverse scale 1/(κ²·m) + n/dispersion
+        regular_variance = np.zeros_like(regular_mean)
+        squared_error_variance = np.zeros_like(regular_mean)
         prior_shape = 1 / _KAPPA[1:, None] ** 2
         shape = prior_shape + n_yes
         inverse_scale = prior_shape / self._mean + n / dispersion
         regular_mean[1:] = shape / inverse_scale
         regular_variance[1:] = shape / inverse_scale**2
-        kurtosis_term[1:] = 2 * regular_variance[1:] ** 2 / shape
+        squared_error_variance[1:] = 2 * regular_variance[1:] ** 2 / shape
 
-        # posterior of an outlier, which is gamma, too
+        # the same for an outlier, with the mean and the shape of the outliers
         outlier_inverse_scale = _OUTLIER_SHAPE / (_OUTLIER_FACTOR * self._mean) + n / dispersion
         outlier_mean = (_OUTLIER_SHAPE + n_yes) / outlier_inverse_scale
         outlier_variance = outlier_mean / outlier_inverse_scale
 
-        # mean and variance of the mixture: M = Σ_c p_c·M_c and Σ_c p_c·(V_c + (M_c − M)²), with c regular or outlier
+        # mean and variance of the mixture of regular rates and outliers
         p_regular = 1 - p_outlier
         mean = p_regular * regular_mean + p_outlier * outlier_mean
         regular_square = regular_variance + (regular_mean - mean) ** 2
         outlier_square = outlier_variance + (outlier_mean - mean) ** 2
         variance = p_regular * regular_square + p_outlier * outlier_square
-        return _Posterior(mean, variance, kurtosis_term, log_likelihood)
+        return _Posterior(mean, variance, squared_error_variance, log_likelihood)
 
     def _kappa_weights(self, prior: Floats) -> Floats:
         """Compute the posterior probabilities of the κ on the grid from prior ones: float array (n_kappa,)."""
@@ -602,9 +610,12 @@ class _RateFit:
         return np.asarray(weight / weight.sum())
 
     def to_rates(self) -> AgentRates:
-        """Estimate the false-positive rates of all agents with the covariance of their errors.
+        """Estimate the false-positive rates of all agents, with the covariance of their errors.
 
-        Both are averaged over the posterior of κ, the coefficient of variation of the rates.
+        Rates and covariance are averages over the posterior distribution of κ, the coefficient of variation of the rates.
+        The prior probability that all rates are equal (κ = 0) shrinks the rates, but not the covariance.
+
+        All rates are 0 without training trials, and equal without uncertainty for at most two agents.
         """
         totals = self._totals
         n_agents = len(totals.n)
@@ -613,22 +624,24 @@ class _RateFit:
         if self._is_equal:
             return self._make_rates(self.shrunk_rate, np.zeros((n_agents, n_agents)), np.zeros(n_agents), totals.n)
 
-        # covariance of the errors: mean of the variances given κ, plus that of the products of the distances
+        # Covariance of the errors. Given κ, the errors of different agents are independent, and have the mean `bias`:
+        # (n_kappa, n_agents).
         posterior, weight = self._posterior, self._kappa_weights(_PRIOR)
-        distance = posterior.mean - self.shrunk_rate
-        between_kappas = (distance * weight[:, None]).T @ distance
-        covariance = np.diag(weight @ posterior.variance) + between_kappas
+        bias = posterior.mean - self.shrunk_rate
+        mean_bias_product = (bias * weight[:, None]).T @ bias
+        covariance = np.diag(weight @ posterior.variance) + mean_bias_product
 
-        # variance of the squared errors
-        squared_error = posterior.variance + distance**2
-        squared_error_variance = weight @ squared_error**2 - (weight @ squared_error) ** 2
-        squared_error_variance += weight @ posterior.kurtosis_term
+        # variance of the squared errors: that of their expectation over κ, plus the mean of that given κ
+        expected_square = posterior.variance + bias**2
+        squared_error_variance = weight @ expected_square**2 - (weight @ expected_square) ** 2
+        squared_error_variance += weight @ posterior.squared_error_variance
         return self._make_rates(self.shrunk_rate, covariance, squared_error_variance, totals.n)
 
     def estimate_linked_rates(self, n: Floats, answer_sum: Floats) -> AgentRates:
         """Estimate the false-positive rates of agents that joined later, with the fitted distribution as their prior.
 
-        Each rate depends only on the agent's own trials and on the fit to the first agents.
+        Each rate depends only on the agent's own trials and on the fit to the first agents. It is averaged over the
+        posterior distribution of κ, the coefficient of variation of the rates, which the agent's own trials update.
 
         n, answer_sum : float arrays (n_linked,), number and sum of the answers to the independent trials of each of them
 
@@ -642,27 +655,32 @@ class _RateFit:
             weight = self._kappa_weights(prior)[:, None] * likelihood
             return np.asarray(weight / weight.sum(axis=0))
 
-        # posterior mean; the prior of κ contains the probability that all rates are equal
+        # as in `to_rates`, the prior probability of equal rates (κ = 0) shrinks the rates, but not their error variances
         rate = (kappa_weights(_SHRINKING_PRIOR) * posterior.mean).sum(axis=0)
-
-        # expectation and variance of the squared error; this prior does not contain it
         weight = kappa_weights(_PRIOR)
-        squared_error = posterior.variance + (posterior.mean - rate) ** 2
-        error_variance = (weight * squared_error).sum(axis=0)
-        squared_error_variance = (weight * squared_error**2).sum(axis=0) - error_variance**2
-        squared_error_variance += (weight * posterior.kurtosis_term).sum(axis=0)
+        expected_square = (
+            posterior.variance + (posterior.mean - rate) ** 2
+        )  # of the error, given κ: (n_kappa, n_linked)
+        error_variance = (weight * expected_square).sum(axis=0)
+
+        # variance of the squared errors: that of their expectation over κ, plus the mean of that given κ
+        squared_error_variance = (weight * expected_square**2).sum(axis=0) - error_variance**2
+        squared_error_variance += (weight * posterior.squared_error_variance).sum(axis=0)
         return self._make_rates(rate, np.diag(error_variance), squared_error_variance, n)
 
     def _make_rates(
         self, rate: Floats, covariance: Floats, squared_error_variance: Floats, n_trials: Floats
     ) -> AgentRates:
-        """Make the result from estimated rates: shift them to the mean answer, and add 95 % intervals.
+        """Shift estimated rates so that their mean is the mean answer, and add 95 % intervals.
 
-        The same shift is added to all rates. It makes the mean of the rates of the first agents equal to the mean answer,
-        unless one of them would leave [0, 1]. The covariance is increased for the uncertainty of the fitted mean.
+        The rates may be of the agents to which the distribution was fitted, or of agents that joined later. The same shift
+        is added to all rates. With it, the mean rate of the fitted agents is equal to the mean answer to all independent
+        trials, unless the rate of one of them would leave [0, 1]. The covariance is increased for the uncertainty of the
+        fitted mean.
 
-        rate, squared_error_variance, n_trials : float arrays (n_agents,)
-        covariance : float array (n_agents, n_agents)
+        rate, squared_error_variance, n_trials : float arrays (n_agents,), rates, the variances of their squared errors, and
+            numbers of trials
+        covariance : float array (n_agents, n_agents), covariance of the errors of the rates
         """
         # the relative variance of the mean rate is 1/number of yes answers
         covariance_factor = 1 + 1 / self._n_effective_yes
@@ -675,17 +693,21 @@ class _RateFit:
         low = scale * gammaincinv(shape, 0.025)
         high = scale * gammaincinv(shape, 0.975)
 
-        # a shift that all agents share cancels in differences, so it is limited by the first agents' extreme rates
-        first_rates = self.shrunk_rate
+        # the shift must be the same for all agents, so that it cancels in differences
+        fitted_rates = self.shrunk_rate
         mean_answer = self._totals.training_rate
-        shift = np.clip(mean_answer - first_rates.mean(), -first_rates.min(), 1 - first_rates.max())
-        shifted = np.clip(rate + shift, 0.0, 1.0)
+        shift = np.clip(mean_answer - fitted_rates.mean(), -fitted_rates.min(), 1 - fitted_rates.max())
+        shifted_rate = np.clip(rate + shift, 0.0, 1.0)
+
+        # the bounds are not shifted, but contain the shifted rate
+        low = np.minimum(low, shifted_rate)
+        high = np.minimum(np.maximum(high, shifted_rate), 1.0)
         return AgentRates(
-            rate=shifted,
+            rate=shifted_rate,
             covariance=covariance_factor * covariance,
             squared_error_variance=covariance_factor**2 * squared_error_variance,
-            low=np.minimum(low, shifted),
-            high=np.minimum(np.maximum(high, shifted), 1.0),
+            low=low,
+            high=high,
             n_trials=n_trials.copy(),
             pooled=mean_answer,
         )

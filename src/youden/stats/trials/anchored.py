@@ -120,7 +120,7 @@ class AnchorScale:
         n_trials = self._fit_items(chunks, n_items)
 
         # Both agents add the cell variance to a trial. It counts twice, as an agent's two answers in a block share it.
-        self.cell_variance, self.pair_variance = self._estimate_covariances(chunks)
+        self.cell_variance, self.pair_variance = self._estimate_shared_variances(chunks)
         fpc = float(_item_fpc((self.item_share**2).sum(), n_items))
         trial_variance = self.residual_variance - 2 * self.cell_variance + 4 * self.cell_variance * fpc
         self.centre_variance = trial_variance / max(n_trials, 1)
@@ -141,12 +141,14 @@ class AnchorScale:
         squares_within = 0.0
         for items, chunk in _with_items(chunks()):
             residual = self._residuals(chunk)
-            n_by_item[items] = np.bincount(chunk.item, minlength=chunk.n_items)
-            residual_sum = np.bincount(chunk.item, residual, chunk.n_items)
-            item_mean[items] = residual_sum / np.maximum(n_by_item[items], 1)
-            squares_within += float(((residual - item_mean[items][chunk.item]) ** 2).sum())
+            n_chunk_trials = np.bincount(chunk.item, minlength=chunk.n_items)
+            chunk_mean = np.bincount(chunk.item, residual, chunk.n_items) / np.maximum(n_chunk_trials, 1)
+            squares_within += float(((residual - chunk_mean[chunk.item]) ** 2).sum())
+            n_by_item[items] = n_chunk_trials
+            item_mean[items] = chunk_mean
 
-        # variance σ² of an answer given its item, and σ²_b between items: the mean of mean² − σ²/n over observed items
+        # Variance of an answer given its item, and variance between the effects of items. The square of the mean of n
+        # residuals exceeds the squared effect of its item by the variance of an answer/n on average.
         is_observed = n_by_item > 0
         n_trials = int(n_by_item.sum())
         df = n_trials - int(is_observed.sum()) - len(self.effect)
@@ -154,13 +156,14 @@ class AnchorScale:
         between_variance = 0.0
         if df > 0:
             self.residual_variance = squares_within / df
-            excess = item_mean[is_observed] ** 2 - self.residual_variance / n_by_item[is_observed]
-            between_variance = max(0.0, float(excess.mean()))
+            squared_effect = item_mean[is_observed] ** 2 - self.residual_variance / n_by_item[is_observed]
+            between_variance = max(0.0, float(squared_effect.mean()))
 
-        # reliability n·σ²_b/(n·σ²_b + σ²), by which item means are shrunk
-        n_between = between_variance * n_by_item
-        total_variance = n_between + self.residual_variance
-        reliability = np.divide(n_between, total_variance, out=np.zeros(n_items), where=total_variance > 0)
+        # Item means are shrunk by their reliability, σ²_b/(σ²_b + σ²/n), with the variances σ²_b between items and σ² of an
+        # answer.
+        n_times_between = between_variance * n_by_item
+        total_variance = n_times_between + self.residual_variance
+        reliability = np.divide(n_times_between, total_variance, out=np.zeros(n_items), where=total_variance > 0)
         self.item_residual = item_mean
         self.item_share = n_by_item / max(n_trials, 1)
         self.item_effect: Floats = reliability * item_mean
@@ -171,13 +174,15 @@ class AnchorScale:
         """Subtract the centre and the effects of both agents from answers: float array (n_trials,)."""
         return np.asarray(chunk.value - self.centre - self.effect[chunk.first] - self.effect[chunk.second])
 
-    def _estimate_covariances(self, chunks: ChunkSource) -> tuple[float, float]:
-        """Estimate two variance components of the anchors' answers.
+    def _estimate_shared_variances(self, chunks: ChunkSource) -> tuple[float, float]:
+        """Estimate the variances that two answers share if they are about one agent in one block, or about one pair of agents.
 
-        chunks : function that yields the answers in chunks of items at each call
+        A block is a set of trials on one item in which each anchor appears once first and once second.
 
-        Returns the cell variance, the covariance of two answers about one agent in one block, and the pair variance, the
-        covariance of two answers about the same two agents. Both are at least 0.
+        chunks : function that yields the anchors' answers in chunks of items at each call
+
+        Returns the covariance of two answers about one agent in one block (cell variance), and the covariance of two
+        answers about the same two agents (pair variance). Both are at least 0.
         """
         n_anchors = len(self.effect)
         product_sum = 0.0
@@ -191,23 +196,28 @@ class AnchorScale:
                 product_sum += chunk_sum
                 n_products += n_chunk_products
 
-        # each of the two agents of a trial adds a cell variance to the residual; together they are limited to half of its
-        # variance, so that one cell variance is at most a quarter
+        # The variance of a residual contains one cell variance of each of its two agents. Both together are limited to half
+        # of it.
         cell_variance = 0.0
         if n_products:
             mean_product = product_sum / n_products
             max_cell_variance = self.residual_variance / 4
             cell_variance = min(max(0.0, mean_product), max_cell_variance)
-        return cell_variance, _estimate_pair_variance(*pair_sums)
+        pair_variance = _estimate_pair_variance(*pair_sums)
+        return cell_variance, pair_variance
 
 
 def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) -> tuple[float, int]:
-    """Sum the products of the two residuals that an anchor has in a block; return the sum and the number of products.
+    """Multiply the two residuals of each anchor in each block, and sum the products.
 
-    A block is a set of trials on one item in which each anchor appears at most twice. An anchor that appears once in a
-    block is skipped.
+    A block is a set of trials on one item in which each anchor appears at most twice. An anchor that appears only once in
+    a block has no product.
 
-    residual : float array (n_trials,)
+    chunk : trials between anchors, whose effect groups are the blocks
+    residual : float array (n_trials,), residual of each of them
+    n_anchors : number of anchors
+
+    Returns the sum and the number of the products.
     """
     n_in_block = sum_by_effect_group(chunk, np.ones(len(residual)), n_anchors)
     has_two = n_in_block == 2
@@ -246,7 +256,9 @@ def _item_fpc(share_squares: Floats, n_items: int) -> Floats:
 
 
 def _estimate_pair_variance(n_residuals: Floats, total: Floats, squares: Floats) -> float:
-    """Estimate the variance over pairs of anchors of the expected residual of a pair.
+    """Estimate the variance of the effects of pairs of anchors on their answers.
+
+    The effect of a pair is the expected value of its residuals, and has the mean 0 over pairs.
 
     n_residuals, total, squares : float arrays (n_anchors, n_anchors), number, sum and sum of squares of the residuals
         of each unordered pair, above the diagonal
@@ -264,10 +276,9 @@ def _estimate_pair_variance(n_residuals: Floats, total: Floats, squares: Floats)
     squares_within = squares[is_compared] - n * mean**2
     variance_within = float(squares_within.sum()) / df_within
 
-    # the expected residuals have the mean 0; the square of a pair's mean of n residuals exceeds the square of its expected
-    # residual by variance_within/n on average
-    squared_expectation = mean**2 - variance_within / n
-    return max(0.0, float(squared_expectation.mean()))
+    # the square of the mean of n residuals exceeds the squared effect by variance_within/n on average
+    squared_effect = mean**2 - variance_within / n
+    return max(0.0, float(squared_effect.mean()))
 
 
 def effect_scale(n_anchors: int) -> float:
@@ -367,7 +378,7 @@ class LinkedEffects:
 
 
 class _ClusterSums(NamedTuple):
-    """Sums over the blocks and the items of each linked agent.
+    """Sums over the blocks and the items of each agent that is linked to the scale of the anchors.
 
     Attributes
     ----------
@@ -389,25 +400,26 @@ class _ClusterSums(NamedTuple):
 
 
 def _sum_clusters(chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats, n: Floats) -> _ClusterSums:
-    """Sum, over the blocks and items of each agent, the terms of the variance of its linked effect.
+    """Sum, over blocks and items, the quantities from which the variances of effects on the anchors' scale are computed.
 
-    chunks : function that yields the linking trials in chunks of items at each call
+    chunks : function that yields the anchor trials in chunks of items at each call
     scale : scale of the anchors, with the effects of the items
     effect, n : float arrays (n_agents,), effects of the agents on this scale, and their numbers of trials
     """
     n_agents = len(n)
     squares, n_blocks, item_linking_variance, share_squares = np.zeros((4, n_agents))
     for items, chunk in _with_items(chunks()):
-        # squared sum of the residuals of each agent in each block; the number of a combination is block·n_agents + agent
+        # sum of the residuals of each agent in each of its blocks; the code of a combination is block · n_agents + agent
         residual = _linking_residuals(chunk, items, scale) - effect[chunk.agent]
-        block_and_agent = chunk.block.astype(np.int64) * n_agents + chunk.agent
-        distinct, index = np.unique(block_and_agent, return_inverse=True)
+        code = chunk.block.astype(np.int64) * n_agents + chunk.agent
+        distinct_codes, index = np.unique(code, return_inverse=True)
         residual_sum = np.bincount(index, residual)
-        agent = distinct % n_agents
+        agent = distinct_codes % n_agents
         squares += np.bincount(agent, residual_sum**2, n_agents)
         n_blocks += np.bincount(agent, minlength=n_agents)
 
-        # share of each item in the agent's trials; its difference from the share in the anchors' trials adds variance
+        # An item has a share in the trials of the agent, and another one in the trials that define the scale. The error of
+        # its effect cancels unless the shares differ.
         item_counts = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items)
         item_share = item_counts / np.maximum(n, 1)[:, None]
         share_difference = item_share - scale.item_share[items]
@@ -455,8 +467,9 @@ def compute_linked_influence(
     Returns
     -------
     callable
-        Function that iterates over tuples (items, influence, share): a slice of items, and float arrays (n_agents,
-        n_items) of their influence and of their share in the trials of each agent.
+        Function that, each time it is called, iterates over tuples (items, influence, share): a slice of items, and float
+        arrays (n_agents, n_chunk_items) of their influence on each ability and of their share in each agent's anchor
+        trials. `n_agents` is the number of all agents; both arrays are 0 for agents without anchor trials.
 
     Notes
     -----
@@ -472,39 +485,41 @@ def compute_linked_influence(
     """
     n_agents, n_anchors = len(linked.effect), len(scale.effect)
     n_trials = np.maximum(linked.n_trials, 1)[:, None]
+    has_trials = linked.n_trials[:, None] > 0
 
-    # β_j, by which the mean residual of item j was shrunk, and Σ_l p_il·β_l of each agent
+    # β_j, by which the mean residual of item j was shrunk, and its mean over the trials of each agent, Σ_l p_il·β_l
     has_residual = scale.item_residual != 0
     beta = np.divide(scale.item_effect, scale.item_residual, out=np.zeros(len(scale.item_effect)), where=has_residual)
-    known_share = np.zeros(n_agents)
+    mean_beta = np.zeros(n_agents)
     for items, chunk in _with_items(chunks()):
         item_share = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n_trials
-        known_share += item_share @ beta[items]
+        mean_beta += item_share @ beta[items]
 
     def iter_influence() -> Iterator[tuple[slice, Floats, Floats]]:
-        """Yield a slice of items, their influence on each agent, and the share of the agent's trials on each item.
+        """Yield, for each chunk, the slice of its items, their influence on each ability, and their share in its trials.
 
-        Both arrays are float arrays (n_agents, n_chunk_items). The comments name the terms of the formula in the notes.
+        An item has influence on an ability in three ways, the terms of the formula in the notes. All arrays are float
+        arrays (n_agents, n_chunk_items).
         """
         for items, chunk in _with_items(chunks()):
-            # item j through the agent's own trials: Σ_t (r_t − effect_i)/n_i
+            # through the residuals of the agent's own trials on the item
             residual = _linking_residuals(chunk, items, scale) - linked.effect[chunk.agent]
-            cell = chunk.agent.astype(np.int64) * chunk.n_items + chunk.item
+            cell = chunk.agent.astype(np.int64) * chunk.n_items + chunk.item  # index in the flattened array
             residual_sum = np.bincount(cell, residual, n_agents * chunk.n_items).reshape(n_agents, chunk.n_items)
             through_trials = residual_sum / n_trials
 
-            # item j through the centre of the scale: q_j·(1 − Σ_l p_il·β_l)·r̄_j
-            unknown_share = (1 - known_share)[:, None]
-            through_centre = unknown_share * scale.item_share[items] * scale.item_residual[items]
+            # through the centre of the scale, which contains the anchors' mean residual on the item
+            remaining_share = (1 - mean_beta)[:, None]
+            through_centre = remaining_share * scale.item_share[items] * scale.item_residual[items]
 
-            # item j through the anchors' effects: Σ_k p_ik·U_kj, with U_kj measured from the mean of the anchors
-            on_anchors = anchors(items)
-            through_anchors = linked.partner_share @ (on_anchors - on_anchors.mean(axis=0))
+            # through the effects of the anchors, measured from their mean, with which the agent was compared
+            influence_on_anchors = anchors(items)
+            centred_influence = influence_on_anchors - influence_on_anchors.mean(axis=0)
+            through_anchors = linked.partner_share @ centred_influence
 
             influence = effect_scale(n_anchors) * (through_trials - through_centre) - through_anchors
-            influence = np.where(linked.n_trials[:, None] > 0, influence, 0.0)
-            share = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n_trials
-            yield items, influence, share
+            item_share = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n_trials
+            yield items, np.where(has_trials, influence, 0.0), item_share
 
     return iter_influence
 
@@ -593,7 +608,7 @@ def estimate_block_drift(chunks: ChunkSource, *, scale: AnchorScale) -> Drift | 
 
     # one degree of freedom less for each block, whose mean was subtracted
     n_trials = sums.count / 2
-    mean, mean_variance = sums.compute_means(df_per_residual=1 - n_blocks / n_trials)
+    mean, mean_variance = sums.compute_means(df_share=1 - n_blocks / n_trials)
     factor = (n_anchors - 1) / (n_anchors - 2)
     change, variance = factor * mean, factor**2 * mean_variance + scale.effect_variance
 
@@ -650,7 +665,7 @@ def estimate_partner_drift(chunks: LinkingChunkSource, *, effect: Floats, scale:
         return None
 
     # one degree of freedom less in all, for the mean of all residuals
-    change, mean_variance = sums.compute_means(df_per_residual=1 - 1 / sums.count, centred=True)
+    change, mean_variance = sums.compute_means(df_share=1 - 1 / sums.count, centred=True)
 
     n_trials_of_anchor = n_trials.sum(axis=1, keepdims=True)
     agent_share = n_trials / np.maximum(n_trials_of_anchor, 1)
@@ -675,17 +690,18 @@ class _ResidualSums:
         self._squares += float((residual**2).sum())
         self.count += len(residual)
 
-    def compute_means(self, *, df_per_residual: float, centred: bool = False) -> tuple[Floats, Floats]:
+    def compute_means(self, *, df_share: float, centred: bool = False) -> tuple[Floats, Floats]:
         """Compute the mean residual of each agent and the variance of this mean.
 
-        df_per_residual : degrees of freedom of the variance of a residual, divided by the number of residuals
+        df_share : degrees of freedom that fitted means leave to the residuals, as a fraction of the number of residuals;
+            the mean square is divided by it, because fitted means make residuals smaller
         centred : whether to subtract the mean of all residuals from each mean
 
         Returns means and variances, float arrays (n_agents,), NaN for an agent without a residual.
         """
         overall_mean = float(self._total.sum()) / self.count if centred else 0.0
         mean_square = self._squares / self.count - overall_mean**2
-        residual_variance = mean_square / max(df_per_residual, 1e-9)
+        residual_variance = mean_square / max(df_share, 1e-9)
 
         has_residuals = self._n > 0
         unknown = np.full(len(self._n), np.nan)

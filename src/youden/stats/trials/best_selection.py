@@ -248,21 +248,23 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
 
 
 def _compute_t_quantiles(std_error: Floats, df: Floats, level: float) -> Floats:
-    """Compute critical values for the differences of all agents from each agent as Dunnett's control.
+    """Compute the critical values with which Dunnett's test compares all other agents with a control, for each control.
 
-    Dunnett's quantile is computed for normal errors. For each other agent, it is replaced by the quantile of Student's t
-    with the same tail probability and the agent's degrees of freedom.
+    The test assumes normal errors. Its quantile is replaced by that of Student's t with the same tail probability and the
+    degrees of freedom of the other agent.
 
     std_error, df : float arrays (n_agents,), standard errors and degrees of freedom
+    level : confidence level of all comparisons with one control
 
-    Returns a float array (n_agents, n_agents): row k has the control k, and column i has the degrees of freedom of agent i.
+    Returns a float array (n_agents, n_agents): the critical value for the control (row) and the other agent (column).
     """
-    # t quantiles for a few standard errors of the control: (n_sizes, n_agents)
+    # critical values for a few standard errors of a control: (n_sizes, n_agents)
     control_errors = np.unique(np.quantile(std_error, np.linspace(0, 1, _N_SIZES)))
-    tail_probabilities = ndtr(-_compute_dunnett_quantiles(control_errors, std_error, level))
+    normal_quantiles = _compute_dunnett_quantiles(control_errors, std_error, level)
+    tail_probabilities = ndtr(-normal_quantiles)
     t_quantiles = np.array([stdtrit(df, 1 - tail) for tail in tail_probabilities])
 
-    # linear interpolation between them, at the standard error of each control
+    # linear interpolation between them, at the standard error of each agent as the control
     position = np.interp(std_error, control_errors, np.arange(len(control_errors), dtype=np.float64))
     lower = np.floor(position).astype(np.int64)
     upper = np.minimum(lower + 1, len(control_errors) - 1)
@@ -457,13 +459,16 @@ def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Fl
 
     Returns the grid of abilities, float array (n_grid,), and the posterior probabilities, float array (n_agents, n_grid).
 
-    The prior starts as N(θ̄, τ²), with τ² the variance of the estimates beyond their errors, but at least half the
-    standard error that this variance has if all abilities are equal. A few EM steps adapt its shape. With many steps it
-    would become a few atoms (Laird 1978, J. American Statistical Association 73; Jiang & Zhang 2009, Annals of
-    Statistics 37), under which the expected regret is too small.
+    The prior starts as a normal distribution. A few EM steps adapt its shape. With many steps it would become a few atoms
+    (Laird 1978, J. American Statistical Association 73; Jiang & Zhang 2009, Annals of Statistics 37), under which the
+    expected regret is too small.
     """
+    n_agents = len(ability)
+
+    # Variance of the prior: that of the estimates, minus that of their errors. If all abilities are equal, this difference
+    # has the standard error error_variance·√(2/(n − 1)); the variance is at least half of it.
     error_variance = float((std_error**2).mean())
-    min_variance = error_variance * float(np.sqrt(0.5 / (len(std_error) - 1)))
+    min_variance = error_variance * float(np.sqrt(0.5 / (n_agents - 1)))
     prior_variance = max(float(ability.var(ddof=1)) - error_variance, min_variance)
 
     margin = std_error.mean()
@@ -476,11 +481,12 @@ def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Fl
     smallest_square = square.min(axis=1, keepdims=True)
     likelihood = np.exp((smallest_square - square) / 2)
 
-    # EM step: the new prior is the mean of the posterior distributions of the agents
+    # in an EM step, the mean of the agents' posterior distributions becomes the prior
     prior = np.exp(-((grid - ability.mean()) ** 2) / (2 * prior_variance))
     for _ in range(_N_PRIOR_STEPS):
         marginal = likelihood @ prior
-        prior *= (1 / marginal) @ likelihood / len(std_error)
+        mean_posterior_per_prior = (1 / marginal) @ likelihood / n_agents
+        prior = prior * mean_posterior_per_prior
 
     marginal = likelihood @ prior
     return grid, likelihood * prior / marginal[:, None]
@@ -489,33 +495,39 @@ def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Fl
 def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level: float) -> Floats:
     """Compute the `level` quantile of the largest standardised difference between a control and the other agents.
 
-    The errors e of all agents are independent and normal.
+    The errors e of all agents are independent and normal. A difference is standardised by its standard deviation:
+    (e_control − e_agent)/√(variance_control + variance_agent).
 
-    control_errors : float array (n_sizes,), standard errors √v_k of the control for which to compute the quantile
-    std_error : float array (n_agents,), standard errors √v_i of all agents
+    control_errors : float array (n_sizes,), standard errors of the control, for each of which to compute the quantile
+    std_error : float array (n_agents,), standard errors of all agents
+    level : probability of the quantile
 
-    Returns the quantiles of max_i (e_k − e_i)/√(v_k + v_i) over the other agents i, float array (n_sizes,).
+    Returns the quantiles, float array (n_sizes,).
     """
     n_agents = len(std_error)
-    total_variance = control_errors[:, None] ** 2 + std_error**2
+    n_others = n_agents - 1
 
-    # A standardised difference is loading·z_k − specific_sd·z_i, with standard normal z_k of the control and z_i of the
-    # other agent. Given z_k, the differences are independent.
-    loading = control_errors[:, None] / np.sqrt(np.where(total_variance > 0, total_variance, 1.0))
-    loading = np.where(total_variance > 0, loading, np.sqrt(0.5))[:, None, :]
-    specific_sd = np.sqrt(np.maximum(1 - loading**2, 1e-12))
+    # A standardised difference is control_factor·z − agent_factor·z_agent, with independent standard normal z of the control
+    # and z_agent. The squares of both factors are shares of the variance, and sum to 1.
+    total_variance = control_errors[:, None] ** 2 + std_error**2
+    has_variance = total_variance > 0
+    control_factor = control_errors[:, None] / np.sqrt(np.where(has_variance, total_variance, 1.0))
+    control_factor = np.where(has_variance, control_factor, np.sqrt(0.5))[:, None, :]
+    agent_factor = np.sqrt(np.maximum(1 - control_factor**2, 1e-12))
 
     def cdf(d: Floats) -> Floats:
-        """Compute P(max ≤ d) given z_k at each quadrature node, and average over the nodes."""
-        log_p_by_agent = log_ndtr((d[:, None, None] + loading * _NODES[:, None]) / specific_sd)
+        """Compute the probability that all differences are at most d, as its mean over the nodes of z."""
+        # Given z, the differences are independent, and at most d with the probability Φ((d − control_factor·z)/agent_factor).
+        # The nodes of z are symmetric around 0, so its sign does not matter. Axes: size, node, agent.
+        log_p_by_agent = log_ndtr((d[:, None, None] + control_factor * _NODES[:, None]) / agent_factor)
 
-        # the sum has a term of each of the K agents, the control included, and is scaled to K − 1 other agents
-        log_p = log_p_by_agent.sum(axis=2) * ((n_agents - 1) / n_agents)
+        # the sum over all agents, the control included, is scaled to the number of other agents
+        log_p = log_p_by_agent.sum(axis=2) * (n_others / n_agents)
         return np.asarray(np.exp(log_p) @ _WEIGHTS / _WEIGHTS.sum())
 
-    # the quantile is at least that of one comparison, and at most that of Bonferroni's correction for K − 1
+    # the quantile is at least that of one comparison, and at most that of Bonferroni's correction for all others
     one_comparison = np.full(len(control_errors), ndtri(level))
-    bonferroni = np.full(len(control_errors), -ndtri((1 - level) / (n_agents - 1)))
+    bonferroni = np.full(len(control_errors), -ndtri((1 - level) / n_others))
     return _bisect(cdf, one_comparison, bonferroni, level)
 
 

@@ -229,18 +229,18 @@ class Differences(ReadOnly):
 
     @property
     def marginal_ranks(self) -> RankRange:
-        """Confidence interval of each agent's rank, one agent at a time: int32 array (n_agents,) each.
+        """Lower and upper bounds of a confidence interval of each agent's rank, int32 array (n_agents,) each.
 
-        Each interval contains the agent's rank with a probability of about `level`.
+        The intervals hold for one agent at a time: each contains the agent's rank with a probability of about `level`.
 
         Notes
         -----
         The lowest rank is 1 plus the number of better agents. The highest rank is n_agents minus the number of worse
         agents. An agent is better than another one in any of three cases:
 
-        - Their difference, multiplied by √(1 − Σ SE²/Σ value²), exceeds its half-width. The sums are over all pairs. The
-          factor is near 1 if agents differ widely. If they hardly differ by more than their sampling error, it is small,
-          because otherwise one of many comparisons would exclude 0 too often.
+        - Their difference, multiplied by a factor, exceeds its half-width. The factor is √(1 − Σ SE²/Σ value²), at least 0,
+          with sums over all pairs. It is near 1 if agents differ widely. It is small if they hardly differ by more than their
+          sampling error: among many pairs, some intervals would exclude 0 by chance.
         - It is simultaneously better, with the confidence level for all pairs jointly.
         - It is the unique best agent.
 
@@ -249,12 +249,13 @@ class Differences(ReadOnly):
         Gelman, Hill & Yajima (2012), J. Research on Educational Effectiveness 5 (shrinkage instead of correction).
         """
         is_estimated = ~np.isnan(self.half_width)
-        error_square = float((self.std_error[is_estimated] ** 2).sum())
-        total_square = float((self.value[is_estimated] ** 2).sum())
-        shrunk = np.zeros(self.value.shape)
-        if total_square > 0:
-            shrunk = self.value * np.sqrt(max(0.0, 1 - error_square / total_square))
-        is_better = (shrunk > self.half_width) | self.simultaneously_better
+        sum_of_squared_errors = float((self.std_error[is_estimated] ** 2).sum())
+        sum_of_squares = float((self.value[is_estimated] ** 2).sum())
+        shrunk_value = np.zeros(self.value.shape)
+        if sum_of_squares > 0:
+            factor = np.sqrt(max(0.0, 1 - sum_of_squared_errors / sum_of_squares))
+            shrunk_value = self.value * factor
+        is_better = (shrunk_value > self.half_width) | self.simultaneously_better
 
         # the unique best agent is better than all others
         best = self.unique_best
