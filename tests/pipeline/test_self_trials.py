@@ -213,6 +213,19 @@ def test_another_target_is_refused_before_the_judge_is_paid(youden: Youden, tmp_
     assert not (tmp_path / "run" / "trials.parquet").exists()
 
 
+def test_the_result_of_one_agent_has_no_ranks(youden: Youden, tmp_path: Path) -> None:
+    for n_agents in (1, 2):
+        write_table(tmp_path / f"{n_agents}.csv", pool_of(n_agents))
+        youden("init", f"{n_agents}.csv", "--judge", "lexical").well()
+        ended = youden("run", f"{n_agents}.yaml", "--out", str(n_agents)).well()
+        page = (tmp_path / str(n_agents) / "report.html").read_text(encoding="utf-8")
+        shows_ranks = n_agents > 1
+        for words in (">Ranks<", ">By length<", ">Not significantly different"):
+            assert (words in page) == shows_ranks
+        assert (" by length" in ended.out) == shows_ranks
+        assert ("ranks" in ended.out) == shows_ranks
+
+
 def test_an_alarm_of_self_trials_names_its_agent_once() -> None:
     plan = make_plan(pool_of(2, n_items=40))
     is_false_positive = (plan.trial_type == INDEPENDENT) & (plan.first == 1)

@@ -45,8 +45,8 @@ LENGTH_POWER = 2.0
 
 _BASELINE = (
     "The lexical judge is a similarity baseline: it compares shared words only, does not recognise contradiction and "
-    "paraphrase, and favours long texts. Compare its ranking with the ranking by length alone, and judge with a language model "
-    "before concluding."
+    "paraphrase, and favours long texts. Before you conclude, use a language model as the judge, or check that length alone does "
+    "not explain the result."
 )
 
 

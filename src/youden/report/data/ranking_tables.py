@@ -222,8 +222,8 @@ def _format_range(low: int, high: int) -> str:
 
 
 def _rank_by_length(pool: PoolSummary) -> Mapping[str, int]:
-    """Rank the agents by the mean number of words of their responses: agent id → rank."""
-    if pool.mean_length is None:
+    """Rank the agents by the mean number of words of their responses: agent id → rank; empty for a single agent."""
+    if pool.mean_length is None or len(pool.agents) == 1:
         return {}
     ranks = rank_with_ties(pool.mean_length)
     return {agent.id: int(rank) for agent, rank in zip(pool.agents, ranks, strict=True)}

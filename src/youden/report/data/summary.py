@@ -171,14 +171,17 @@ class Summary:
         Returns
         -------
         Table
-            Ranks, agent, group (if any agent has one), ability, interval, bar and the other columns of the run, as
-            text.
+            Ranks (if there are several agents), agent, group (if any agent has one), ability, interval, bar and the
+            other columns of the run, as text.
         """
         has_bar = bar_cells > 0
         has_groups = any(agent.group for agent in self.ranking)
         # bounds of self-consistency would exceed the 80 columns of a terminal
         columns = [column for column in self.columns if not column.name.endswith(("_low", "_high"))]
-        headings, alignments = ["ranks", "agent"], "rl"  # r: right, l: left, c: centred
+        has_ranks = self.n_agents > 1
+        headings, alignments = ["agent"], "l"  # l: left, r: right, c: centred
+        if has_ranks:
+            headings, alignments = ["ranks", *headings], "rl"
         if has_groups:
             headings.append("group")
             alignments += "l"
@@ -192,7 +195,7 @@ class Summary:
 
         rows = []
         for agent in self.ranking[:max_agents]:
-            row = [agent.ranks, agent.agent]
+            row = [agent.ranks, agent.agent] if has_ranks else [agent.agent]
             if has_groups:
                 row.append(agent.group or "–")
             row.append(format_decimal(agent.ability))

@@ -113,9 +113,9 @@
 
   const makeFacts = (details) => {
     const interval = details.low === null ? "without an interval" : `[${formatDecimal(details.low)}, ${formatDecimal(details.high)}]`;
+    const ranks = data.order.length > 1 ? [`Ranks ${details.ranks}`, `simultaneous ${details.simultaneous_ranks}`] : [];
     const texts = [
-      `Ranks ${details.ranks}`,
-      `simultaneous ${details.simultaneous_ranks}`,
+      ...ranks,
       `ability ${formatDecimal(details.ability)} ${interval}`,
       details.group === null ? "" : `group ${details.group}`,
       ...details.extra_columns,
