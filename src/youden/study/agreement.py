@@ -75,7 +75,7 @@ class OrderComparison:
         self.reversed_pairs = [(agent_ids[i], agent_ids[k]) for i, k in first_pairs]
 
     def describe(self, names: tuple[str, str], target: Target) -> str:
-        """Describe in a sentence how many pairs of agents differ significantly in each run, and which the runs order oppositely.
+        """Describe in a sentence how many pairs of agents differ significantly in each run and in both, and in which order.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class OrderComparison:
         Returns
         -------
         str
-            One sentence.
+            One sentence. Of the pairs that differ significantly in both runs, it lists those with opposite orders.
         """
         name_a, name_b = names
         counts = (
@@ -197,9 +197,10 @@ def compare(
     Parameters
     ----------
     *runs : Run, str or path
-        The runs (`Run`), or their folders.
+        Runs as returned by `read_run` (a `Run` counts as the path of its folder), or paths of folders.
     scores : {"symmetric", "row"}, default "symmetric"
-        Scores to compare; "row" are those of the paper.
+        Scores to compare: the mean of an agent's comparisons in both orders of the two responses, or, as in the paper, only
+        of those that show its response first ("row").
     match : {"id", "number"}, default "id"
         Match items by id, or by the last number in the id.
     target : {"items-like-these", "these-items"}, optional
@@ -380,25 +381,27 @@ def _describe_common_recommendation(names: Sequence[str], recommendations: Seque
     recommendations : recommendation of each run; None if the run is not fitted
     """
     runs_without_agents = []
-    agent_sets = []
+    with_agents = []  # the recommendations that name an agent
     for name, recommendation in zip(names, recommendations, strict=True):
         if recommendation is None or recommendation.form == "none":
             runs_without_agents.append(name)
         else:
-            agent_sets.append(set(recommendation.agents))
+            with_agents.append(recommendation)
     if runs_without_agents:
         verb = "recommends" if len(runs_without_agents) == 1 else "recommend"
         return f"No common recommendation: {', '.join(runs_without_agents)} {verb} no agent."
 
-    fitted = [recommendation for recommendation in recommendations if recommendation is not None]
+    # agents that every run names, in the order of the first run
+    agent_sets = [set(recommendation.agents) for recommendation in with_agents]
     in_every_run = set.intersection(*agent_sets)
-    shared = [agent for agent in fitted[0].agents if agent in in_every_run]
+    shared = [agent for agent in with_agents[0].agents if agent in in_every_run]
     if not shared:
         return "The runs differ: they have no recommended agent or candidate in common."
+
     shared_names = ", ".join(shared[:3])
     if len(shared) > 3:
         shared_names += f" and {len(shared) - 3} more"
-    all_recommend = all(recommendation.form == "recommended" for recommendation in fitted)
+    all_recommend = all(recommendation.form == "recommended" for recommendation in with_agents)
     have_same_agents = all(agents == in_every_run for agents in agent_sets)
     if all_recommend and have_same_agents:
         return f"The runs agree: {shared_names}."

@@ -69,8 +69,8 @@ class PreferenceJudgesStudy:
         if self.krippendorff_alpha_graded is not None:
             alpha = f"{self.krippendorff_alpha_graded:.2f}"
         yield (
-            f"In {self.agreement:.0%} of the {self.n_trials:,} trials that both answered, they prefer the same response or both "
-            f"neither; Krippendorff's α is {alpha}."
+            f"In {self.agreement:.0%} of the {self.n_trials:,} trials that both answered, they prefer the same response, or "
+            f"neither run prefers one. Krippendorff's α is {alpha}."
         )
 
     def table(self) -> Table:
