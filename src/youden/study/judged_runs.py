@@ -105,10 +105,15 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
         folder.check_information()
         folder.check_judged()
         verdicts = folder.read_verdicts(folder.read_plan())
+    pool_digests = frozenset[str]() if verdicts is None else _get_pool_digests(verdicts.plan)
     families = {agent.id: str(agent.meta["family"]) for agent in pool.agents if agent.meta.get("family")}
+
+    # results of a fit, if there is one
     abilities = None
     if folder.has("ranking.csv"):
         abilities = {row.agent: row.ability for row in folder.read_ranking() if row.ability is not None}
+    recommendation = read_recommendation(folder) if folder.has("fit.json") else None
+
     return JudgedRun(
         name=folder.path.name,
         digest=pool.digest,
@@ -118,8 +123,8 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
         family=_read_judge_family(folder),
         abilities=abilities,
         target=folder.fit_settings.target,
-        recommendation=read_recommendation(folder) if folder.has("fit.json") else None,
-        pool_digests=frozenset() if verdicts is None else _get_pool_digests(verdicts.plan),
+        recommendation=recommendation,
+        pool_digests=pool_digests,
     )
 
 
