@@ -82,7 +82,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     -------
     DataFrame
         One row per agent of the plan, with the columns of `ranking.csv`. `ability`, `low`, `high` and `std_error` are in
-        units of the answers; abilities are in [−1, 1]. They are NaN for an agent without an answered trial, which comes
+        units of the answers; abilities are in [−1, 1]. They are NaN for an agent without an answered paired trial, which comes
         last.
 
         - `low` and `high` are the bounds of a 95 % interval around `ability`. Its width and `std_error` refer to the
