@@ -636,33 +636,41 @@ def format_forecast(forecast: PrecisionForecast, *, usd_per_call: float | None =
         A sentence about the trials per agent and their half-width, the calls that a requested half-width or maximum
         regret takes, ρ and recall, the expected regret, or the source of the forecast.
     """
+    # trials and half-widths, at the plan's calls and at multiples of them
     labels = {0.5: "at half the calls", 2.0: "at twice the calls"}
-    others = [
-        f"{_format_range(forecast.half_width[x])} {label}" for x, label in labels.items() if x in forecast.half_width
-    ]
+    at_multiples = []
+    for multiple, label in labels.items():
+        if multiple in forecast.half_width:
+            at_multiples.append(f"{_format_range(forecast.half_width[multiple])} {label}")
     line = f"{forecast.trials:,.0f} trials per agent"
     if 1.0 in forecast.half_width:
-        suffix = f" ({', '.join(others)})" if others else ""
+        suffix = f" ({', '.join(at_multiples)})" if at_multiples else ""
         line += f"; the average agent's 95 % interval is about ± {forecast.usual_half_width}{suffix}"
     yield line
+
     if forecast.rate_share is not None:
         yield (
             f"false-positive rates of {ASSUMED_FPR:.0%} would account for {forecast.rate_share:.0%} of the variance of an "
             f"ability; {3 * forecast.n_independent:,} more independent calls would halve the part of the interval that is due "
             "to these rates"
         )
+
     if forecast.requested_half_width is not None:
         yield _format_trials_needed(forecast, forecast.requested_half_width, usd_per_call)
+
     if forecast.rho is not None and forecast.recall is not None:
         yield (
             f"on reference data, a plan with this many trials has ρ {_format_mean_and_range(forecast.rho)} with the ranking by "
             f"all calls, and finds {_format_mean_and_range(forecast.recall, 2)} of the top 5 of that ranking (means over "
             f"{forecast.domains}; the ranges allow for other pools)"
         )
+
     if forecast.regret_bound is not None:
         yield from _compare_allocations(forecast.regret, forecast.regret_bound)
+
     if forecast.max_regret is not None:
         yield from _format_search(forecast, forecast.max_regret, usd_per_call)
+
     if forecast.half_width:
         yield f"half-widths are forecast from {forecast.source}"
         if forecast.source != OWN_ANSWERS:

@@ -136,6 +136,8 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     used = is_training_answer(result)
     abilities = estimate_mean_abilities(result)
     ability = abilities.mean_answer
+
+    # number of the response that a trial shows, if agents have several responses to an item
     first_repeat, second_repeat = plan.trials.first_repeat, plan.trials.second_repeat
     components = VarianceComponents(
         plan.first[used],
@@ -248,14 +250,17 @@ def _interval_components(
     else:
         response_command = _describe_response_measure(result, run)
 
+    # without several responses per item, the item variance contains the variance of the responses
     item_title = "items: agent × item interaction"
     if result.plan.trials.first_repeat is None:
         item_title += ", and responses"
+
     call_component = Part(
         residual_value + partner_variance,
         residual.low * components.residual_factor + partner_variance,
         residual.high * components.residual_factor + partner_variance,
     )
+
     facts = [
         ComponentFacts(item_title, item_component, width_change_if_doubled=_width_ratio(total / 2, total)),
         ComponentFacts(

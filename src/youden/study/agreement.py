@@ -459,6 +459,7 @@ def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator
         return
     if pair.agreement == 1:
         yield f"{names} gave the same yes or no on all {pair.n_units:,} {units} both answered: nothing shows that they differ."
+
     rho = format_with_interval(ranking.value, ranking.low, ranking.high, method=ranking.method)
     kappa = "undefined (all answers are equal)" if pair.cohen_kappa is None else f"{pair.cohen_kappa:.2f}"
     yield (
@@ -470,6 +471,7 @@ def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator
             f"By the standard errors of both rankings, two such runs of one judge would correlate with about "
             f"ρ = {pair.max_rho:.2f}: only a ρ clearly below that shows that the judges differ."
         )
+
     yield pair.orders.describe((pair.judge_a, pair.judge_b), target)
     has_low_kappa = pair.cohen_kappa is not None and pair.cohen_kappa < 0.4
     if has_low_kappa and ranking.value > 0.8:
