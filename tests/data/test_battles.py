@@ -157,7 +157,10 @@ def test_an_unknown_field_and_a_missing_file_are_refused(tmp_path: Path) -> None
 
 def test_the_position_bias_may_be_unknown() -> None:
     facts = PreferenceFacts(9, 0.1, None, None, None)
-    assert facts.position_text == "Position bias: unknown, because the orders do not determine it."
+    assert (
+        facts.position_text
+        == "Position bias: unknown, because the orders of the responses do not separate it from the abilities."
+    )
     facts = PreferenceFacts(9, 0.1, -0.123, -0.165, -0.081)
     assert "the first response wins 12.3 fewer than it loses (95 % interval 8.1 to 16.5)" in facts.position_text
 

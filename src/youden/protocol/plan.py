@@ -600,7 +600,7 @@ class _IndependentTrials:
         return Trials.concat([self.probes, random_trials])
 
     def _count_random_trials(self, n_paired: int, *, in_rounds: bool) -> int:
-        """Return the number of independent trials of the rule "pooled", apart from the probes.
+        """Return the number of independent trials of the rule "pooled", without the probes.
 
         n_paired : number of paired trials of the plan
         in_rounds : whether the plan gets more trials in later rounds

@@ -329,7 +329,7 @@ def is_pool_header(names: Iterable[object]) -> bool:
 
 
 def read_separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the location and the fields of each record of a CSV text; a blank line is an empty list.
+    """Yield the location and the fields of each record of a CSV text, the header first; a blank line is an empty list.
 
     A location has the number of the record's first line.
 

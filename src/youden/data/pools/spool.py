@@ -73,8 +73,8 @@ class Spool:
         If the texts are in a file, the result is a `TextsInFile`, which is indexed like an array and reads texts from
         the file when needed.
 
-        cells : int array (n_texts,), position of each text in the flattened array
-        shape : shape of the array
+        cells : int array (n_texts,), position of each text in the array, counted row by row from 0
+        shape : number of rows and of columns of the array
         """
         n_bytes = np.frombuffer(self._n_bytes, dtype=np.int64)
         n_bytes_with_separator = n_bytes + len(SEPARATOR)
@@ -215,7 +215,12 @@ class Source:
             yield file
 
     def decode(self, raw: bytes, number: int) -> str:
-        """Decode row `number` from UTF-8; raise PoolError [pool-encoding], which names the row, if it is not UTF-8."""
+        """Decode a row of the file from UTF-8; a byte order mark is not removed.
+
+        number : number of the row in the file, from 1, for the error
+
+        Raises: PoolError [pool-encoding] if the row is not UTF-8.
+        """
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
@@ -264,7 +269,7 @@ class Source:
 
         number : number of the row in the file, from 1, for the error
 
-        Raises: PoolError [pool-text] if it is not a string.
+        Raises: PoolError [pool-text] if it is not a string, for example None or NaN.
         """
         if isinstance(value, str):
             self.warn_if_long(value, "text", number)
@@ -314,7 +319,7 @@ class Source:
         """Log a warning if a text has more than LONG_TEXT characters.
 
         noun : what the text is, such as "response", for the warning
-        number : number of the row, for the warning
+        number : number of the row in the file, from 1, for the warning
         """
         if len(value) > LONG_TEXT:
             _LOG.warning(

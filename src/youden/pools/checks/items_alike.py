@@ -189,7 +189,8 @@ def _iter_candidates(
         candidates = (prefixes_a[first_row : first_row + _CHUNK_ROWS] @ words_b).tocoo()
         for start in range(0, candidates.nnz, _CHUNK_PAIRS):
             stop = start + _CHUNK_PAIRS
-            yield candidates.row[start:stop] + first_row, candidates.col[start:stop]
+            row = candidates.row[start:stop].astype(np.int64) + first_row
+            yield row, candidates.col[start:stop].astype(np.int64)
 
 
 def _select_prefixes(

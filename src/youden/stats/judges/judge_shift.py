@@ -86,7 +86,7 @@ class JudgeShift:
         Raises
         ------
         StatisticsError
-            [shift-few] if both answered too few trials; [level].
+            [shift-few] if both answered too few trials; [level]: unless 0 < level < 1.
         """
         check_level(level)
         in_both = ~(np.isnan(answer_a) | np.isnan(answer_b))
