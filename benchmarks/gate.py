@@ -74,7 +74,7 @@ def run_gate(plan: Plan, answers: Floats, new: int, old: int, *, analysis: int) 
     verdicts = Verdicts(plan, answer, np.rint(answer), np.zeros(len(plan), dtype=np.int8), {"name": "replayed D"})
     forecaster = make_forecaster(verdicts, trial_abilities_from_verdicts(verdicts))(new, old)
     return evaluate_agent(
-        forecaster, GateAnalysis("new", analysis, 0.0), n_asked=1, n_items=plan.n_items, margin=MARGIN, usd=None
+        forecaster, GateAnalysis("new", analysis, 0.0), n_compared=1, n_items=plan.n_items, margin=MARGIN, usd=None
     )
 
 

@@ -166,7 +166,7 @@ def run_gate(judge: Judge, plan: Plan, new: int, old: int, *, analysis: int) -> 
     verdicts = judge(plan)
     forecast = make_forecaster(verdicts, trial_abilities_from_verdicts(verdicts))(new, old)
     which = GateAnalysis("new", analysis, 0.0)
-    result = evaluate_agent(forecast, which, n_asked=1, n_items=plan.n_items, margin=0.2, usd=None)
+    result = evaluate_agent(forecast, which, n_compared=1, n_items=plan.n_items, margin=0.2, usd=None)
     assert result.low is not None
     assert result.high is not None
     return result, bool(result.low <= judge.ability[new] - judge.ability[old] <= result.high)

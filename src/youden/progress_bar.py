@@ -145,7 +145,7 @@ class ProgressBar:
         self._line_interval = PLAIN_AFTER_SECONDS
 
     def start(self, total: int, *, what: str) -> None:
-        """Start a task of `total` trials; `what` is its name on the display.
+        """Start a task of `total` trials; `what` is its name on the display. A running task has to be ended by `stop` first.
 
         A terminal shows a bar, a notebook an output that is updated, and any other console a line of text from time to
         time.

@@ -94,10 +94,10 @@ def find_moved_store(store: Path, run: Path) -> Path:
 
 
 def _project_directory() -> Path:
-    """Return the project directory: the nearest folder, from the current one upwards, that a marker identifies.
+    """Return the project directory: the nearest folder, from the current one upwards, that contains `.youden`.
 
-    Each group of markers is searched for in all folders before the next group. Above the current folder, only a marker that
-    belongs to the user counts. Without a marker, the current folder is returned.
+    If no folder contains it, this is the nearest one with `.git` or `pyproject.toml`, else the current folder. Above the current
+    folder, only files and folders that belong to the user count.
     """
     current_folder = Path.cwd()
     for names in _MARKERS:

@@ -60,7 +60,7 @@ def find_resource(kind: Kind, name: str, *, start: Path | None = None, local: bo
     kind : {"prompts", "configs", "datasets"}
         Kind of the file.
     name : str
-        Path relative to the folder of the kind.
+        Path relative to the folder of the kind, with the suffix of a file, such as "runs/field-notes.yaml".
     start : Path, optional
         Folder that contains the local folder. Default: the current folder.
     local : bool, default True
@@ -131,7 +131,7 @@ def set_shadow_reporter(report: Callable[[str], None]) -> None:
 
 
 def report_shadow(what: str, name: str, file: Path, *, original: Path | None, was_path_given: bool = False) -> bool:
-    """Report that a local file is used instead of a different file of the same name that ships with youden.
+    """Report that a local file is used instead of a file of the same name, but other contents, that ships with youden.
 
     Each file is reported once. By default, the report is a warning of the logger `youden`; `set_shadow_reporter` changes this.
 
@@ -149,7 +149,7 @@ def report_shadow(what: str, name: str, file: Path, *, original: Path | None, wa
     Returns
     -------
     bool
-        Whether `file` is used instead of a different shipped file.
+        Whether `file` is used instead of a shipped file with other contents.
 
     Raises
     ------

@@ -157,7 +157,10 @@ def test_an_unknown_field_and_a_missing_file_are_refused(tmp_path: Path) -> None
 
 def test_the_position_bias_may_be_unknown() -> None:
     facts = PreferenceFacts(9, 0.1, None, None, None)
-    assert facts.position_text == "Position bias: unknown, because the orders do not determine it."
+    assert (
+        facts.position_text
+        == "Position bias: unknown, because the orders of the responses do not separate it from the abilities."
+    )
     facts = PreferenceFacts(9, 0.1, -0.123, -0.165, -0.081)
     assert "the first response wins 12.3 fewer than it loses (95 % interval 8.1 to 16.5)" in facts.position_text
 
@@ -238,7 +241,7 @@ def test_one_battle_in_the_other_order_gives_no_recommendation(youden: Youden, t
     assert "No recommendation: the ability of a depends on too few comparisons" in ended.out
     gate = youden("gate", "run", "--agent", "b", "--baseline", "a")
     assert gate.code == 3, gate.out
-    assert "as few comparisons as on 1 item; an interval needs 6" in gate.err + gate.out
+    assert "as little information as comparisons on 1 item; an interval needs 6" in gate.err + gate.out
 
 
 def test_agents_that_no_battles_link_are_not_compared(youden: Youden, tmp_path: Path) -> None:

@@ -128,3 +128,26 @@ def test_a_hidden_sheet_is_not_read(tmp_path: Path) -> None:
     )
     check_is_complete(imported.pool, AGENTS)
     assert "hidden sheets not read ('sheet 0')" in imported.notes[0]
+
+
+TITLES: dict[str, list[Line]] = {
+    "one": [["Export", "May 2026", None, None]],
+    "two": [["Export", "May 2026", None, None], ["Author", "Ana", None, None]],
+    "groups": [[None, "OpenAI", None, "Anthropic"]],
+}
+
+
+@FORMATS
+@pytest.mark.parametrize("titles", TITLES)
+def test_a_title_of_several_cells_is_not_the_header(tmp_path: Path, name: str, titles: str) -> None:
+    lines: list[Line] = [*TITLES[titles], [None] * 4, ["Question", *AGENTS], *WIDE]
+    imported = read_table([write(tmp_path / name, lines)], columns={}, exact=False)
+    check_is_complete(imported.pool, AGENTS)
+    assert any("above the header not read" in note for note in imported.notes)
+
+
+@FORMATS
+def test_a_header_without_most_names_stays_the_header(tmp_path: Path, name: str) -> None:
+    lines: list[Line] = [["Question", "gpt", None, None], *WIDE]
+    named = {"prompt": "Question", "text": "gpt,column 3,column 4"}
+    assert read_table([write(tmp_path / name, lines)], columns=named, exact=False).pool.n_items == len(QUESTIONS)

@@ -180,3 +180,48 @@ def test_sheets_with_a_column_per_agent_are_refused_with_the_option(tmp_path: Pa
     with pytest.raises(ImportFormatError, match=r"--column text=(\w+,?){3}`"):
         read_table([tmp_path / "t.xlsx"], columns={}, exact=False)
     check_is_complete(read_table([tmp_path / "t.xlsx"], columns={"text": ",".join(AGENTS)}, exact=False).pool, AGENTS)
+
+
+def test_equal_names_of_measurements_between_the_agents_are_no_doubt(tmp_path: Path) -> None:
+    header = ["Question", *(name for agent in AGENTS for name in (agent, "length"))]
+    lines: list[list[object]] = []
+    for question, *texts in wide_lines():
+        lines.append([question, *(cell for text in texts for cell in (text, len(str(text))))])
+    check_is_complete(read_table([write(tmp_path / "t.csv", [header, *lines])], columns={}, exact=False).pool, AGENTS)
+
+
+def test_an_agent_may_be_named_after_its_work_on_remarks(tmp_path: Path) -> None:
+    agents = ("feedback bot", "note taker", "comment writer")
+    pool = read_table([write(tmp_path / "t.csv", [["Question", *agents], *wide_lines()])], columns={}, exact=False).pool
+    assert [agent.id for agent in pool.agents] == [*agents]
+
+
+def test_reasoning_next_to_the_answer_of_a_row_is_no_doubt(tmp_path: Path) -> None:
+    lines = [
+        [agent, question, f"The question {item} asks {agent} for a reason.", response(agent, item)]
+        for agent in AGENTS
+        for item, question in enumerate(QUESTIONS)
+    ]
+    path = write(tmp_path / "t.csv", [["model", "question", "reasoning", "answer"], *lines])
+    check_is_complete(read_table([path], columns={}, exact=False).pool, AGENTS)
+
+
+def test_names_with_commas_are_refused_without_a_command_that_fails(tmp_path: Path) -> None:
+    header = ["Question", *(f"{agent}, May" for agent in AGENTS), None]
+    lines = [[*line, f"The first reply to {item} is best."] for item, line in enumerate(wide_lines())]
+    path = write(tmp_path / "t.csv", [header, *lines])
+    with pytest.raises(ImportFormatError, match="Remove the commas from the names of the columns"):
+        read_table([path], columns={}, exact=False)
+
+
+def test_a_message_with_a_subject_is_refused_with_the_message_as_the_prompt(tmp_path: Path) -> None:
+    lines = [[f"Ein Problem mit Fall {item}", *line] for item, line in enumerate(wide_lines())]
+    path = write(tmp_path / "t.csv", [["Betreff", "Nachricht", *AGENTS], *lines])
+    with pytest.raises(ImportFormatError, match="--column prompt=Nachricht --column text=gpt,llama,claude"):
+        read_table([path], columns={}, exact=False)
+
+
+def test_an_excel_file_with_the_suffix_of_a_csv_file_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    path = wide(tmp_path / "t.xlsx").rename(tmp_path / "t.csv")
+    with pytest.raises(ImportFormatError, match=r"it is a ZIP archive, as Excel files are. Rename it to .xlsx"):
+        read_table([path], columns={}, exact=False)

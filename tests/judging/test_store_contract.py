@@ -404,24 +404,24 @@ def test_a_recorded_batch_is_visible_to_all_until_forgotten_and_is_copied(place:
         assert theirs.release_already_sent(["k3", "k4"]) == {"k4"}
         assert b.backend.batches() == sorted([first.id, second.id])
         under_way = PendingBatchKeys(b.backend)
-        assert under_way.read() == {"k1", "k2", "k3"}
+        assert under_way.read_request_hashes() == {"k1", "k2", "k3"}
         assert copy.backend.put_rows("batches", a.backend.rows("batches", None, n=10)) == 2
         theirs.delete_record(started)
         with pytest.raises(JudgeError, match="lease-lost"):
             ours.record_batch_id(started, "b2")
         assert [job.id for job in ours.pending()] == [second.id]
-        assert under_way.read() == {"k3"}
+        assert under_way.read_request_hashes() == {"k3"}
         remainder = replace(second, id="rest", keys=("k4",), usd=0.2, file="f", batch="b")
         a.add("k3", answer(), may_flush=False)
         ours.replace_record(second, remainder)
         assert [job.id for job in theirs.pending()] == [second.id]
         a.flush()
         assert [(job.id, job.keys, job.usd) for job in theirs.pending()] == [("rest", ("k4",), 0.2)]
-        assert under_way.read() == {"k4"}
+        assert under_way.read_request_hashes() == {"k4"}
         assert len(b) == 1
         ours.replace_record(remainder, None)
         a.flush()
-        assert under_way.read() == PendingBatchKeys(b.backend).read() == set()
+        assert under_way.read_request_hashes() == PendingBatchKeys(b.backend).read_request_hashes() == set()
 
 
 def test_a_store_can_be_used_from_several_threads(place: str) -> None:

@@ -256,7 +256,7 @@ def test_the_budget_study_ranks_like_rank(design: str, gaps: bool) -> None:
     plan = make_plan(world.pool, design=design, calls="50%", holdout=0.0, seed=4)
     result = replay(plan, world)
     table = youden.rank(result).set_index("agent").loc[list(plan.agent_ids)]
-    abilities = estimate_abilities(result, target="symmetric")
+    abilities = estimate_abilities(result, kind="symmetric")
     for column, tried in (("ability", abilities.ability), ("low", abilities.low), ("high", abilities.high)):
         np.testing.assert_array_equal(table[column], tried)
 

@@ -257,7 +257,7 @@ def test_seconds_and_hashes_belong_to_their_rows_and_a_sample_of_calls_is_labell
     assert len(disk.blocks) > 5
     rows = [n - 1, 3, 200, 61, 3]
     for source in (memory, disk):
-        assert TrialReading(source, nothing_predicted(source.plan)).keys(rows) == [
+        assert TrialReading(source, nothing_predicted(source.plan)).read_request_hashes(rows) == [
             f"{row:064d}".encode() for row in rows
         ]
         complete = latency(source)

@@ -66,7 +66,7 @@ def test_every_regime_of_the_paper_and_the_project_has_a_row_or_a_reason(recorde
     assert [row.label for row in study.rows] == [regime.label for regime in PAPER_REGIMES]
     assert all((row.rmse is None) == (row.infeasible_reason is not None) for row in study.rows)
     assert all(row.auc is not None for row in study.rows if row.infeasible_reason is None)
-    assert "Cells are not calls" in " ".join(describe_sparsity(study))
+    assert "A share of the cells is not the same share of the calls" in " ".join(describe_sparsity(study))
 
 
 def test_a_row_has_its_statistics_at_every_seed_or_a_reason() -> None:

@@ -235,7 +235,12 @@ def test_the_suggested_calls_decide_at_the_stated_cost() -> None:
         dense = world(gap=-0.1, seed=seed)
         plan = make_plan(POOL, calls=400, seed=seed)
         result = evaluate_agent(
-            outlook_of(answered(plan, dense)), GateAnalysis("a0", 1, 0.95), n_asked=1, n_items=60, margin=0.2, usd=0.01
+            outlook_of(answered(plan, dense)),
+            GateAnalysis("a0", 1, 0.95),
+            n_compared=1,
+            n_items=60,
+            margin=0.2,
+            usd=0.01,
         )
         if result.required is None or result.required.calls is None:
             continue
@@ -246,7 +251,7 @@ def test_the_suggested_calls_decide_at_the_stated_cost() -> None:
         then = evaluate_agent(
             outlook_of(answered(extended, dense)),
             GateAnalysis("a0", 2, 0.975),
-            n_asked=1,
+            n_compared=1,
             n_items=60,
             margin=0.2,
             usd=None,
@@ -266,7 +271,7 @@ def test_items_decide_only_if_extensions_reduce_the_error_of_false_positive_rate
     forecast = outlook_of(verdicts)
     assert forecast.difference.rate_variance > forecast.difference.variance
     analysis = GateAnalysis("a0", 1, 0.95)
-    result = evaluate_agent(forecast, analysis, n_asked=1, n_items=60, margin=0.15, usd=None)
+    result = evaluate_agent(forecast, analysis, n_compared=1, n_items=60, margin=0.15, usd=None)
     assert result.outcome == "undecided"
     assert result.required is not None
     assert (result.required.items is not None) == (independent == "pooled")
@@ -291,7 +296,7 @@ def test_conditional_power_uses_the_degrees_of_freedom_after_the_calls() -> None
         margin=0.1,
         alpha=0.0125,
     )
-    result = evaluate_agent(forecast, GateAnalysis("a0", 1, 0.95), n_asked=1, n_items=60, margin=0.1, usd=None)
+    result = evaluate_agent(forecast, GateAnalysis("a0", 1, 0.95), n_compared=1, n_items=60, margin=0.1, usd=None)
     assert 0.2 < power[0] < 0.9
     assert not_none(result.required).conditional_power == pytest.approx(power[0])
 

@@ -93,9 +93,9 @@ def test_a_second_judge_gets_a_sample_and_its_self_preference_is_detected(
     assert "second against first" in shown.out
     ceiling = shifts["rho"]["ceiling"]
     assert (
-        f"By first's standard errors, a judge that differs from it by repetition alone would reach about {ceiling:.2f}"
-        in shown.out
-    )
+        "By the standard errors of first, a judge that differs from it by repetition alone would reach about "
+        f"ρ = {ceiling:.2f}"
+    ) in shown.out
 
 
 @pytest.mark.slow

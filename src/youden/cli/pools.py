@@ -242,6 +242,9 @@ def import_command(
                      with the columns model_a, model_b and winner (model_a, model_b, tie, or a number from 0 to 1), and
                      optionally item, order (ab or ba) and judge; become a run without texts, ranked by preference
 
+    --text transcript imports whole transcripts of inspect and opentelemetry instead of the last message. --split, --revision and
+    --subset select a part of a dataset on the Hub.
+
     Rows that cannot be used are skipped, counted and listed with their locations, and items to which at least one agent did
     not respond are listed. It is an error if more than 1 % of the responses are lost, or of the battles have
     no winner, unless --allow-dropped is set.

@@ -100,6 +100,9 @@ def compare_command(
 ) -> None:
     """Compare the judges of RUNs on shared agents and items.
 
+    Pass two or more RUNs. --scores selects the scores of an agent: from trials in which its response comes first (row), or in
+    both orders (symmetric). --match selects how items of different runs are matched: by id, or by the last number in the id.
+
     Reproduces Table 6 of the paper. The table contains correlations of the rankings of agents and of the difficulties of items,
     the curl of the data and of the predictions, the agreement per trial (raw, Cohen's κ, Krippendorff's α), and the largest
     differences. The column "rankings ρ" correlates the rankings of the runs, and "refitted ρ" the abilities of additive fits to

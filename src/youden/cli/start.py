@@ -213,8 +213,9 @@ def init_command(
     POOL is a CSV, TSV, Excel, JSON or Parquet file with one row per response or one column per agent, a folder of such files,
     output files of an evaluation tool or of a provider's batch, a folder of texts per agent, or a pool. The default is the pool
     in the current folder. A table is converted to a pool in pools/, and its agents, question, items and unused columns are
-    printed. If they are ambiguous, nothing is written, and the error names the --column to set. Comments in the config list what
-    was found, the cost of the run, and further keys. The judge is gpt-4o-mini if its API key is set, else lexical.
+    printed. If they are ambiguous, nothing is written, and the error names the --column FIELD=COLUMN to set. The config is the
+    file --out, by default NAME.yaml in the current folder for a POOL called NAME. Its comments list what was found, the cost of
+    the run, and further keys. The judge is gpt-4o-mini if its API key is set, else lexical.
 
     An existing config does not change. New agents, items and responses of POOL are added to its pool. Nothing is removed.
     Changed responses are updated, unless the pool was judged, and listed. A judged run keeps its pool: the extended pool is

@@ -66,7 +66,7 @@ def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
     searched for: items whose scores are all within the bound, and items whose scores are too large for it, because all of
     them exceed the bound or one exceeds ten times the bound. If there are items of both kinds, the units differ.
 
-    Two cases are not evidence of different units:
+    Negative scores are within each bound. Two cases are not evidence of different units:
 
     - Scores within the bound 1 or 10 that are whole numbers, because they may be counts.
     - Bounds 1 and 10 in a table of more than 100 items, because so many items are tasks with scores of one unit, and not

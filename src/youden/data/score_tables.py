@@ -99,7 +99,7 @@ def read_scores(
         files without a column of models are one model each, named by the file.
     columns : mapping of str to str, optional
         Column by role: "model", "item", "score" or "ignore". Several names are separated by commas; columns that
-        together identify an item by "+". Default: inferred.
+        together identify an item by "+". Roles that are not given are inferred.
     score_range : tuple of (float, float), optional
         Lowest and highest possible score. Default: the first of 0 to 1, −1 to 1, 0 to 10 and 0 to 100 that contains all
         scores, or else the range of the scores.
@@ -456,7 +456,9 @@ class _TableReader:
         values: Floats,
         score_range: tuple[float, float] | None,
     ) -> ScoreTable:
-        """Average the scores of each cell (model and item), and check names, size and range. Totals are left out.
+        """Average the scores of each cell (model and item), and check names, size and range.
+
+        Models and items with a name such as "average" or "total" are left out, unless the user named the column of scores so.
 
         models, items : ids of the model and the item of each score (n_scores,)
         values : scores (n_scores,); NaN if missing
@@ -468,30 +470,27 @@ class _TableReader:
         """
         import pandas as pd  # takes long to load
 
-        ids = {*pd.unique(models), *pd.unique(items)}.difference(self.get_given_columns("score"))
-        totals = sorted(name for name in ids if _TOTAL.fullmatch(normalize_name(name)))
         is_used = ~np.isnan(values)
+        totals = self.find_totals([*pd.unique(models), *pd.unique(items)])
         if totals:
             self.notes.append(f"averages or totals not used: {', '.join(totals)}")
-            is_used &= ~(pd.Series(models).isin(totals) | pd.Series(items).isin(totals)).to_numpy()
+            is_total = pd.Series(models).isin(totals) | pd.Series(items).isin(totals)
+            is_used &= ~is_total.to_numpy()
+
         model, model_ids = pd.factorize(models[is_used])
         item, item_ids = pd.factorize(items[is_used])
         values = values[is_used]
-        shape = len(model_ids), len(item_ids)
-        if min(shape) < 2:
-            got = f"got {format_count(shape[0], 'model')} and {format_count(shape[1], 'item')}"
-            problem = f"it has scores of fewer than 2 models or on fewer than 2 items: {got}. "
-            raise import_error(self.source, f"{problem}Add scores, or set --column ROLE=NAME.", slug="scores-size")
-        for name in (*model_ids, *item_ids):
-            fault = find_name_fault(name) if name else "of a model or item is blank. Fill in the cell."
-            if fault:
-                raise import_error(self.source, f"the name {format_excerpt(name)} {fault}", slug="scores-id")
-
+        self.check_ids(model_ids.tolist(), item_ids.tolist())
         low, high = determine_range(self.source, values, score_range)
-        cell = model * shape[1] + item
-        n_scores = np.bincount(cell, minlength=shape[0] * shape[1])
-        total = np.bincount(cell, values, minlength=len(n_scores))
-        mean = np.divide(total, n_scores, out=np.full(len(total), np.nan), where=n_scores > 0).reshape(shape)
+
+        # mean of each cell, in arrays (n_models · n_items,) whose element i · n_items + j is the cell of model i and item j
+        shape = len(model_ids), len(item_ids)
+        n_cells = len(model_ids) * len(item_ids)
+        cell = model * len(item_ids) + item
+        n_scores = np.bincount(cell, minlength=n_cells)
+        total = np.bincount(cell, values, minlength=n_cells)
+        mean = np.divide(total, n_scores, out=np.full(n_cells, np.nan), where=n_scores > 0).reshape(shape)
+
         if n_scores.max() > 1:
             n_repeated = format_count(int((n_scores > 1).sum()), "cell", "has", "have")
             self.notes.append(f"{n_repeated} several scores (up to {n_scores.max()}), which are averaged")
@@ -500,6 +499,27 @@ class _TableReader:
             self.notes.append(f"range of scores assumed: {low:g} to {high:g} (--range sets it)")
         names = tuple(model_ids), tuple(item_ids)
         return ScoreTable(self.source, *names, mean, n_scores.reshape(shape), low, high, tuple(self.notes))
+
+    def find_totals(self, ids: Iterable[str]) -> list[str]:
+        """Return the sorted ids that name averages or totals, without names of columns of scores that the user set."""
+        given_scores = self.get_given_columns("score")
+        return sorted(name for name in {*ids}.difference(given_scores) if _TOTAL.fullmatch(normalize_name(name)))
+
+    def check_ids(self, model_ids: Sequence[str], item_ids: Sequence[str]) -> None:
+        """Check that there are several models and items, and that their names are valid.
+
+        Raises: ImportFormatError [scores-size] if there are fewer than two models or items; [scores-id] if a name is blank
+            or not valid.
+        """
+        n_models, n_items = len(model_ids), len(item_ids)
+        if n_models < 2 or n_items < 2:
+            got = f"got {format_count(n_models, 'model')} and {format_count(n_items, 'item')}"
+            problem = f"it has scores of fewer than 2 models or on fewer than 2 items: {got}."
+            raise import_error(self.source, f"{problem} Add scores, or set --column ROLE=NAME.", slug="scores-size")
+        for name in (*model_ids, *item_ids):
+            fault = find_name_fault(name) if name else "of a model or item is blank. Fill in the cell."
+            if fault:
+                raise import_error(self.source, f"the name {format_excerpt(name)} {fault}", slug="scores-id")
 
 
 def _format_names(names: Iterable[str]) -> str:

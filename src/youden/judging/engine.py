@@ -192,7 +192,7 @@ class JudgedTrials:
             self.costs.add(rows, make_payment(usd, completion))
         self._counts[reason] += len(rows)
         if exceeds_max_missing(self._n_missing, self._counts.total(), max_missing=self._options.max_missing):
-            self.stop.stop(self._make_too_many_missing_error)
+            self.stop.request_stop(self._make_too_many_missing_error)
         return reason
 
     def make_budget_error(self, budget: Budget) -> BudgetError:
@@ -430,7 +430,7 @@ async def _run_calls(run: _Run, config: JudgeConfig, backend: Backend) -> Verdic
     # the caller sends requests, and the handler stores their outcomes
     caller = Caller(backend, config, run.budget)
     outcome_handler = trials.outcomes(config, backend, store)
-    loop = RequestLoop(outcome_handler, caller=caller, team=workers)
+    loop = RequestLoop(outcome_handler, caller=caller, workers=workers)
     try:
         store.remember_judge(config.public())
         await run_loops([loop], trials.stop, grace=run.options.grace)

@@ -77,7 +77,7 @@ def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> 
 
 
 def seconds_in_flight(n_calls: int, *, seconds: float, start: int, limit: int) -> float:
-    """Compute the duration of calls that are sent in rounds, each with one call more than the one before.
+    """Compute the duration of calls that are sent in rounds, each with one more call in flight than the round before.
 
     Parameters
     ----------
@@ -91,11 +91,12 @@ def seconds_in_flight(n_calls: int, *, seconds: float, start: int, limit: int) -
     Returns
     -------
     float
-        Seconds until all calls are answered; 0 without a call.
+        Seconds until all calls are answered: `seconds` times the number of rounds. A round that is not full counts in
+        proportion to its calls, but there is at least one round. 0 without a call.
 
     Notes
     -----
-    r rounds answer start·r + r(r − 1)/2 calls while the number grows. The last call takes the full duration.
+    r rounds answer start·r + r(r − 1)/2 calls while the number of calls in flight grows.
 
     Examples
     --------

@@ -530,7 +530,7 @@ def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[s
     agent_ids : ids of all agents, in the order of `ability`
 
     The result lists the probabilities of all agents, largest first, and the abilities of the selected agents and of the
-    best other agent.
+    best other agent, if not all agents are selected.
     """
     by_probability = np.argsort(-selection.p_best, kind="stable").tolist()
     p_best = {agent_ids[agent]: float(selection.p_best[agent]) for agent in by_probability}
@@ -603,7 +603,9 @@ def build_ranking_table(
         with its name
     agent_ids : ids of the agents, in the order of `abilities`
     differences : pairwise differences of `abilities`, which determine the columns of ranks
-    groups : group of each agent that has one; the column `group` is None for all others
+    groups : group by agent id, of the agents that have one; the column `group` is None for all others
+
+    Returns a table with the ids in the column `agent`, and with the row numbers as its index.
     """
     import pandas as pd  # takes long to load, and a plan needs this module without its tables
 

@@ -240,7 +240,8 @@ def find_flagged_groups(
     agent_ids : sequence of str
         Ids of the agents, by position.
     clones : sequence of sequence of str, default ()
-        Groups of agents that are flagged in any case; ids that are not in `agent_ids` are ignored.
+        Groups of agents that are flagged in any case. Ids that are not in `agent_ids` are ignored; if only one id of a group
+        remains, no pair is flagged.
 
     Returns
     -------
@@ -413,17 +414,18 @@ def rank_alternatives(
     agent_ids : sequence of str
         Ids of the agents, by position.
     rules : PartnerRules
-        Rules that `check_partner_rules` accepts. A ranking whose families or panel are not set is left out.
+        Rules that `check_partner_rules` accepts. A ranking whose families or panel are not set is left out. `ranked_by` is
+        the main ranking of the run.
 
     Returns
     -------
     tuple of WeightedRanking
-        If a ranking cannot be made, its facts state the reason.
+        If a ranking that is not the main one cannot be made, its facts state the reason.
 
     Raises
     ------
     StatisticsError
-        [all-agents-flagged], [partners-none]: if the main ranking of the run cannot be made.
+        [all-agents-flagged], [partners-none]: if the main ranking, `rules.ranked_by`, cannot be made.
     """
     make_ranking = partial(
         WeightedRanking, answers=answers, plain=abilities, plain_differences=differences, agent_ids=agent_ids

@@ -80,46 +80,48 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
     plan = trials.plan
     if plan.extensions is None:
         return anchors.with_rates_subtracted()
+
     n_anchors = get_extensions(plan).anchors
     n_joined = plan.n_agents - n_anchors
     scale = fit_scale(trials, anchors)
     linked = link_agents(trials, anchors, scale)
-    factor = effect_scale(n_anchors)
+    ability_per_effect = effect_scale(n_anchors)
 
-    # effect_i = (n_block · effect_block + n_linked · effect_linked) / (n_block + n_linked)
+    # numbers of trials of each agent, float arrays (n_agents,)
     has_ability = ~np.isnan(anchors.ability + anchors.covariance.std_error)
     n_block = _append_zeros(np.where(has_ability, anchors.n_trials, 0.0), n_joined)
     n_linked = linked.n_trials.astype(np.float64)
     n_total = n_block + n_linked
-    block_effect = _append_zeros((anchors.ability - scale.centre) / factor, n_joined)
+
+    # effect_i = (n_block · effect_block + n_linked · effect_linked) / (n_block + n_linked)
+    block_effect = _append_zeros((anchors.ability - scale.centre) / ability_per_effect, n_joined)
     linked_part = np.where(n_linked > 0, n_linked * linked.effect, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         effect = (n_block * block_effect + linked_part) / n_total
         block_weight, linked_weight = n_block / n_total, n_linked / n_total
+    ability = scale.centre + ability_per_effect * effect
 
-    ability = scale.centre + factor * effect
+    # `focused` are the anchors that the run was extended on
+    is_anchor = np.arange(plan.n_agents) < n_anchors
+    focused = np.flatnonzero(is_anchor & (n_linked > 0))
     if anchors.item_influence is None:
-        estimate = _combine_variances(
-            anchors.covariance, linked, block_weight, linked_weight, ability_per_effect=factor
+        covariance = _combine_variances(
+            anchors.covariance, linked, block_weight, linked_weight, ability_per_effect=ability_per_effect
         )
     else:
         iter_influence = _make_influence_source(
             trials, anchors.item_influence, linked, scale, weights=(block_weight, linked_weight)
         )
-        estimate = _estimate_covariance(partial(iter_influence, anchors_by_blocks_only=False), n_total, n_anchors)
-        if n_linked[:n_anchors].any():
+        covariance = _estimate_covariance(partial(iter_influence, anchors_by_blocks_only=False), n_total, n_anchors)
+        if len(focused):
             # further calls on some anchors must not change the standard errors of other agents
             n_without_further_calls = np.append(n_block[:n_anchors], n_total[n_anchors:])
             without_further_calls = _estimate_covariance(
                 partial(iter_influence, anchors_by_blocks_only=True), n_without_further_calls, n_anchors
             )
-            estimate = _with_rows_from(without_further_calls, estimate, np.flatnonzero(n_linked[:n_anchors]))
+            covariance = _with_rows_from(without_further_calls, covariance, focused)
 
     n_trials = np.where(n_linked > 0, n_total, _append_zeros(anchors.n_trials.astype(np.float64), n_joined))
-
-    # `focused` are the anchors that the run was extended on
-    is_anchor = np.arange(plan.n_agents) < n_anchors
-    focused = np.flatnonzero(is_anchor & (n_linked > 0))
     link_rates = partial(
         trials.false_positives.link_rates,
         trials.false_positives_of_anchors,
@@ -128,7 +130,7 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
     )
     abilities = Abilities(
         ability=ability,
-        covariance=estimate,
+        covariance=covariance,
         n_trials=n_trials.astype(np.int32),
         rates=link_rates(np.flatnonzero(~is_anchor)),
         ranking=anchors.ranking,
@@ -140,12 +142,14 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
     result = abilities.with_rates_subtracted()
     if len(focused):
         # further calls on some anchors must not change the intervals of other agents
-        with_focused = abilities._replace(rates=link_rates(np.flatnonzero(~is_anchor | (n_linked > 0))))
-        with_focused = with_focused.with_rates_subtracted()
-        result = with_focused._replace(covariance=_with_rows_from(result.covariance, with_focused.covariance, focused))
+        joined_or_focused = np.flatnonzero(~is_anchor | (n_linked > 0))
+        with_focused = abilities._replace(rates=link_rates(joined_or_focused)).with_rates_subtracted()
+        covariance = _with_rows_from(result.covariance, with_focused.covariance, focused)
+        result = with_focused._replace(covariance=covariance)
 
     # anchors without linking trials keep their abilities exactly
-    return _keep_anchors(result, anchors, np.flatnonzero(n_linked[:n_anchors] == 0))
+    not_focused = np.flatnonzero(is_anchor & (n_linked == 0))
+    return _keep_anchors(result, anchors, not_focused)
 
 
 def _keep_anchors(abilities: Abilities, anchors: Abilities, unchanged: Positions) -> Abilities:

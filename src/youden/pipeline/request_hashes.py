@@ -37,8 +37,12 @@ _SCHEMA = pa.schema([pa.field("request_hash", pa.binary(KEY_BYTES), nullable=Fal
 def write_missing_hashes(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, log: Callable[[str], None]) -> None:
     """Write a file with the request hash of each trial of a plan, for each judge that has no valid file yet.
 
-    Nothing is written for a small plan or one that may still change, and for a judge that makes no calls.
+    Nothing is written for a plan of fewer than `MIN_TRIALS` trials, for one with rounds or follow-ups, which may still
+    change, and for a judge that makes no calls.
 
+    folder : folder of the run
+    plan : plan with its pool
+    judge : judge of the run; for a jury, one file per member is written
     log : function that receives a message about an invalid file, which is written again
     """
     for member in judge.judges or (judge,):
@@ -115,8 +119,9 @@ class KeysMetadata(TableMetadata):
 def write_hashes(path: Path, hashes: Iterable[str], metadata: KeysMetadata) -> None:
     """Write request hashes to a Parquet file; an existing file is replaced atomically.
 
+    path : file to write
     hashes : hashes in hexadecimal, in the order of the plan
-    metadata : plan, pool and judge to which they belong
+    metadata : digests of the plan with its pool and of the judge, which are stored in the file
     """
     remaining = iter(hashes)
     schema = with_table_metadata(_SCHEMA, metadata)
@@ -131,10 +136,12 @@ def write_hashes(path: Path, hashes: Iterable[str], metadata: KeysMetadata) -> N
 def open_hashes(path: Path, metadata: KeysMetadata, *, n: int) -> HashFile:
     """Open a file of request hashes, and check that it belongs to a plan and a judge.
 
+    path : Parquet file that `write_hashes` has written
     metadata : plan, pool and judge for which the file must have been written
     n : number of request hashes that it must have
 
-    Raises RunFolderError if the file is damaged, incomplete, or written for another plan, pool or judge.
+    Returns the file, which opens and closes itself at each reading. Raises RunFolderError if it is missing, damaged or
+    incomplete, or was written for another plan, pool or judge.
     """
     table = read_table(path, KeysMetadata)
     if table.metadata != metadata:

@@ -234,48 +234,73 @@ def audit(
     import pandas as pd  # takes long to load
 
     scores = read_scores(table, columns=columns, score_range=score_range)
+
+    # scores from 0 to 1 are fitted; results are converted back to the unit of the table
     unit = scores.high - scores.low
     score = (scores.score - scores.low) / unit
     means = estimate_score_means(score, level=LEVEL)
+    has_score = scores.n_scores > 0
     abilities = Abilities(
-        scores.low + unit * np.clip(means.mean, 0, 1),  # with missing cells, the fit may leave the range
-        CentredCovariance(unit**2 * means.covariance.covariance, means.covariance.df),
-        (scores.n_scores > 0).sum(axis=1).astype(np.int32),
-        AgentRates.unknown(len(score)),
-        "additive fit of scores (model + item)",
-        "Wilson, effective size by item, Student t; differences: paired by item, Student t",
-        "items-like-these",
-        means.model.component_,
+        ability=scores.low + unit * np.clip(means.mean, 0, 1),  # with missing cells, the fit may leave the range
+        covariance=CentredCovariance(unit**2 * means.covariance.covariance, means.covariance.df),
+        n_trials=has_score.sum(axis=1).astype(np.int32),
+        rates=AgentRates.unknown(len(score)),
+        ranking="additive fit of scores (model + item)",
+        method="Wilson, effective size by item, Student t; differences: paired by item, Student t",
+        target="items-like-these",
+        component=means.model.component_,
         limits=(scores.low, scores.high),
     )
-    pairs = means.differences
+    scaled = means.differences
     differences = replace(
-        pairs, value=unit * pairs.value, std_error=unit * pairs.std_error, half_width=unit * pairs.half_width
+        scaled, value=unit * scaled.value, std_error=unit * scaled.std_error, half_width=unit * scaled.half_width
     )
-    ids, order = scores.model_ids, np.argsort(-abilities.ability, kind="stable")
-    ranking = build_ranking_table(abilities, ids, differences=differences)
-    ranking["low"], ranking["high"] = scores.low + unit * means.low[order], scores.low + unit * means.high[order]
-    ranking["std_error"] = unit * means.std_error[order]
 
+    # ranking, with intervals of the means instead of the distances from the average model
+    ids = scores.model_ids
+    best_first = np.argsort(-abilities.ability, kind="stable")
+    ranking = build_ranking_table(abilities, ids, differences=differences)
+    ranking["low"] = scores.low + unit * means.low[best_first]
+    ranking["high"] = scores.low + unit * means.high[best_first]
+    ranking["std_error"] = unit * means.std_error[best_first]
+
+    # items
+    residual = unit * np.sqrt(np.nanmean(means.residual**2, axis=0))
+    items = pd.DataFrame(
+        {
+            "item": list(scores.item_ids),
+            "difficulty": unit * means.difficulty,
+            "n_agents": has_score.sum(axis=0),
+            "n_trials": scores.n_scores.sum(axis=0),
+            "residual": residual,
+        }
+    )
+
+    # recommendation, and what limits it
     choice = summarize_choice(abilities, ids, differences=differences)
     best = None if differences.unique_best is None else ids[differences.unique_best]
-    difficulty, residual = unit * means.difficulty, unit * np.sqrt(np.nanmean(means.residual**2, axis=0))
-    names = [ids[agent] for agent in order]
-    ranked = differences.subset(order)
+    names = [ids[model] for model in best_first]
+    ranked = differences.subset(best_first)
     details = _describe_table(scores, score, means, residual, ranked, names=names)
     incomparable = [name for name, width in zip(names[1:], ranked.half_width[0, 1:], strict=True) if np.isnan(width)]
     recommendation = _recommend(best, choice, incomparable)
-    estimator = (abilities.ranking, abilities.method, LEVEL, "clipped-linear model, least squares")
-    fit = (
-        means.model.status_,
-        means.model.message_,
-        means.model.kkt_,
-        means.model.n_components_,
-        or_none(means.model.r2_),
-    )
+
     facts = RunFacts(
-        *(VERSION, *estimator, *fit),
-        *(None, None, None, {}, {}),  # no judge: rates, calls, holdout and links
+        version=VERSION,
+        ranking=abilities.ranking,
+        interval=abilities.method,
+        level=LEVEL,
+        estimator="clipped-linear model, least squares",
+        status=means.model.status_,
+        message=means.model.message_,
+        kkt=means.model.kkt_,
+        n_components=means.model.n_components_,
+        r2=or_none(means.model.r2_),
+        fpr=None,
+        calls=None,
+        holdout=None,
+        links={},
+        links_missing={},
         warnings=_find_warnings(means, details),
         target=abilities.target,
         unique_best=best,
@@ -283,9 +308,6 @@ def audit(
         choice=choice,
         recommendation=recommendation,
     )
-    items = pd.DataFrame({"item": list(scores.item_ids), "difficulty": difficulty})
-    items["n_agents"], items["n_trials"] = (scores.n_scores > 0).sum(axis=0), scores.n_scores.sum(axis=0)
-    items["residual"] = residual
     return Audit(scores.source, ranking, ranked, items, facts, details, recommendation, _sign_audit(scores, facts))
 
 

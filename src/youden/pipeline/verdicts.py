@@ -48,8 +48,9 @@ def judge(
     plan : Plan
         Trials to answer; it holds its pool, or gets it by `plan.with_pool(pool)`.
     judge : str, path, mapping, JudgeConfig or callable, default "lexical"
-        Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function that is given two responses
-        and returns whether they have the same source: True, False, or a number from 0 to 1.
+        Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function that takes the texts of two
+        responses and returns whether they have the same source: True, False, a number from 0 to 1, or None for no
+        answer. An async function is not accepted.
     store : str or path, optional
         Store of answers, a path or a URL such as sqlite:///path. Default, for judges that make calls: YOUDEN_STORE,
         else the project's .youden/answers.db.
@@ -145,8 +146,9 @@ async def judge_async(
     plan : Plan
         Trials to answer; it holds its pool, or gets it by `plan.with_pool(pool)`.
     judge : str, path, mapping, JudgeConfig or callable, default "lexical"
-        Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function of two responses that
-        returns True, False, or a number from 0 to 1.
+        Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function that takes the texts of two
+        responses and returns whether they have the same source: True, False, a number from 0 to 1, or None for no
+        answer. An async function is not accepted.
     store : str or path, optional
         Store of answers, a path or a URL. Default: YOUDEN_STORE, else the project's .youden/answers.db.
     max_cost : float, optional
@@ -211,10 +213,10 @@ async def query_judge(
     plan : Plan
         Trials to answer.
     judge : str, path, mapping, JudgeConfig or callable
-        Judge by its name, file or config, or a function of two responses, for which the parameters below have no
-        effect.
+        Judge by its name, file or config, or a function of the texts of two responses that returns True, False, a number
+        from 0 to 1, or None for no answer. With a function, the parameters below have no effect.
     store : str, path or None
-        Store of answers; None for a judge that needs none.
+        Store of answers, a path or a URL; None for a judge that needs none.
     options : JudgingOptions
         Options of the requests.
     budget : Budget, optional

@@ -145,21 +145,31 @@ def _import_if_needed(
     """
     has_responses_file = (source / RESPONSES).is_file()
     format_ = None if has_responses_file else recognise_format([source])
-    if format_ is not None and (not columns or format_ in TABLE_FORMATS):
+    fits_columns = not columns or format_ in TABLE_FORMATS  # only tables have named columns
+    if format_ is not None and fits_columns:
         importer = IMPORTERS.load(format_)
         imported = importer([source], columns=columns)
         imported = replace(imported, used_columns=FORMAT_NOTE.format(format_))
         return _check_imported(imported, source, pool_path, format_)
 
-    is_table = source.is_file()
-    is_pool_folder = has_responses_file or (source / AGENTS_SPEC).is_file()
-    is_folder_of_tables = source.is_dir() and not is_pool_folder
-    if not is_table and not is_folder_of_tables:
-        return None
-    if is_table and not columns and _is_pool_without_blank_texts(source):
+    if not _needs_table_import(source, has_columns=bool(columns)):
         return None
     imported = read_table([source], columns=columns, exact=False, previous_pool=known_pool)
     return _check_imported(imported, source, pool_path, "table")
+
+
+def _needs_table_import(source: Path, *, has_columns: bool) -> bool:
+    """Return whether the importer of tables reads a file or folder: it exists, and is not a pool without blank texts.
+
+    has_columns : whether the user named columns, which only the importer supports
+    """
+    if source.is_dir():
+        is_pool_folder = (source / RESPONSES).is_file() or (source / AGENTS_SPEC).is_file()
+        return not is_pool_folder
+
+    if not source.is_file():
+        return False
+    return has_columns or not _is_pool_without_blank_texts(source)
 
 
 def _check_imported(imported: ImportedPool, source: Path, pool_path: Path, format_: str) -> ImportedPool:
@@ -269,13 +279,14 @@ def write_first_config(
 
     Files that are not a pool are first imported as the pool `pools/NAME`. The schema of a config is written next to the
     config. An existing config is not changed: only its pool is updated, with what was added to the files since then.
+    NAME is the name of the config without its suffix.
 
     Parameters
     ----------
     pool : Path
         A pool, or files that can be imported.
     out : Path, optional
-        The config. Default: `NAME.yaml` in the current directory.
+        The config. Default: a file in the current directory with the name of `pool` and the suffix .yaml.
     judge : str, optional
         Name or file of the judge. Default: a model if its API key is in `environment`, else the offline judge.
     columns : mapping
@@ -348,9 +359,9 @@ def write_first_config(
         cost,
         cost_with_calls,
         entries={
-            "pool": _format_entry("pool", _pool_entry(pool_path, file)),
-            "judge": _format_entry("judge", _judge_entry(judge_name, file)),
-            "alternative_judge": f"# {_format_entry('judge', _judge_entry(alternative.name, file))}",
+            "pool": _format_entry("pool", _make_pool_value(pool_path, file)),
+            "judge": _format_entry("judge", _make_judge_value(judge_name, file)),
+            "alternative_judge": f"# {_format_entry('judge', _make_judge_value(alternative.name, file))}",
         },
         key_variable=online_judge.key_variable,
         makes_calls=chosen.makes_calls,
@@ -383,9 +394,11 @@ def _format_config(
 ) -> str:
     """Format a commented config for a pool.
 
+    file : path of the config
     cost : estimated cost of the plan with the judge of the config
-    cost_with_calls : equal to `cost` if the judge of the config makes calls; otherwise the cost with the judge `ONLINE_JUDGE`
-    entries : lines of the file by name: `pool`, `judge`, and `alternative_judge`, a comment
+    cost_with_calls : the same cost if this judge makes calls; otherwise the estimated cost with `ONLINE_JUDGE`. The cost cap is
+        derived from it.
+    entries : lines of the config by their placeholder in `_TEMPLATE`: "pool", "judge", and "alternative_judge", a comment
     key_variable : environment variable with the API key of `ONLINE_JUDGE`
     makes_calls : whether the judge of the config makes calls; otherwise the cost cap is only a comment
     """
@@ -459,7 +472,7 @@ def _format_entry(key: str, value: str) -> str:
     return yaml.safe_dump({key: value}, allow_unicode=True, width=1000).strip()
 
 
-def _pool_entry(pool_path: Path, file: Path) -> str:
+def _make_pool_value(pool_path: Path, file: Path) -> str:
     """Return the value of `pool` in the config: the path from the config's folder, or datasets/NAME for a shipped pool."""
     is_shipped = pool_path.parts[:1] == ("datasets",) and not pool_path.exists()
     if is_shipped:
@@ -467,10 +480,13 @@ def _pool_entry(pool_path: Path, file: Path) -> str:
     return Path(os.path.relpath(pool_path, file.parent)).as_posix()
 
 
-def _judge_entry(judge: str, file: Path) -> str:
-    """Return the value of `judge` in the config: its name, or a path from the config's folder.
+def _make_judge_value(judge: str, file: Path) -> str:
+    """Return the value of `judge` in the config: the name of the judge, or the path of its file from the config's folder.
 
-    A path is used for a judge that was named by path, and for a local file that shadows a shipped judge.
+    A path is used if the user named the judge by a path, or if a local file replaces the shipped judge of this name.
+
+    judge : name or path that the user passed
+    file : path of the config
     """
     path = judge if judge.endswith((".yaml", ".yml")) else _find_shadow(judge, file)
     if path is None:
@@ -479,7 +495,7 @@ def _judge_entry(judge: str, file: Path) -> str:
 
 
 def _find_shadow(judge: str, file: Path) -> Path | None:
-    """Find the local file that a config would use in place of the shipped judge of the same name; None if there is none."""
+    """Find the local file of a judge that replaces (shadows) the shipped judge of the same name; None if there is none."""
     path = find_nearby_judge(judge, file.parent) or find_local_judge(judge)
     if path is None or not report_hidden_judge(judge, path):
         return None

@@ -49,7 +49,7 @@ def import_pool(
     format_ : str
         Name of the format. With `table` and no `columns`, files of another format are also read if they are recognized.
     paths : sequence of Path
-        Files or folders to import.
+        Files or folders to import. For `hf-dataset`, also OWNER/NAME on the Hugging Face Hub.
     out : Path
         Folder for the pool; it may be new or empty, or contain the same pool.
     columns : mapping, optional
@@ -111,16 +111,17 @@ def import_pool(
 
 
 def check_shared_items(imported: ImportedPool, path: Path, format_: str) -> None:
-    """Check that a pool of several agents has an item with responses of two of them.
+    """Check that agents of an imported pool can be compared: that an item has responses of two of them.
 
     A table whose columns the user named, and a pool of one agent, are not checked.
 
+    imported : the pool; its `used_columns` describe the columns that the importer inferred, and are empty if the user named them
     path : the imported file or folder
     format_ : name of its format
 
     Raises ImportFormatError [import-columns] for a table whose columns were inferred, [import-unshared] for another format.
     """
-    # if the user named every column, no guess can be wrong
+    # if the user named every column, the columns cannot have been inferred wrongly
     has_named_columns = format_ in TABLE_FORMATS and not imported.used_columns
     pool = imported.pool
     if has_named_columns or pool.n_agents < 2:

@@ -202,7 +202,10 @@ def _read_pool_entries(folder: Path, redacted: bool) -> Entries:
 
 
 def _read_generation(folder: Path) -> Generation:
-    """Read the recipe of a pool; raise ConfigError [cassette-no-calls] if its agents query no model."""
+    """Read from the folder of a generated pool how it was generated: its agents, items and instructions.
+
+    Raises ConfigError [cassette-no-calls] if its agents query no model.
+    """
     generation = read_generation(folder)
     if not generation.makes_calls:
         raise ConfigError(
@@ -214,10 +217,12 @@ def _read_generation(folder: Path) -> Generation:
 
 
 def _read_run_entries(path: Path, redacted: bool) -> Entries:
-    """Read the requests and answers of a judged run from its store.
+    """Read the requests of a judged run, and their answers in its store.
 
     path : folder of the run
     redacted : whether to replace texts by hashes
+
+    Returns the settings of the judges, and the entries of a cassette by request hash: None for a request without an outcome.
     """
     run = _read_judged_run(RunFolder(path))
     entries: dict[str, Entry | None] = {}

@@ -458,7 +458,7 @@ def _check_pool_size(pool: Pool) -> None:
 def _draw_paired_trials(
     design: Design, pool: Pool, split: Split, *, plans_holdout: bool, seed: int
 ) -> tuple[DesignResult, Trials | None]:
-    """Draw the paired trials of the design, and those of held-out cells if the design draws none.
+    """Draw the paired trials of the design, and trials of held-out cells if the design draws none.
 
     A held-out cell is an agent on an item whose trials are not used for training.
 
@@ -600,7 +600,7 @@ class _IndependentTrials:
         return Trials.concat([self.probes, random_trials])
 
     def _count_random_trials(self, n_paired: int, *, in_rounds: bool) -> int:
-        """Return the number of independent trials of the rule "pooled", apart from the probes.
+        """Return the number of independent trials of the rule "pooled", without the probes.
 
         n_paired : number of paired trials of the plan
         in_rounds : whether the plan gets more trials in later rounds

@@ -73,7 +73,8 @@ class MatrixCompletion(Estimator, ABC):
         ------
         StatisticsError
             [baseline-parameter]: if a parameter is out of range; [scores-empty], [scores-holdout], [scores-numeric],
-            [scores-shape], [scores-infinite], [scores-range]: if the scores cannot be fitted.
+            [scores-shape], [scores-infinite], [scores-range]: if the scores cannot be fitted; [isotonic-folds]: if no
+            cell can be predicted from the others (`IsotonicOnTop` only).
         """
         self._check_parameters()
         value = observed_scores(scores)

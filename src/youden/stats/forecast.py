@@ -273,37 +273,40 @@ def _find_smallest(suffices: Callable[[int], bool], limit: int) -> int | None:
 def min_regret_bound(components: AgentVariances, n_items: int) -> float:
     """Compute the smallest regret bound that a number of items allows, however many trials there are.
 
-    The bound is that of two agents with equal abilities.
+    The regret bound is an upper confidence bound on how much better the best agent is than the selected one. Here it is that
+    of two agents with equal abilities.
 
     Parameters
     ----------
     components : AgentVariances
         Variance components of one agent: arrays of the shape (1,).
     n_items : int
-        Number of items.
+        Number of items, at least 2.
 
     Returns
     -------
     float
-        Half-width of the difference of both abilities if only the agent × item component is left.
+        Half-width of the 95 % interval of the difference of both abilities, if only the agent × item component is left.
     """
     return float(stdtrit(n_items - 1, (1 + LEVEL) / 2) * np.sqrt(2 * components.agent_item[0] / n_items))
 
 
 def half_width_for_regret(max_regret: float, n_agents: int) -> float:
-    """Compute the half-width at which agents of equal ability reach a regret bound.
+    """Compute the half-width of abilities with which a selection among equal agents reaches a regret bound.
+
+    The regret bound is a simultaneous upper 95 % confidence bound on how much better the best agent is than the selected one.
 
     Parameters
     ----------
     max_regret : float
         Regret bound to reach.
     n_agents : int
-        Number of agents, with equally many trials.
+        Number of agents, at least 2, with equally many trials.
 
     Returns
     -------
     float
-        Half-width of each ability.
+        Half-width of the 95 % interval of each ability, in the unit of `max_regret`.
     """
     # The regret bound is bonferroni·√2·SE and the half-width z·SE, with SE the standard error of an ability.
     bonferroni = -ndtri((1 - LEVEL) / (n_agents - 1))

@@ -75,7 +75,7 @@ class OrderComparison:
         self.reversed_pairs = [(agent_ids[i], agent_ids[k]) for i, k in first_pairs]
 
     def describe(self, names: tuple[str, str], target: Target) -> str:
-        """Describe in a sentence how many pairs of agents differ significantly in each run, and which the runs order oppositely.
+        """Describe in a sentence how many pairs of agents differ significantly in each run and in both, and in which order.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class OrderComparison:
         Returns
         -------
         str
-            One sentence.
+            One sentence. Of the pairs that differ significantly in both runs, it lists those with opposite orders.
         """
         name_a, name_b = names
         counts = (
@@ -197,9 +197,10 @@ def compare(
     Parameters
     ----------
     *runs : Run, str or path
-        The runs (`Run`), or their folders.
+        Runs as returned by `read_run` (a `Run` counts as the path of its folder), or paths of folders.
     scores : {"symmetric", "row"}, default "symmetric"
-        Scores to compare; "row" are those of the paper.
+        Scores to compare: the mean of an agent's comparisons in both orders of the two responses, or, as in the paper, only
+        of those that show its response first ("row").
     match : {"id", "number"}, default "id"
         Match items by id, or by the last number in the id.
     target : {"items-like-these", "these-items"}, optional
@@ -292,11 +293,14 @@ class JudgesStudy:
             _fit_scores(aligned, value, weight, kind=kind)
             for value, weight in zip(aligned.scores, aligned.weight, strict=True)
         ]
+
+        # agents with the largest differences of ranks, and items with the largest differences of scaled difficulties
         ranks = np.stack([rank_with_ties(fit.ability_) for fit in fits])
         agents = np.argsort(-np.ptp(ranks, axis=0), kind="stable")[:MAX_SHOWN].tolist()
         scaled_difficulty = np.stack([fit.difficulty_ / (np.nanstd(fit.difficulty_) or 1.0) for fit in fits])
         ranges = np.nan_to_num(np.ptp(scaled_difficulty, axis=0), nan=-1.0)
         items = np.argsort(-ranges, kind="stable")[:MAX_SHOWN].tolist()
+
         shifts, skipped = _compute_shifts(aligned)
         has_answer = (aligned.weight > 0).any(axis=1)
 
@@ -306,17 +310,17 @@ class JudgesStudy:
         self.units = aligned.units
         self.pairs = [JudgeAgreement(aligned, fits, a, b) for a, b in combinations(range(len(fits)), 2)]
         self.krippendorff_alpha = or_none(krippendorff_alpha(aligned.hard))
-        self.curl = {
-            name: {link: measure_curl_on_link(scores, link) for link in LINKS}
-            for name, scores in zip(aligned.names, aligned.scores, strict=True)
-        }
+        self.curl: dict[str, dict[str, Curl]] = {}
+        for name, scores in zip(aligned.names, aligned.scores, strict=True):
+            self.curl[name] = {link: measure_curl_on_link(scores, link) for link in LINKS}
         self.agents: list[dict[str, Any]] = [
-            {"agent": aligned.agent_ids[i], "places": ranks[:, i].tolist()} for i in agents
+            {"agent": aligned.agent_ids[agent], "places": ranks[:, agent].tolist()} for agent in agents
         ]
-        self.items: list[dict[str, Any]] = [
-            {"item": aligned.item_ids[j], "difficulty": [or_none(value) for value in scaled_difficulty[:, j]]}
-            for j in items
-        ]
+        self.items: list[dict[str, Any]] = []
+        for item in items:
+            difficulties = [or_none(difficulty) for difficulty in scaled_difficulty[:, item]]
+            self.items.append({"item": aligned.item_ids[item], "difficulty": difficulties})
+
         self.shifts, self.target, self.recommendations = shifts, aligned.target, aligned.recommendations
         self.answer = list(describe_recommendations(aligned.names, aligned.recommendations))
         self.summary = [
@@ -380,25 +384,27 @@ def _describe_common_recommendation(names: Sequence[str], recommendations: Seque
     recommendations : recommendation of each run; None if the run is not fitted
     """
     runs_without_agents = []
-    agent_sets = []
+    with_agents = []  # the recommendations that name an agent
     for name, recommendation in zip(names, recommendations, strict=True):
         if recommendation is None or recommendation.form == "none":
             runs_without_agents.append(name)
         else:
-            agent_sets.append(set(recommendation.agents))
+            with_agents.append(recommendation)
     if runs_without_agents:
         verb = "recommends" if len(runs_without_agents) == 1 else "recommend"
         return f"No common recommendation: {', '.join(runs_without_agents)} {verb} no agent."
 
-    fitted = [recommendation for recommendation in recommendations if recommendation is not None]
+    # agents that every run names, in the order of the first run
+    agent_sets = [set(recommendation.agents) for recommendation in with_agents]
     in_every_run = set.intersection(*agent_sets)
-    shared = [agent for agent in fitted[0].agents if agent in in_every_run]
+    shared = [agent for agent in with_agents[0].agents if agent in in_every_run]
     if not shared:
         return "The runs differ: they have no recommended agent or candidate in common."
+
     shared_names = ", ".join(shared[:3])
     if len(shared) > 3:
         shared_names += f" and {len(shared) - 3} more"
-    all_recommend = all(recommendation.form == "recommended" for recommendation in fitted)
+    all_recommend = all(recommendation.form == "recommended" for recommendation in with_agents)
     have_same_agents = all(agents == in_every_run for agents in agent_sets)
     if all_recommend and have_same_agents:
         return f"The runs agree: {shared_names}."
@@ -453,6 +459,7 @@ def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator
         return
     if pair.agreement == 1:
         yield f"{names} gave the same yes or no on all {pair.n_units:,} {units} both answered: nothing shows that they differ."
+
     rho = format_with_interval(ranking.value, ranking.low, ranking.high, method=ranking.method)
     kappa = "undefined (all answers are equal)" if pair.cohen_kappa is None else f"{pair.cohen_kappa:.2f}"
     yield (
@@ -464,6 +471,7 @@ def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator
             f"By the standard errors of both rankings, two such runs of one judge would correlate with about "
             f"ρ = {pair.max_rho:.2f}: only a ρ clearly below that shows that the judges differ."
         )
+
     yield pair.orders.describe((pair.judge_a, pair.judge_b), target)
     has_low_kappa = pair.cohen_kappa is not None and pair.cohen_kappa < 0.4
     if has_low_kappa and ranking.value > 0.8:

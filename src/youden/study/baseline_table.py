@@ -117,13 +117,14 @@ def study_baselines(
     n_seeds : int, default 10
         Number of splits.
     rule : {"strict", "paper"}, default "strict"
-        Holdout rule.
+        Holdout rule: whether trials that touch a held-out cell are left out of all training scores ("strict"), or used in
+        the training scores of the partner ("paper").
     kind : {"symmetric", "row"}, default "row"
-        Kind of the scores.
+        Kind of the scores: means over all trials of an agent, or over those that show its response first ("row").
     c : float, default 1.6
         Constant of the n log n design, which determines the number of cells.
     holdout : float, default 0.2
-        Fraction of cells that are held out.
+        Fraction of all cells that are held out; the fitted cells are chosen from the others.
     groups : Contrast, optional
         Groups for the AUC.
     progress : Progress, optional
@@ -259,7 +260,7 @@ def _make_row(
 
 
 def describe_baselines(study: BaselinesStudy) -> tuple[str, ...]:
-    """Describe which estimators are better or worse than clipped-linear.
+    """Describe which estimators predict held-out cells significantly better or worse than clipped-linear.
 
     Parameters
     ----------
@@ -269,23 +270,26 @@ def describe_baselines(study: BaselinesStudy) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        Settings, estimators by order, and what the standard errors refer to.
+        A sentence on the holdout rule, cells and seeds; one each on the estimators that are better, worse, and not
+        significantly different, if there are any; and one on the standard errors in these sentences.
     """
     n_seeds = study.coverage.n
     plural = "s" if n_seeds > 1 else ""
     sentences = [f"Rule `{study.rule}`, {study.coverage.mean:.1%} of all cells, paired over {n_seeds} seed{plural}."]
+
+    # one sentence per outcome of the comparison with clipped-linear, which is the first row
     condition = "On this one holdout, " if n_seeds == 1 else ""
-    headings: dict[Order, str] = {
+    heading_by_outcome: dict[Order, str] = {
         "better": f"{condition}better than clipped-linear",
         "worse": f"{condition}worse than clipped-linear",
         "open": "not significantly different from clipped-linear",
     }
-    baselines = study.rows[1:]  # without clipped-linear
-    for order, heading in headings.items():
+    baselines = study.rows[1:]
+    for outcome, heading in heading_by_outcome.items():
         differences = [
             f"{row.name} ({row.rmse_difference.mean:+.4f} ± {row.se_items:.4f})"
             for row in baselines
-            if row.order == order
+            if row.order == outcome
         ]
         if differences:
             sentences.append(f"{heading[0].upper()}{heading[1:]}: {', '.join(differences)}.")
@@ -295,7 +299,7 @@ def describe_baselines(study: BaselinesStudy) -> tuple[str, ...]:
         caveat = "One seed is one holdout and one draw of cells: nothing follows for others. Set --n-seeds 10."
     sentences.append(
         "In parentheses: the RMSE minus the RMSE of clipped-linear, and the standard error of this difference over items of "
-        f"this kind, from resampled items. {caveat}"
+        f"this kind, which is estimated by resampling the items. {caveat}"
     )
     return tuple(sentences)
 

@@ -54,17 +54,23 @@ def compute_split_half(scores: Floats, fit_ability: Callable[[Floats], Floats], 
     Parameters
     ----------
     scores : float array (n_agents, n_items)
-        Scores, NaN if unobserved.
+        Scores, NaN if unobserved; at least 2 items.
     fit_ability : callable
-        Takes the scores of some items, and returns abilities, float array (n_agents,).
+        Takes the scores of some items, and returns abilities, float array (n_agents,), NaN for an agent without scores.
     tops : tuple of int
-        Numbers k of top agents for which the recall is computed.
+        Numbers k of top agents, at least 1, for which the recall is computed; it is 1 for k above n_agents.
 
     Returns
     -------
     SplitHalf
         Mean and SD of Spearman's ρ over `N_SPLITS` random splits, which have fixed seeds; and by k, the mean share of the
-        top k agents of one half that are in the top k of the other.
+        top k agents of one half that are in the top k of the other. ρ is the correlation of the two halves, without a
+        correction to the full number of items, over the agents with an ability by both halves.
+
+    Raises
+    ------
+    StatisticsError
+        [metric-constant] if the abilities by a half do not vary.
     """
     n_items = scores.shape[1]
     n_first = n_items // 2
@@ -95,8 +101,8 @@ def rank_correlation(a: Floats, b: Floats) -> float:
 def top_recall(ability: Floats, dense: Floats, top: int) -> float:
     """Compute the share of the `top` best agents by `dense` that are also among the `top` best by `ability`.
 
-    Both are float arrays (n_agents,). Of agents with equal abilities, the earlier one ranks first; NaN ranks last. With
-    `top` above n_agents, the result is 1.
+    Both are float arrays (n_agents,). Of agents with equal abilities, the earlier one ranks first; NaN ranks last. `top` is
+    at least 1; above n_agents, the result is 1.
 
     >>> top_recall(np.array([3.0, 1.0, 2.0]), np.array([3.0, 2.0, 1.0]), 2)
     0.5
@@ -274,14 +280,15 @@ def study_budget(
     calls : sequence of int or str, optional
         Budgets, such as 5000, "2%" or "450/agent".
     half_widths : sequence of float, optional
-        Half-widths to reach, instead of or in addition to `calls`. A design that cannot be planned for one of them gets
-        a row without results, which states the reason. Without `calls` and `half_widths`, the first three of
-        `DEFAULT_BUDGETS` at which a design can be planned are studied.
+        Half-widths of intervals to reach, in units of the abilities, instead of or in addition to `calls`. A design that
+        cannot be planned for a budget or a half-width gets a row without results, which states the reason. Without
+        `calls` and `half_widths`, the first three of `DEFAULT_BUDGETS` at which a design can be planned are studied.
     n_seeds : int, default 100
         Plans per design and budget. No cell is held out.
     target : {"symmetric", "row"}, default "symmetric"
-        Kind of the scores. With "row", plans of complete blocks are ranked by the mean of trials that show the agent
-        first, without intervals, and other plans by `ClippedLinear` on row scores.
+        Kind of the scores: the mean of an agent's comparisons in both orders of the two responses ("symmetric"), or of
+        those that show its response first ("row"). With "row", plans of complete blocks are ranked by the mean of trials
+        that show the agent first, without intervals, and other plans by `ClippedLinear` on row scores.
     top : int, optional
         k of the recall that goals refer to, reported together with those of 1, 3 and 5. Default: 5, or n_agents − 1 if
         that is less.
@@ -305,8 +312,8 @@ def study_budget(
         [study-seeds] if `n_seeds` is below 1; [budget-top] if `top` does not fit the number of agents;
         [metric-constant] if a ranking does not vary.
     """
-    dense = _fit_dense_ability(recorded.scores(target))
-    top, tops = _choose_tops(int((~np.isnan(dense)).sum()), top)
+    dense_ability = _fit_dense_ability(recorded.scores(target))
+    top, tops = _choose_tops(int((~np.isnan(dense_ability)).sum()), top)
     requested = [_parse_budget(budget) for budget in calls]
     requested += [PlanLimit(None, half_width) for half_width in half_widths]
     limits = requested or [_parse_budget(budget) for budget in DEFAULT_BUDGETS]
@@ -316,7 +323,9 @@ def study_budget(
         for design in designs:
             rows: list[BudgetRow] = []
             for limit in limits:
-                compute_measures = partial(_compute_measures, recorded, dense, design, limit, target=target, tops=tops)
+                compute_measures = partial(
+                    _compute_measures, recorded, dense_ability, design, limit, kind=target, tops=tops
+                )
                 measures = evaluate_row(compute_measures)
                 # a default budget at which the design cannot be planned is skipped, unless it is the last one
                 is_last_resort = str(limit) == DEFAULT_BUDGETS[-1] and not rows
@@ -435,30 +444,31 @@ class _Measures(NamedTuple):
 
 def _compute_measures(
     recorded: RecordedAnswers,
-    dense: Floats,
+    dense_ability: Floats,
     design: str,
     limit: PlanLimit,
     seed: int,
     *,
-    target: ScoreKind,
+    kind: ScoreKind,
     tops: tuple[int, ...],
 ) -> list[float]:
     """Draw a plan with one seed, answer it from recorded answers, and compute the measures of its ranking.
 
-    dense : float array (n_agents,), abilities by all answers
-    limit : budget of the plan
-    target : kind of the scores of the dense ranking, "symmetric" or "row"
+    dense_ability : float array (n_agents,), abilities by all answers
+    limit : budget of the plan, or the half-width of its intervals
+    kind : kind of the scores from which abilities are estimated, "symmetric" or "row"
+    tops : numbers k of top agents whose recall is computed
 
     Returns the values of `_Measures`, then one recall per number in `tops`. Raises PlanError if the plan cannot be drawn.
     """
     first_plan = limit.plan(recorded.pool, design, seed=seed)
     verdicts = run_rounds(first_plan, partial(replay, recorded=recorded))
     plan = verdicts.plan  # with the trials of all rounds
-    estimate = estimate_abilities(verdicts, target=target)
+    estimate = estimate_abilities(verdicts, kind=kind)
     n_paired = int((plan.trial_type == PAIRED).sum())
 
-    coverage, half_width = _measure_intervals(estimate, dense)
-    rho = rank_correlation(estimate.ability, dense)
+    coverage, half_width = _measure_intervals(estimate, dense_ability)
+    rho = rank_correlation(estimate.ability, dense_ability)
     selected = np.nanargmax(estimate.ability)
     measures = _Measures(
         calls=len(plan),
@@ -468,9 +478,9 @@ def _compute_measures(
         rho=rho,
         coverage=coverage,
         half_width=half_width,
-        regret=float(np.nanmax(dense) - dense[selected]),
+        regret=float(np.nanmax(dense_ability) - dense_ability[selected]),
     )
-    recalls = [top_recall(estimate.ability, dense, top) for top in tops]
+    recalls = [top_recall(estimate.ability, dense_ability, top) for top in tops]
     return [*measures, *recalls]
 
 
@@ -500,14 +510,14 @@ def _measure_intervals(estimate: Estimate, dense_ability: Floats) -> tuple[float
     return coverage, half_width
 
 
-def estimate_abilities(result: Verdicts, *, target: ScoreKind) -> Estimate:
+def estimate_abilities(result: Verdicts, *, kind: ScoreKind) -> Estimate:
     """Estimate abilities and their intervals from the answers to a plan.
 
     Parameters
     ----------
     result : Verdicts
         Trials with their answers.
-    target : {"symmetric", "row"}
+    kind : {"symmetric", "row"}
         Kind of the scores. With "symmetric", abilities are those of a ranking. With "row", plans of complete blocks use the
         mean of trials that show the agent first, without intervals, and other plans `ClippedLinear` on row scores.
 
@@ -516,17 +526,18 @@ def estimate_abilities(result: Verdicts, *, target: ScoreKind) -> Estimate:
     Estimate
         Abilities with the bounds of their 95 % intervals, which are NaN if there are none.
     """
-    if target == "symmetric":
-        ranked = ranking.estimate_abilities(result)
-        half_width = ranked.covariance.half_width()  # coverage is that of the distance from the average agent
-        return Estimate(ranked.ability, ranked.ability - half_width, ranked.ability + half_width)
+    if kind == "symmetric":
+        abilities = ranking.estimate_abilities(result)
+        half_width = abilities.covariance.half_width()  # of the distance from the average agent
+        return Estimate(abilities.ability, abilities.ability - half_width, abilities.ability + half_width)
 
     has_complete_blocks = ranking.trial_abilities_from_verdicts(result) is not None
-    if not has_complete_blocks:
-        fit = ClippedLinear().fit(result.rates().training_scores(kind="row"))
-        return Estimate(fit.ability_, fit.low_, fit.high_)
-    no_bound = np.full(result.plan.n_agents, np.nan)
-    return Estimate(estimate_row_abilities(result), no_bound, no_bound)
+    if has_complete_blocks:
+        no_bound = np.full(result.plan.n_agents, np.nan)
+        return Estimate(estimate_row_abilities(result), no_bound, no_bound)
+
+    fit = ClippedLinear().fit(result.rates().training_scores(kind="row"))
+    return Estimate(fit.ability_, fit.low_, fit.high_)
 
 
 def _fit_dense_ability(scores: Floats) -> Floats:

@@ -190,8 +190,8 @@ def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
 def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
     """Describe the cheapest design that meets the goal, or the design that comes closest to it if none does.
 
-    The text also states the ceiling: the largest ρ with another ranking that can be expected on these items, which is the
-    split-half reliability of the items.
+    The text also states the ceiling, the split-half reliability of the items: ρ between the dense rankings by two halves of
+    the items. A larger ρ would only reproduce the noise of these items.
     """
     max_rho = study.halves.rho
     ceiling = (
@@ -212,21 +212,21 @@ def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
 
 
 def _describe_recall(study: BudgetStudy, goal: Goal) -> Iterator[str]:
-    """Yield sentences on the best agents: the share that the design finds, and its mean regret.
+    """Yield sentences on the best agents: the share of them that the design finds, and its mean regret.
 
-    The design is the recommended one, or the one that comes closest to the goal if none meets it. Regret is the ability of
-    the best agent minus that of the agent that ranks first.
+    The design is the recommended one, or the one that comes closest to the goal if none meets it. The share is compared
+    with the ceiling: the agreement of the best agents by two halves of the items. Regret is the ability of the best agent
+    minus the ability of the agent that ranks first.
     """
     recommendation = recommend(study, goal)
     _, best_row = recommendation.best
     row = recommendation.row or best_row
     if row.recalls is not None:
-        shares = ", ".join(
-            f"{share:.2f} of the top {k} ({study.halves.recalls[k]:.2f})" for k, share in row.recalls.items()
-        )
+        ceilings = study.halves.recalls
+        shares = [f"{share:.2f} of the top {k} ({ceilings[k]:.2f})" for k, share in row.recalls.items()]
         yield (
-            f"It finds {shares}; in parentheses, the share of the top agents by one half of the items that are top agents by the "
-            "other half. ρ covers all agents: use these shares if the best agents matter."
+            f"It finds {', '.join(shares)}. In parentheses is the ceiling: how many of the top agents by one half of the items "
+            "are also top agents by the other half. ρ covers all agents: use these shares if the best agents matter."
         )
     if row.regret is not None:
         yield f"The best agent is better than the first-ranked one by {row.regret:.3f} on average."

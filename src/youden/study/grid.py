@@ -34,6 +34,8 @@ RowEvaluator = Callable[[Callable[[int], Sequence[float]]], Floats | PlanError]
 def open_grid(n_seeds: int, *, n_rows: int, what: str, progress: Progress | None) -> Iterator[RowEvaluator]:
     """Provide, as a context manager, a function that evaluates a row of a study at every seed and reports progress.
 
+    The seeds are evaluated one after another, in this process.
+
     Parameters
     ----------
     n_seeds : int
@@ -188,17 +190,20 @@ def draw_folds(
 ) -> list[Fold]:
     """Draw one random holdout of cells per seed, on which all estimators or designs of a study are compared.
 
+    A cell is the score of one agent on one item.
+
     Parameters
     ----------
     recorded : RecordedAnswers
-        Answers of a dense run.
+        Answers of a dense run, in which every two agents were compared on every item.
     n_seeds : int
         Number of seeds: 0 to n_seeds − 1.
     rule : {"strict", "paper"}
-        Holdout rule: whether trials that touch a held-out cell are left out of all training scores ("strict"), or used in
-        the training scores of the partner ("paper").
+        Use of the trials in which the cell of one agent is held out, but the cell of the other agent is not: "strict"
+        leaves them out of all training scores, "paper" uses them in the score of the other agent.
     kind : {"symmetric", "row"}
-        Kind of the scores: means over all trials of an agent, or over those in which it is the first agent.
+        Kind of the scores: the mean of an agent's trials in both orders of the responses ("symmetric"), or of those that
+        show its response first ("row").
     holdout : float
         Fraction of cells that are held out.
 
@@ -218,6 +223,8 @@ def draw_folds(
         rates = replace(recorded.rates, split=split)
         train = rates.training_scores(kind=kind).value
         held_out = rates.holdout_scores(kind=kind).value
+
+        # abilities by all training cells, with which those by fewer cells are compared
         dense_fit = ClippedLinear(constraint="clip").fit(train)
         folds.append(Fold(split, train, held_out, dense_fit.ability_))
     return folds

@@ -20,8 +20,6 @@ from youden.types.facts import RankingRow
 
 PREFERRED, INFORMATIVE = "preferred only", "informative only"
 """Flags of agents that are significantly above the average agent by one instrument and below it by the other."""
-_FLAGS = {(-1, 1): PREFERRED, (1, -1): INFORMATIVE}
-"""Sides by information and by preference (1 above, −1 below the average agent) → flag."""
 _EXPLANATIONS = {
     PREFERRED: (
         "{} is significantly above the average agent by preference and below it by information: read its responses, which may be "
@@ -98,7 +96,7 @@ def compare_instruments(first: RunFolder, second: RunFolder) -> InstrumentsStudy
         missing or damaged.
     """
     information, preference = sorted((first, second), key=lambda run: run.asks_preference)
-    by_information, by_preference = _read_rows(information), _read_rows(preference)
+    by_information, by_preference = _read_ranked_agents(information), _read_ranked_agents(preference)
     common = [agent for agent in by_preference if agent in by_information]
     if first.asks_preference == second.asks_preference:
         question = "preference" if first.asks_preference else "information"
@@ -111,11 +109,20 @@ def compare_instruments(first: RunFolder, second: RunFolder) -> InstrumentsStudy
             f"The runs must have at least 3 agents in common: got {len(common)}. Pass two runs of the same agents.",
             slug="compare-preferences",
         )
-    side_by_information, side_by_preference = _find_sides(by_information), _find_sides(by_preference)
+
+    # flag the agents that are above the average agent by one instrument, and below it by the other
+    sign_by_information = _compare_with_average(by_information)
+    sign_by_preference = _compare_with_average(by_preference)
     agents = {}
     for agent in common:
-        flag = _FLAGS.get((side_by_information[agent], side_by_preference[agent]), "")
+        signs = sign_by_information[agent], sign_by_preference[agent]
+        flag = ""
+        if signs == (-1, 1):
+            flag = PREFERRED
+        elif signs == (1, -1):
+            flag = INFORMATIVE
         agents[agent] = InstrumentRow(by_information[agent], by_preference[agent], flag)
+
     information_ability = np.array([by_information[agent].ability for agent in common])
     preference_ability = np.array([by_preference[agent].ability for agent in common])
     correlation = spearman(information_ability, preference_ability)
@@ -123,20 +130,20 @@ def compare_instruments(first: RunFolder, second: RunFolder) -> InstrumentsStudy
     return InstrumentsStudy(names, preference.read_facts().level, correlation, agents)
 
 
-def _read_rows(run: RunFolder) -> dict[str, RankingRow]:
-    """Read the rows of the agents with an ability, best first."""
+def _read_ranked_agents(run: RunFolder) -> dict[str, RankingRow]:
+    """Read the ranking row of each agent that has an ability, best first."""
     return {row.agent: row for row in run.read_ranking() if row.ability is not None}
 
 
-def _find_sides(rows: Mapping[str, RankingRow]) -> dict[str, int]:
-    """Find the agents that are significantly better (1) or worse (−1) than the average agent; 0 for all others.
+def _compare_with_average(ranking: Mapping[str, RankingRow]) -> dict[str, int]:
+    """Compare each agent with the average agent: 1 if it is significantly better, −1 if it is significantly worse, else 0.
 
-    rows : rows of a ranking by agent id, with the confidence interval of the distance from the average agent
+    ranking : row of each agent with an ability, with the interval of its distance from the average agent
     """
-    average = np.mean([row.ability for row in rows.values() if row.ability is not None])
-    sides = {}
-    for agent, row in rows.items():
-        is_above = row.low is not None and row.low > average
-        is_below = row.high is not None and row.high < average
-        sides[agent] = int(is_above) - int(is_below)
-    return sides
+    average = np.mean([row.ability for row in ranking.values() if row.ability is not None])
+    signs = {}
+    for agent, row in ranking.items():
+        is_better = row.low is not None and row.low > average
+        is_worse = row.high is not None and row.high < average
+        signs[agent] = int(is_better) - int(is_worse)
+    return signs

@@ -47,23 +47,26 @@ def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
 
 
 def _describe_rankings(shifts: JudgeShifts, rho: RankAgreement, rho_seen: float, rho_same: float) -> Iterator[str]:
-    """Yield sentences on how well the rankings of two judges agree, and how well a judge would agree with itself.
+    """Yield sentences on how well the rankings of two judges agree, and how well the first judge would agree with itself.
 
-    Three rankings are compared with the first judge's ranking by all of its trials, by Spearman's ρ. The shared trials are
+    Three rankings are compared by Spearman's ρ with the ranking by all answers of the first judge. The shared trials are
     those that both judges answered.
 
-    rho : ρ of the ranking that the second judge would give if it answered all trials, with its interval and its maximum
-    rho_seen : ρ of the second judge's ranking by the shared trials
-    rho_same : ρ of the first judge's ranking by the shared trials
+    shifts : differences of the second judge from the first
+    rho : ρ of the ranking by the second judge, predicted for the case that it answers all trials of the first judge, with
+        its interval and the ρ that a repetition of the first judge would reach
+    rho_seen : ρ of the ranking by the second judge's answers to the shared trials
+    rho_same : ρ of the ranking by the first judge's answers to the shared trials
     """
     first, second = shifts.first_judge, shifts.second_judge
     no_interval = "none: the shared answers allow no other order"
-    interval = format_with_interval(rho.rho, rho.low, rho.high, method=no_interval)
+    predicted_rho = format_with_interval(rho.rho, rho.low, rho.high, method=no_interval)
     yield (
-        f"On the {shifts.n_trials:,} {shifts.units} that both answered, {second}'s ranking has ρ = {rho_seen:.2f} with that by "
-        f"{first} on all of its trials; {first}'s own ranking on these alone has {rho_same:.2f}. "
-        f"If {second} had judged all of them: ρ = {interval}. By {first}'s standard errors, a judge that differs from it by "
-        f"repetition alone would reach about {rho.ceiling:.2f}: only an interval below that shows that they rank differently."
+        f"On the {shifts.n_trials:,} {shifts.units} that both answered, the ranking by {second} has ρ = {rho_seen:.2f} with the "
+        f"ranking by all answers of {first}; the ranking by {first} on these alone has ρ = {rho_same:.2f}. If {second} answered "
+        f"all trials of {first}, the prediction is ρ = {predicted_rho}. By the standard errors of {first}, a judge that differs "
+        f"from it by repetition alone would reach about ρ = {rho.ceiling:.2f}: only an interval below that shows that they rank "
+        "differently."
     )
     if shifts.slope < 0.8:
         yield f"Abilities by {second} vary {shifts.slope:.2f} times as much as those by {first}; shifts are relative to that."
@@ -78,9 +81,11 @@ def _describe_agents(shifts: JudgeShifts) -> str:
             f"Shifts of single agents between {first} and {second} cannot be tested: {n_agents} agents are too few to fit "
             "a curve."
         )
+
     significant = [agent for agent in shifts.agents if agent.significant]
     if not significant:
         return f"No agent shifts significantly between {first} and {second} (Holm over {n_agents})."
+
     listed = ", ".join(f"{agent.agent} {agent.shift:+.2f}" for agent in significant[:MAX_NAMED])
     if len(significant) > MAX_NAMED:
         listed += f" and {len(significant) - MAX_NAMED} more"
@@ -114,11 +119,12 @@ def _describe_self_preference(judge: str, shifts: JudgeShifts) -> str:
 def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -> str:
     """Describe whether a judge prefers its own family, or why this cannot be decided.
 
-    The evidence is the shift of the family: how far the yes rate of its agents under the second judge lies above the
-    curve that predicts it from the first judge.
+    The second judge's yes rate of an agent is predicted from the first judge's answers by a curve that is fitted to all
+    agents. The shift of a family is the mean distance of its agents from this curve.
 
     judge : name of the judge
-    family : shift of the family to which only this judge belongs
+    family : shift of the family to which this judge belongs, and the other judge does not
+    shifts : differences of the second judge from the first
     """
     figures = _format_family_shift(family, shifts)
     if _has_too_few_agents(family, shifts):
@@ -126,12 +132,14 @@ def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -
             f"{judge}'s family {family.family} has {family.n_agents} of {len(shifts.agents)} agents, too few on one side to "
             f"claim a preference: shifts of single agents would look like one too often. Observed: {figures}."
         )
+
     if not family.identifiable:
         reason, remedy = _explain_confounding(family, shifts)
         return (
             f"A preference of {judge} for {family.family} cannot be distinguished from a nonlinear relation between the judges: "
             f"{reason}. Observed beyond the curve: {figures}; the curve may be wrong by more than that. {remedy}"
         )
+
     if judge not in family.favoured_by:
         return f"No self-preference of {judge} is shown: agents of {family.family} ({family.n_agents}) have a shift of {figures}."
     return (
@@ -159,12 +167,16 @@ def _has_too_few_agents(family: FamilyShift, shifts: JudgeShifts) -> bool:
 def _explain_confounding(family: FamilyShift, shifts: JudgeShifts) -> tuple[str, str]:
     """Explain why the shift of a family may be due to a nonlinear relation between the judges instead of a preference.
 
+    family : shift of the family, which cannot be distinguished from the effect of a nonlinear relation
+    shifts : differences of the second judge from the first
+
     Returns the reason, as part of a sentence, and a sentence with the remedy.
     """
-    if family.together:  # the ranks of its agents are close together
+    has_similar_agents = family.together
+    if has_similar_agents:
         reason = (
-            f"its {family.n_agents} agents are close together in a judge's ranking, where the judges may only differ in the "
-            "threshold of a yes"
+            f"its {family.n_agents} agents are close together in a judge's ranking, where one judge may only say yes more "
+            "readily than the other"
         )
         return reason, "Run a third judge, or add weaker and stronger agents of the family."
     reason = f"{shifts.first_judge}'s answers are too few to estimate abilities precisely"

@@ -272,19 +272,20 @@ def _compute_family_shift(
     if min(n_members, n_others) < MIN_AGENTS:
         estimate = replace(estimate, low=-np.inf, high=np.inf)
 
-    # lowest and highest shift that the shape of the curve may cause: a fraction of the rise of the curve, and its
-    # flattening if the abilities under the first judge are unreliable
-    rise = abs(_compute_gap(shift.effect_b, is_member) - estimate.shift)
+    # lowest and highest shift that the shape of the curve may cause
     allowance = CURVE_ALLOWANCE
     if is_clustered_second_only or is_unreliable:
         allowance = WIDE_CURVE_ALLOWANCE
-    shape_error = float("inf") if np.isnan(share_first) else allowance * rise
-    flattening = 0.0
-    if is_unreliable:
-        flattening = np.copysign(_compute_max_slope(shift), shift.slope) * _compute_gap(shift.effect_a, is_member)
-    curve_range = min(flattening, 0.0) - shape_error, max(flattening, 0.0) + shape_error
+    if np.isnan(share_first):
+        allowance = np.inf
+    curve_range = _compute_curve_range(shift, is_member, estimate, allowance=allowance)
 
-    key = _normalize_family_name(name)
+    side = _compare_with_curve(estimate, curve_range)
+    judges = tuple(
+        judge
+        for judge, family in judge_families.items()
+        if _normalize_family_name(family) == _normalize_family_name(name)
+    )
     return FamilyShift(
         family=name,
         n_agents=n_members,
@@ -297,9 +298,29 @@ def _compute_family_shift(
         curve_share=None if np.isnan(share_first) else share_first,
         together=is_clustered,
         identifiable=_is_distinguishable(estimate, is_clustered, curve_range),
-        judges=tuple(judge for judge, family in judge_families.items() if _normalize_family_name(family) == key),
-        favoured_by=_find_favouring_judge(key, _compare_with_curve(estimate, curve_range), judge_families),
+        judges=judges,
+        favoured_by=_find_favouring_judge(judges, tuple(judge_families), side),
     )
+
+
+def _compute_curve_range(
+    shift: JudgeShift, is_member: Bools, estimate: LabelShift, *, allowance: float
+) -> tuple[float, float]:
+    """Compute the lowest and the highest shift of a family that the shape of the curve between the judges may cause.
+
+    It is a fraction of the rise that the curve gives the family over the others, upwards or downwards. If the abilities
+    under the first judge are unreliable, their errors also flatten the curve, which shifts the family in one direction.
+
+    allowance : the fraction; ∞ if the curve is unknown, so that any shift is possible
+    """
+    rise = abs(_compute_gap(shift.effect_b, is_member) - estimate.shift)
+    shape_error = np.inf if np.isinf(allowance) else allowance * rise
+
+    flattening = 0.0
+    if shift.reliability_a < MIN_RELIABILITY:
+        max_slope = np.copysign(_compute_max_slope(shift), shift.slope)
+        flattening = float(max_slope * _compute_gap(shift.effect_a, is_member))
+    return min(flattening, 0.0) - shape_error, max(flattening, 0.0) + shape_error
 
 
 def _compute_curve_share(ability: Floats, is_member: Bools, reliability: float) -> float:
@@ -355,7 +376,8 @@ def _estimate_shift(
     rng : random numbers for permutations of the agents
     level : confidence level
 
-    Returns the estimate. Its interval is wide enough to contain shifts that the shared answers could have missed.
+    Returns the shift with its interval. The judges may differ in rare events that the shared answers do not show. The
+    interval is at least so wide that it contains the shifts that are possible by such events.
     """
     curve = shift.curve
     if is_clustered:
@@ -363,6 +385,8 @@ def _estimate_shift(
     else:
         score, information, variance = curve.plain_score, curve.plain_information, None
     estimate = label_shift(score, information, is_member, variance=variance, rng=rng, level=level)
+
+    # half-width of the shifts by events that the shared answers do not show
     min_half_width = shift.min_half_width(is_member, level)
     low = min(estimate.low, estimate.shift - min_half_width)
     high = max(estimate.high, estimate.shift + min_half_width)
@@ -372,15 +396,20 @@ def _estimate_shift(
 def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: tuple[float, float]) -> bool:
     """Return whether a shift can be distinguished from the effect of a nonlinear relation between the judges.
 
-    It can if the relation causes no shift, or if the interval of the shift lies outside the range that it may cause. A
-    shift that is not significant counts as distinguishable, too, because there is no preference to explain, unless the
-    agents of the family have similar abilities or the range is unlimited.
+    This is so in three cases:
+
+    - A nonlinear relation causes no shift.
+    - The interval of the shift lies outside the range of shifts that the relation may cause.
+    - The shift is not significant, so there is no preference to explain. This case requires that the range is limited and
+      that the agents of the family differ in ability.
 
     estimate : shift of the family with its interval
     is_clustered : whether the agents of the family have similar abilities
     curve_range : lowest and highest shift that a nonlinear relation may cause
     """
-    if curve_range == (0.0, 0.0) or _compare_with_curve(estimate, curve_range) != 0:
+    causes_no_shift = curve_range == (0.0, 0.0)
+    is_outside_range = _compare_with_curve(estimate, curve_range) != 0
+    if causes_no_shift or is_outside_range:
         return True
 
     is_insignificant = _compare_with_curve(estimate) == 0  # the interval contains 0
@@ -388,21 +417,22 @@ def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: t
     return is_insignificant and is_range_limited and not is_clustered
 
 
-def _find_favouring_judge(key: str | None, side: int, judge_families: dict[str, str | None]) -> tuple[str, ...]:
+def _find_favouring_judge(judges_of_family: tuple[str, ...], judges: tuple[str, ...], side: int) -> tuple[str, ...]:
     """Return the judge that favours its own family, as a tuple of at most one name.
 
-    The result is empty if no judge, or both, are of the family, or if its judge does not rate it significantly higher.
+    The result is empty if the judge of the family does not rate it significantly higher, and if not exactly one of the two
+    judges is of the family.
 
-    key : normalized name of the family
-    side : 1 if the second judge rates the family significantly higher, −1 if the first judge does, else 0
-    judge_families : family of the first and of the second judge, by their names
+    judges_of_family : names of the judges of the family
+    judges : names of the first and of the second judge
+    side : 1 if the second judge rates the family significantly higher, −1 if the first judge does, 0 if neither does
     """
-    members = [judge for judge, family in judge_families.items() if _normalize_family_name(family) == key]
-    if len(members) != 1:
+    if len(judges_of_family) != 1:
         return ()
-    _, second = judge_families
-    favouring_side = 1 if members[0] == second else -1
-    return (members[0],) if side == favouring_side else ()
+
+    first, second = judges
+    rates_higher = {-1: first, 1: second}.get(side)
+    return judges_of_family if judges_of_family == (rates_higher,) else ()
 
 
 def correlation(first: Floats, second: Floats) -> Metric | None:

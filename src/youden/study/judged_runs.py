@@ -32,8 +32,11 @@ from youden.types.results import Rates, ScoreKind
 from youden.types.trials import SELF_TRIAL
 
 MatchItems = Literal["id", "number"]
-_TRIAL_COLUMNS = ["item", "first", "second", "trial_type", "other_item", "replicate", "first_repeat", "second_repeat"]
 _PAIR_COLUMNS = ["item", "first", "second"]
+_NOT_SHARED = -1
+"""Position of an agent or item that not all runs have."""
+_NO_OTHER_ITEM = -2
+"""Position of the item of the second response if both responses are to the same item."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +52,7 @@ class JudgedRun:
     pool_digests : frozenset of str
         Digests of the pool before and after each extension of the run.
     rates : Rates
-        Rates of the ordered pairs.
+        TPR and FPR of each ordered pair of agents on each item.
     result : Verdicts or None
         Answers to trials; None if the run was imported and has only rates.
     families : mapping of str to str
@@ -87,7 +90,8 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
     Returns
     -------
     JudgedRun
-        Answers, abilities and families of the run, named like its folder.
+        Answers of the judge, digests of the pool, families of the agents and of the judge, and the target of the intervals.
+        For a fitted run also the abilities and the recommendation, otherwise None. The name is that of the folder.
 
     Raises
     ------
@@ -101,10 +105,15 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
         folder.check_information()
         folder.check_judged()
         verdicts = folder.read_verdicts(folder.read_plan())
+    pool_digests = frozenset[str]() if verdicts is None else _get_pool_digests(verdicts.plan)
     families = {agent.id: str(agent.meta["family"]) for agent in pool.agents if agent.meta.get("family")}
+
+    # results of a fit, if there is one
     abilities = None
     if folder.has("ranking.csv"):
         abilities = {row.agent: row.ability for row in folder.read_ranking() if row.ability is not None}
+    recommendation = read_recommendation(folder) if folder.has("fit.json") else None
+
     return JudgedRun(
         name=folder.path.name,
         digest=pool.digest,
@@ -114,8 +123,8 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
         family=_read_judge_family(folder),
         abilities=abilities,
         target=folder.fit_settings.target,
-        recommendation=read_recommendation(folder) if folder.has("fit.json") else None,
-        pool_digests=frozenset() if verdicts is None else _get_pool_digests(verdicts.plan),
+        recommendation=recommendation,
+        pool_digests=pool_digests,
     )
 
 
@@ -212,6 +221,8 @@ class AlignedRuns:
                 f"The runs judged different pools of texts: got {', '.join(run.name for run in runs)}. Pass runs of one pool.",
                 slug="judges-pools",
             )
+
+        # agents and items that all runs have
         keys = [_get_item_keys(run, match) for run in runs]
         agents = _intersect([run.rates.agent_ids for run in runs])
         items = _intersect(keys)
@@ -221,16 +232,18 @@ class AlignedRuns:
         self.agent_ids = agents
         self.item_ids = tuple(id_by_key[key] for key in items)
         self.judge_families = self._resolve_judge_families(runs, families or {})
-
         indices = [_index_shared(run, run_keys, agents, items) for run, run_keys in zip(runs, keys, strict=True)]
-        all_scores = [_score_all_cells(run.rates, kind) for run in runs]
-        cells = [
-            np.ix_(_list_shared_positions(agent_index), _list_shared_positions(item_index))
-            for agent_index, item_index in indices
-        ]
-        self.scores = np.stack([scores.value[rows] for scores, rows in zip(all_scores, cells, strict=True)])
-        self.weight = np.stack([scores.weight[rows] for scores, rows in zip(all_scores, cells, strict=True)])
 
+        # scores of the shared cells
+        values, weights = [], []
+        for run, (agent_index, item_index) in zip(runs, indices, strict=True):
+            scores = _score_all_cells(run.rates, kind)
+            shared_cells = np.ix_(_list_shared_positions(agent_index), _list_shared_positions(item_index))
+            values.append(scores.value[shared_cells])
+            weights.append(scores.weight[shared_cells])
+        self.scores, self.weight = np.stack(values), np.stack(weights)
+
+        # answers to trials or ordered pairs
         has_trials = all(run.result is not None for run in runs)
         self.units: Literal["trials", "ordered pairs"] = "trials" if has_trials else "ordered pairs"
         tabulate = _tabulate_trials if has_trials else _tabulate_pairs
@@ -245,6 +258,7 @@ class AlignedRuns:
         if has_trials:
             self.paired = table.index.get_level_values("trial_type").to_numpy() == PAIRED
 
+        # rankings of the runs
         self.families = [_find_family(runs, agent) for agent in agents]
         self.has_extended_run = any(run.result is not None and get_extensions(run.result.plan).steps for run in runs)
         self.abilities = np.array([[(run.abilities or {}).get(agent, np.nan) for agent in agents] for run in runs])
@@ -393,25 +407,36 @@ def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Da
 
     agent_index, item_index : position of each agent and item of the run among the shared ones, −1 if it is not shared
 
-    Returns a table with one row per answered trial other than self-trials, and the columns `hard` (0 or 1) and `soft`
-    (from 0 to 1). Its index identifies the trial, so that the tables of several runs can be joined. It is empty for an
-    imported run.
+    Returns a table with one row per answered trial, without self-trials, and the columns `hard` (0 or 1) and `soft`
+    (from 0 to 1). Its index consists of the columns that identify a trial in every run, so that the tables of several runs
+    can be joined. It is empty for an imported run.
     """
     if run.result is None:
         return pd.DataFrame()
     verdicts = run.result
     plan = verdicts.plan
-    # a paired trial has no other item (−2), an independent trial may have one that is not shared (−1)
-    not_shared, no_other_item = -1, -2
-    other_item = np.where(plan.other_item >= 0, item_index[plan.other_item], no_other_item)
-    trials = plan.trials if plan.trials.first_repeat is not None else plan.trials.with_first_repeats()
-    repeats = [trials.columns()[name] for name in ("first_repeat", "second_repeat")]
-    columns: list[NDArray[np.integer]] = [item_index[plan.item], agent_index[plan.first], agent_index[plan.second]]
-    columns += [plan.trial_type, other_item, plan.replicate, *repeats]
-    trial_key = dict(zip(_TRIAL_COLUMNS, columns, strict=True))
+    trials = plan.trials
+    if trials.first_repeat is None:  # each agent has one response per item
+        trials = trials.with_first_repeats()
+    columns = trials.columns()
+
+    # only an independent trial has another item, that of its second response
+    has_other_item = plan.other_item >= 0
+    other_item = np.where(has_other_item, item_index[plan.other_item], _NO_OTHER_ITEM)
+    trial_key: dict[str, NDArray[np.integer]] = {
+        "item": item_index[plan.item],
+        "first": agent_index[plan.first],
+        "second": agent_index[plan.second],
+        "trial_type": plan.trial_type,
+        "other_item": other_item,
+        "replicate": plan.replicate,
+        "first_repeat": columns["first_repeat"],
+        "second_repeat": columns["second_repeat"],
+    }
 
     is_answered = verdicts.missing_reason == MISSING_REASONS.index("answered")
-    is_used = (other_item != not_shared) & is_answered & (plan.trial_type != SELF_TRIAL)
+    is_self_trial = plan.trial_type == SELF_TRIAL
+    is_used = is_answered & ~is_self_trial & (other_item != _NOT_SHARED)
     return _select_shared(trial_key, is_used, hard=verdicts.hard_answer, soft=verdicts.answer)
 
 

@@ -59,7 +59,7 @@ def find_contrast(
     Raises
     ------
     ConfigError
-        [groups] if a group is in both sets, or if a set that is not a default has no agent.
+        [groups] if a group is in both sets, or if one of the sets has no agent, and not both have their defaults.
     """
     group = np.array([recorded.groups.get(agent.id) or "" for agent in recorded.pool.agents])
     positive = np.isin(group, above)
@@ -116,12 +116,15 @@ def compute_group_aucs(folder: RunFolder, pairs: Sequence[tuple[str, str]], *, s
     Returns
     -------
     list of GroupAuc
-        One per pair.
+        One per pair, in the order of `pairs`: the probability that an agent of the first group ranks above an agent of the
+        second one, with its interval.
 
     Raises
     ------
     StatisticsError
-        [auc-one-group] if a group has no ranked agent.
+        [auc-one-group] if a group has no ranked agent, for example because no agent has this group.
+    RunFolderError
+        If the run is not fitted, or a file is damaged.
     """
     ranking, level = folder.read_ranking(), folder.read_facts().level
     return [
@@ -139,10 +142,11 @@ def compute_group_auc(
 
     ranking : rows of a ranking, with groups and intervals
     above, below : names of the two groups
-    level : confidence level of the intervals in the ranking
-    rng : random numbers for the interval of the AUC
+    level : confidence level of the intervals in the ranking and of the interval of the AUC
+    rng : random numbers for the interval of the AUC, which is computed from abilities that are drawn within their errors
 
-    Raises StatisticsError [auc-one-group] if a group has no ranked agent.
+    Returns the AUC with its interval, and the numbers of agents of both groups. Raises StatisticsError [auc-one-group] if a
+    group has no ranked agent.
     """
     rows = [row for row in ranking if row.group in (above, below) and row.ability is not None]
     ability = np.array([row.ability for row in rows], dtype=np.float64)

@@ -28,16 +28,18 @@ MIN_R2 = 0.5
 def describe_additivity(links: dict[str, LinkFacts]) -> tuple[str, ...]:
     """Describe whether scores are the sum of an effect of the agent and one of the item, which sparse designs assume.
 
+    The curl |Δ| of two agents and two items is the deviation of their four scores from additivity.
+
     Parameters
     ----------
     links : dict of str to LinkFacts
-        Curl (deviation from additivity) and R² by link function; "identity" is used.
+        Curl and R² by link function; "identity" is used.
 
     Returns
     -------
     tuple of str
-        The paper's rule (median |Δ| below .2) and the share of the variance explained, and what follows for
-        sparse designs.
+        A sentence on the paper's rule (a median |Δ| below .2 allows a sparse design) and on the variance that the additive
+        model explains, and one on what follows for sparse designs.
 
     Notes
     -----
@@ -46,14 +48,15 @@ def describe_additivity(links: dict[str, LinkFacts]) -> tuple[str, ...]:
     identity = links["identity"]
     if identity.median_scaled is None or identity.r2 is None:
         return ("All scores are equal: additivity cannot be measured, and no design can rank these agents.",)
-    holds = identity.median < PAPER_RULE
-    share = (
-        identity.median_scaled / NO_STRUCTURE
-    )  # median |Δ| per SD of the scores, relative to scores without structure
+
+    # the median |Δ| in SDs of the scores is compared with that of scores without any additive structure
+    rule_holds = identity.median < PAPER_RULE
+    result = "holds" if rule_holds else "fails"
+    relative_median = identity.median_scaled / NO_STRUCTURE
     sentences = [
-        f"The paper's rule (median |Δ| < {PAPER_RULE:g} before going sparse) {'holds' if holds else 'fails'}: "
-        f"{identity.median:.3f}. The rule depends on the spread of the scores; without scale, the median is "
-        f"{identity.median_scaled:.2f} SDs, {share:.0%} of that of scores without additive structure, and ability − "
+        f"The paper's rule (a median |Δ| below {PAPER_RULE:g} allows a sparse design) {result}: the median is "
+        f"{identity.median:.3f}. The rule depends on the spread of the scores. In SDs of the scores, the median is "
+        f"{identity.median_scaled:.2f}, {relative_median:.0%} of that of scores without additive structure, and ability − "
         f"difficulty explains {identity.r2:.0%} of the variance."
     ]
     if identity.r2 < MIN_R2:
@@ -61,7 +64,7 @@ def describe_additivity(links: dict[str, LinkFacts]) -> tuple[str, ...]:
             "Additivity explains less than half: predictions of single cells are not supported, rankings only within their "
             "intervals."
         )
-    elif not holds:
+    elif not rule_holds:
         sentences.append("The scale-free figures support a sparse design nevertheless.")
     return tuple(sentences)
 
@@ -171,21 +174,23 @@ class LinksStudy:
 def _summarize_links(links: dict[str, LinkFacts], partners: float) -> list[str]:
     """Describe in sentences which link function makes the scores most additive, and how additive they are.
 
-    Curl measures deviations from additivity, on rectangles of two agents and two items. If only some of the rectangles
-    were sampled, the last sentence states the standard errors of the curl.
+    Curl measures deviations from additivity, on rectangles of two agents and two items. If the curl was measured on a
+    sample of the rectangles, the last sentence states its standard errors.
 
     links : facts about the curl by the name of the link function, with an entry for "identity"
     partners : share of all other agents that an agent was compared with on an item, as the median over agents and items;
-        if it is small, nothing is concluded
+        if it is below `MIN_PARTNER_SHARE`, the scores depend mostly on the choice of these agents, and nothing is concluded
     """
-    additivity, *_ = describe_additivity(links)
-    summary = [*_compare_links(links), additivity]
     if partners < MIN_PARTNER_SHARE:
         summary = [
-            f"The median cell was compared with {partners:.0%} of its partners only: curl and R² of such scores mostly "
-            "depend on which partners were drawn. Nothing follows for a link or for additivity; run this study on a dense "
-            "run, or on one of a cell design."
+            f"The median cell was compared with {partners:.0%} of its partners only, so curl and R² mostly depend on which "
+            "partners were drawn. They show neither which link to use nor whether scores are additive. Run this study on a "
+            "dense run, or on one of a cell design."
         ]
+    else:
+        additivity, *_ = describe_additivity(links)
+        summary = [*_describe_best_link(links), additivity]
+
     identity = links["identity"]
     if identity.n_sampled is not None:
         summary.append(
@@ -195,11 +200,11 @@ def _summarize_links(links: dict[str, LinkFacts], partners: float) -> list[str]:
     return summary
 
 
-def _compare_links(links: dict[str, LinkFacts]) -> Iterator[str]:
-    """Describe which link function makes the scores most additive: the one with the smallest curl.
+def _describe_best_link(links: dict[str, LinkFacts]) -> Iterator[str]:
+    """Describe on the scale of which link function (identity, probit or logit) the scores are most additive.
 
-    Curl is the deviation from additivity. It is divided by the standard deviation of the transformed scores, because raw
-    curl has another unit on each link.
+    The deviation from additivity, called curl, is smallest on this scale. Curl is divided by the standard deviation of the
+    transformed scores, because it has another unit on each scale.
 
     links : facts about the curl by the name of the link function, with an entry for "identity"
     """
@@ -207,16 +212,19 @@ def _compare_links(links: dict[str, LinkFacts]) -> Iterator[str]:
     if identity.median_scaled is None or identity.r2 is None:
         yield "All scores are equal: no link can be preferred."
         return
-    scaled = {name: row.median_scaled for name, row in links.items() if row.median_scaled is not None}
-    medians = ", ".join(f"{name} {median:.2f}" for name, median in scaled.items())
+
+    median_by_link = {link: facts.median_scaled for link, facts in links.items() if facts.median_scaled is not None}
+    medians = ", ".join(f"{link} {median:.2f}" for link, median in median_by_link.items())
     yield (
         "Raw curl is not comparable across links, which change the scale; per SD of the transformed scores, the medians are "
         f"{medians}."
     )
-    best = min(scaled, key=lambda name: scaled[name])
-    if max(scaled.values()) - scaled[best] < 0.1 * scaled[best]:
+
+    best_link = min(median_by_link, key=lambda link: median_by_link[link])
+    smallest, largest = median_by_link[best_link], max(median_by_link.values())
+    if largest - smallest < 0.1 * smallest:
         yield "On that scale, the links differ by less than a tenth: the data clearly prefer none of them."
     else:
-        yield f"On that scale, {best} has the smallest curl."
+        yield f"On that scale, {best_link} has the smallest curl."
     caveat = " That is low: do not rely on predictions of single cells." if identity.r2 < MIN_R2 else ""
     yield f"Ability − difficulty explains {identity.r2:.0%} of the variance of the scores (identity link).{caveat}"

@@ -168,13 +168,15 @@ def study_paper(
     Parameters
     ----------
     recorded : mapping of str to RecordedAnswers
-        Answers of the paper's runs by domain ("PubMed", "OPUS", "ICLR").
+        Answers of the paper's runs by domain, one or more of "PubMed", "OPUS" and "ICLR" (see `group_by_domain`). Other keys
+        raise a KeyError.
     n_seeds : int, default 20
         Number of random splits.
     n_draws : int, default 500
         Number of bootstrap resamples.
     judges : JudgesStudy, optional
-        Comparison of two judges on one pool, in place of the paper's second judge, whose answers are not public.
+        Comparison of two judges on one pool, in place of the paper's second judge, whose answers are not public. Default:
+        the rows of the second judge are listed as missing.
     progress : Progress, optional
         Receiver of progress updates.
 
@@ -199,6 +201,7 @@ def study_paper(
             "opus_translation_results with `youden import peer-prediction`.",
             slug="paper-none",
         )
+
     studies = {
         domain: _study_sparsity(answers, n_seeds=n_seeds, progress=progress) for domain, answers in recorded.items()
     }
@@ -214,6 +217,7 @@ def study_paper(
     if judges is not None:
         rows += _iter_judge_rows(judges)
     rows.sort(key=lambda row: row.table)
+
     missing, disagreements = _list_missing(recorded, judges), _list_disagreements(recorded, studies)
     return PaperStudy(n_seeds, tuple(rows), tuple(missing), tuple(disagreements))
 
@@ -246,22 +250,22 @@ def group_by_domain(recorded: Mapping[str, RecordedAnswers]) -> dict[Domain, Rec
     return by_domain
 
 
-def _iter_compared_figure(
-    table: int, row: str, figure: str, paper: float | None, reproduced: SeedSummary | None
-) -> Iterator[PaperRow]:
-    """Yield a row that compares a figure of the paper with the reproduced one; nothing if it was not reproduced.
+def _compare_with_paper(
+    table: int, row: str, measure: str, paper: float | None, reproduced: SeedSummary | None
+) -> list[PaperRow]:
+    """Compare a value in the paper with the reproduced one, as a list of one row; an empty list if it was not reproduced.
 
     table : number of the table in the paper
-    row, figure : names of the row and of the figure in it
+    row, measure : labels of the row and the column of the value
     paper : value in the paper; None if it has none
     reproduced : mean and standard deviation over seeds
     """
     if reproduced is None:
-        return
+        return []
     difference_in_sds = None
     if paper is not None and reproduced.sd:
         difference_in_sds = (reproduced.mean - paper) / reproduced.sd
-    yield PaperRow(table, row, figure, paper, reproduced.mean, reproduced.sd, difference_in_sds)
+    return [PaperRow(table, row, measure, paper=paper, value=reproduced.mean, sd=reproduced.sd, sds=difference_in_sds)]
 
 
 def _study_sparsity(recorded: RecordedAnswers, *, n_seeds: int, progress: Progress | None) -> SparsityStudy:
@@ -299,12 +303,14 @@ def _iter_difference_rows(domain: Domain, recorded: RecordedAnswers, *, n_draws:
     rng = standalone_stream(0)
     for difference in median_differences(recorded.scores("row"), rng=rng, coincident="keep", n_draws=n_draws):
         paper_mean, paper_low, paper_high = DIFFERENCES[domain][difference.first, difference.second]
-        figure = f"{difference.first} − {difference.second}"
-        sd = (difference.high - difference.low) / 3.92  # a 95 % interval is 2 · 1.96 standard deviations wide
-        sds = (difference.mean - paper_mean) / sd if sd else None
-        yield PaperRow(2, domain, figure, paper=paper_mean, value=difference.mean, sd=sd, sds=sds)
-        yield PaperRow(2, domain, f"{figure}, low", paper=paper_low, value=difference.low)
-        yield PaperRow(2, domain, f"{figure}, high", paper=paper_high, value=difference.high)
+        links = f"{difference.first} − {difference.second}"
+        std_error = (difference.high - difference.low) / 3.92  # a 95 % interval is 2 · 1.96 standard errors wide
+        deviation = None
+        if std_error:
+            deviation = (difference.mean - paper_mean) / std_error
+        yield PaperRow(2, domain, links, paper=paper_mean, value=difference.mean, sd=std_error, sds=deviation)
+        yield PaperRow(2, domain, f"{links}, low", paper=paper_low, value=difference.low)
+        yield PaperRow(2, domain, f"{links}, high", paper=paper_high, value=difference.high)
 
 
 def _iter_fidelity_rows(
@@ -314,8 +320,8 @@ def _iter_fidelity_rows(
 
     table : number of the table
     domain : data set of the paper
-    paper : values in the paper, by name of the figure
-    study : reproduced values of the dense and of the sparse fit
+    paper : values in the paper by measure, a key such as "sparse RMSE"
+    study : reproduced measures of the fit to all training cells ("dense") and of the fit to a part of them ("sparse")
     """
     dense, sparse = study.dense, study.rows[0]
     reproduced = {
@@ -327,25 +333,27 @@ def _iter_fidelity_rows(
         "dense AUC": dense.auc,
         "sparse AUC": sparse.auc,
     }
-    for figure, value in paper.items():
-        yield from _iter_compared_figure(table, domain, figure, value, reproduced[figure])
+    for measure, value in paper.items():
+        yield from _compare_with_paper(table, domain, measure, value, reproduced[measure])
 
 
 def _iter_baseline_rows(recorded: RecordedAnswers, *, n_seeds: int, progress: Progress | None) -> Iterator[PaperRow]:
-    """Yield the rows of Table 5 of the paper: RMSE, ρ, τ and AUC of each estimator.
+    """Yield the rows of Table 5 of the paper, one for each estimator and each of the measures RMSE, ρ, τ and AUC.
+
+    A row has the value in the paper and the mean over random holdouts that is reproduced here.
 
     recorded : answers of one data set of the paper
     n_seeds : number of random holdouts
     progress : receiver of progress updates
     """
-    groups = find_contrast(recorded)
-    study = study_baselines(recorded, n_seeds=n_seeds, rule="paper", groups=groups, progress=progress)
+    known_groups = find_contrast(recorded)  # for the AUC: faithful agents against strategic and low-effort ones
+    study = study_baselines(recorded, n_seeds=n_seeds, rule="paper", groups=known_groups, progress=progress)
     not_in_paper = (None, None, None, None)
-    for row in study.rows:
-        reproduced = {"RMSE": row.rmse, "ρ": row.rho, "τ": row.tau, "AUC": row.auc}
-        paper_values = BASELINES.get(row.name, not_in_paper)
-        for figure, paper_value in zip(reproduced, paper_values, strict=True):
-            yield from _iter_compared_figure(5, row.name, figure, paper_value, reproduced[figure])
+    for estimator in study.rows:
+        reproduced = {"RMSE": estimator.rmse, "ρ": estimator.rho, "τ": estimator.tau, "AUC": estimator.auc}
+        paper_values = BASELINES.get(estimator.name, not_in_paper)
+        for (measure, value), paper_value in zip(reproduced.items(), paper_values, strict=True):
+            yield from _compare_with_paper(5, estimator.name, measure, paper_value, value)
 
 
 def _iter_judge_curl_rows(recorded: RecordedAnswers) -> Iterator[PaperRow]:

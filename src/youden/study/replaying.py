@@ -110,25 +110,28 @@ def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
 
 
 def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
-    """Read the answers of a judged and fitted run, or of an imported one, from which other plans can be answered.
+    """Read the answers of a judge from a run's folder, so that other plans can be answered without calls.
 
     The run may lack answers to some pairs of agents.
 
-    folder : folder of the run
+    folder : folder of a judged and fitted run, or of an imported one, which has only the differences TPR − FPR of the pairs
 
-    Raises RunFolderError [run-unjudged] or [run-partial] if the run is not judged to its end, and with other slugs if a
-    file of the run is missing or damaged. Raises PlanError [self-trials-only] if it has only self-trials.
+    Returns the mean answer to each ordered pair of agents on each item, NaN if it is unknown.
+
+    Raises RunFolderError if the run is not judged to its end ([run-unjudged], [run-partial]), if it asks for preferences, or
+    if a file is missing or damaged. Raises PlanError [self-trials-only] if it has only self-trials.
     """
     is_judged = folder.has("plan.parquet")
+    fpr = None
     if is_judged:
         folder.check_information()
         folder.check_judged()
         check_compares_agents(folder.read_plan_without_trials(), "study")
-    rates = folder.read_rates()
+        fpr = folder.read_facts().fpr
+
     groups = {agent.id: agent.group for agent in folder.read_pool().agents}
-    fpr = folder.read_facts().fpr if is_judged else None
     return make_recorded_answers(
-        rates, groups=groups, difference_only=not is_judged, fpr=fpr, caveats=folder.read_notes()
+        folder.read_rates(), groups=groups, difference_only=not is_judged, fpr=fpr, caveats=folder.read_notes()
     )
 
 
@@ -168,7 +171,8 @@ def make_recorded_answers(
     groups : dict of str to str or None, optional
         Agent id → its group.
     difference_only : bool
-        Whether the rates have only D = TPR − FPR, as those of an imported run. D is then used as the paired answer.
+        Whether the rates have only D = TPR − FPR, as those of an imported run. D is then used as the paired answer, and 0
+        as the independent answer; a caveat states this.
     fpr : float, optional
         Independent answer of every pair. It is used only if the plan pools its independent trials; matched independent
         trials keep their own answers. Default: computed from the rates.
@@ -183,6 +187,8 @@ def make_recorded_answers(
     rates = replace(rates, split=Split.without_holdout((rates.n_agents, rates.n_items)))
     shape = (rates.n_items, rates.n_agents, rates.n_agents)
     paired, independent = np.full(shape, np.nan), np.full(shape, np.nan)
+
+    # answers to the ordered pairs whose rates are known
     pairs = rates.item, rates.first, rates.second
     if difference_only:
         paired[pairs] = rates.tpr - rates.fpr
@@ -199,6 +205,7 @@ def make_recorded_answers(
         paired[pairs] = rates.tpr
         independent[pairs] = pooled_rate or 0.0
 
+    # an agent responded to an item if an answer to a pair with it is known; `paired` is (item, first agent, second agent)
     is_known = ~np.isnan(paired)
     present = (is_known.any(axis=2) | is_known.any(axis=1)).T
     texts = np.full(present.shape, None, dtype=object)

@@ -5,7 +5,7 @@ All regimes of a seed use the same holdout.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -31,7 +31,17 @@ from youden.types.results import ScoreKind
 
 @dataclass(frozen=True)
 class Regime:
-    """A rule that selects the observed cells: a design with its options, or `cyclic` with a budget."""
+    """A rule that selects the observed cells: a design with its options, or `cyclic` with a budget.
+
+    Attributes
+    ----------
+    design : str
+        Name of the design.
+    options : dict of str to object
+        Options of the design.
+    calls : str or None
+        Budget, such as "5%"; None for a design of cells, whose options determine the number of cells.
+    """
 
     design: str
     options: dict[str, Json] = field(default_factory=dict)
@@ -148,11 +158,12 @@ def study_sparsity(
     n_seeds : int, default 20
         Number of splits.
     rule : {"strict", "paper"}, default "strict"
-        Holdout rule.
+        Holdout rule: whether trials that touch a held-out cell are left out of all training scores ("strict"), or used in
+        the training scores of the partner ("paper").
     kind : {"symmetric", "row"}, default "row"
-        Kind of the scores.
+        Kind of the scores: means over all trials of an agent, or over those that show its response first ("row").
     holdout : float, default 0.2
-        Fraction of cells that are held out.
+        Fraction of all cells that are held out.
     groups : Contrast, optional
         Groups for the AUC.
     progress : Progress, optional
@@ -177,37 +188,71 @@ def study_sparsity(
         check_options(regime.design, regime.options)
     folds = draw_folds(recorded, n_seeds, rule=rule, kind=kind, holdout=holdout)
 
-    def compute_measures(regime: Regime | None, seed: int) -> list[float]:
-        """Fit the scores that a regime observes at one seed, all training cells if it is None.
-
-        Returns the measures of a `SparsityRow`: the four of `_Costs`, then RMSE, ρ, τ and AUC.
-        """
-        fold = folds[seed]
-        if regime is None:
-            all_cells = fold.split.train & ~np.isnan(fold.train)
-            observation = _observe_cells(fold, all_cells)
-        else:
-            observation = _observe_regime(recorded, fold, regime, kind=kind, seed=seed)
-        model = ClippedLinear(constraint="clip")
-        return [*observation.costs, *fold.evaluate(model, observation.scores, groups)]
-
-    def make_row(label: str, regime: Regime | None = None) -> SparsityRow:
-        """Summarize a regime over all seeds: its costs and its accuracy, or the reason why it cannot be planned."""
-        measures = evaluate_row(partial(compute_measures, regime))
-        if isinstance(measures, PlanError):
-            return SparsityRow(label, measures.message)
-        return SparsityRow(label, None, *SeedSummary.from_columns(measures))
-
     with open_grid(n_seeds, n_rows=1 + len(regimes), what="fits", progress=progress) as evaluate_row:
-        return SparsityStudy(
-            n_agents=recorded.pool.n_agents,
-            n_items=recorded.pool.n_items,
-            rule=rule,
-            kind=kind,
-            holdout=holdout,
-            dense=make_row("dense"),
-            rows=tuple(make_row(regime.label, regime) for regime in regimes),
-        )
+        dense_measures = evaluate_row(partial(_measure_all_cells, folds, groups=groups))
+        rows = []
+        for regime in regimes:
+            compute_measures = partial(_measure_regime, recorded, folds, regime, kind=kind, groups=groups)
+            rows.append(_make_row(regime.label, evaluate_row(compute_measures)))
+
+    return SparsityStudy(
+        n_agents=recorded.pool.n_agents,
+        n_items=recorded.pool.n_items,
+        rule=rule,
+        kind=kind,
+        holdout=holdout,
+        dense=_make_row("dense", dense_measures),
+        rows=tuple(rows),
+    )
+
+
+def _make_row(label: str, measures: Floats | PlanError) -> SparsityRow:
+    """Summarize the measures of a regime over seeds.
+
+    measures : float array (n_seeds, 8), the measures of a `SparsityRow` in their order, or the error if the regime cannot be
+        planned
+    """
+    if isinstance(measures, PlanError):
+        return SparsityRow(label, measures.message)
+    return SparsityRow(label, None, *SeedSummary.from_columns(measures))
+
+
+def _measure_all_cells(folds: Sequence[Fold], seed: int, *, groups: Contrast | None) -> list[float]:
+    """Compute the measures of the fit to all training cells at one seed, as `_measure_regime` does for a regime."""
+    fold = folds[seed]
+    all_cells = fold.split.train & ~np.isnan(fold.train)
+    return _measure_fit(fold, _observe_cells(fold, all_cells), groups)
+
+
+def _measure_regime(
+    recorded: RecordedAnswers,
+    folds: Sequence[Fold],
+    regime: Regime,
+    seed: int,
+    *,
+    kind: ScoreKind,
+    groups: Contrast | None,
+) -> list[float]:
+    """Compute the measures of a regime, a design with its options, at one seed.
+
+    recorded : answers of a dense run
+    folds : holdout of each seed
+    kind : kind of the scores, "symmetric" or "row"
+    groups : groups of agents for the AUC; None to compute none
+
+    Returns the measures of a `SparsityRow`: those of `_Costs`, then RMSE, ρ, τ and AUC (NaN without groups). Raises
+    PlanError if the regime cannot be planned.
+    """
+    fold = folds[seed]
+    observation = _observe_regime(recorded, fold, regime, kind=kind, seed=seed)
+    return _measure_fit(fold, observation, groups)
+
+
+def _measure_fit(fold: Fold, observation: _Observation, groups: Contrast | None) -> list[float]:
+    """Fit the additive model to observed scores, and return their costs and the accuracy of the fit."""
+    model = ClippedLinear(constraint="clip")
+    accuracy = fold.evaluate(model, observation.scores, groups)
+    return [*observation.costs, *accuracy]
 
 
 class _Costs(NamedTuple):
@@ -310,30 +355,40 @@ def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
     -------
     tuple of str
         A sentence on the holdout rule, two on the cells and the calls of the main regime if `study` has it, and one for
-        each regime that cannot be planned.
+        each regime that cannot be planned. A cell is the score of one agent on one item.
     """
     effect = "calls of held-out cells are used in their partners' scores (the paper's rule), so the holdout error is too low."
     if study.rule == "strict":
         effect = "no trial of a held-out cell is used in training."
     sentences = [f"Holdout rule `{study.rule}`: {effect}"]
 
-    main, dense = next((row for row in study.rows if row.label == MAIN_REGIME.label), None), study.dense
-    if main is not None and main.rmse and dense.rmse and main.rho and main.of_all:
-        change = main.rmse.mean / dense.rmse.mean - 1
-        sentences.append(
-            f"{main.label}: {main.of_all.mean:.1%} of all cells, holdout RMSE {main.rmse.mean:.4f} against "
-            f"{dense.rmse.mean:.4f} dense ({change:+.1%}), ρ {main.rho.mean:.3f} to the dense training fit."
-        )
-    if main is not None and main.calls_unordered and dense.calls_unordered and main.of_train:
-        share = main.calls_unordered.mean / dense.calls_unordered.mean
-        sentences.append(
-            f"Cells are not calls: its {main.of_train.mean:.0%} of the training cells need {share:.0%} of the training "
-            "pairs, because a cell is compared with every other agent on its item."
-        )
+    for row in study.rows:
+        if row.label == MAIN_REGIME.label:
+            sentences += _describe_main_regime(row, study.dense)
+            break
 
     infeasible = [row for row in study.rows if row.infeasible_reason is not None]
     sentences += [f"{row.label} cannot be planned: {row.infeasible_reason}" for row in infeasible]
     return tuple(sentences)
+
+
+def _describe_main_regime(main: SparsityRow, dense: SparsityRow) -> Iterator[str]:
+    """Yield two sentences that compare a regime with the fit to all training cells: its accuracy, and its calls.
+
+    Nothing is yielded if the regime could not be planned, so that its measures are None.
+    """
+    if main.rmse and dense.rmse and main.rho and main.of_all:
+        change = main.rmse.mean / dense.rmse.mean - 1
+        yield (
+            f"{main.label}: {main.of_all.mean:.1%} of all cells, holdout RMSE {main.rmse.mean:.4f} against "
+            f"{dense.rmse.mean:.4f} dense ({change:+.1%}), ρ {main.rho.mean:.3f} to the dense training fit."
+        )
+    if main.calls_unordered and dense.calls_unordered and main.of_train:
+        share_of_calls = main.calls_unordered.mean / dense.calls_unordered.mean
+        yield (
+            f"A share of the cells is not the same share of the calls: {main.of_train.mean:.0%} of the training cells need "
+            f"{share_of_calls:.0%} of the training pairs, because a cell is compared with every other agent on its item."
+        )
 
 
 def sparsity_to_json(study: SparsityStudy) -> dict[str, Json]:

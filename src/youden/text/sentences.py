@@ -59,7 +59,7 @@ def suggest_name(name: str, choices: Sequence[str], *, max_shown: int = 10) -> s
     name : str
         The invalid name.
     choices : sequence of str
-        All valid names, in the order in which they are listed.
+        All valid names, at least one, in the order in which they are listed.
     max_shown : int, default 10
         Number of choices that are listed.
 
@@ -122,7 +122,7 @@ def format_signed_interval(low: float | None, high: float | None, *, digits: int
     Parameters
     ----------
     low, high : float or None
-        Bounds of the interval, not NaN; None if there is none.
+        Bounds of the interval, not NaN. If one of them is None, there is no interval.
     digits : int, default 2
         Digits after the decimal point; more are shown if the bounds would otherwise be equal.
 
@@ -218,7 +218,7 @@ def format_items_compared(n_items: int, n_compared: int, *, by: str = "") -> str
     n_items, n_compared : int
         The numbers; the second is left out if they are equal.
     by : str, optional
-        Text that follows "compared", such as " by every judge".
+        Text that follows "compared", such as " by every judge"; not shown if the numbers are equal.
 
     Examples
     --------
@@ -237,7 +237,7 @@ def format_count(n: int, noun: str, singular_verb: str = "", plural_verb: str = 
     Parameters
     ----------
     n : int
-        Number, shown with separators of thousands.
+        Number, shown with commas between thousands.
     noun : str
         Noun in the singular; the plural is formed with "s".
     singular_verb, plural_verb : str, optional

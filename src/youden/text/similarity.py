@@ -49,8 +49,8 @@ def copied_shares(
     Returns
     -------
     list of float
-        For each response, the share of its n-grams that also occur in the prompt, in [0, 1]. A response of fewer than n
-        words is a single n-gram. NaN for a response without words.
+        For each response, the share of its n-grams that also occur in the prompt, in [0, 1]. An n-gram that a response
+        repeats counts each time. A response of fewer than n words is a single n-gram. NaN for a response without words.
 
     Examples
     --------

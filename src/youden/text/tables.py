@@ -30,7 +30,7 @@ class Table(NamedTuple):
 
 
 def make_table(
-    title: str, left_heads: Sequence[str], right_heads: Sequence[str], rows: Iterable[Sequence[str]]
+    title: str, text_headings: Sequence[str], number_headings: Sequence[str], rows: Iterable[Sequence[str]]
 ) -> Table:
     """Make the data of a table whose first columns are aligned left and whose other columns are aligned right.
 
@@ -38,18 +38,18 @@ def make_table(
     ----------
     title : str
         Title of the table.
-    left_heads, right_heads : sequence of str
-        Heads of the left-aligned and of the right-aligned columns.
+    text_headings, number_headings : sequence of str
+        Headings of the left-aligned and of the right-aligned columns.
     rows : iterable of sequence of str
-        Cells of each row, one per head.
+        Cells of each row, as text, one per heading.
 
     Returns
     -------
     Table
         Data that `to_markdown`, `to_html` and the terminal output format.
     """
-    sides = "l" * len(left_heads) + "r" * len(right_heads)
-    return Table(title, [*left_heads, *right_heads], sides, rows)
+    sides = "l" * len(text_headings) + "r" * len(number_headings)
+    return Table(title, [*text_headings, *number_headings], sides, rows)
 
 
 def format_decimal(value: float | None, digits: int = 3) -> str:

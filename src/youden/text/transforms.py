@@ -94,11 +94,11 @@ def sample_sentences(text: str, rng: np.random.Generator, *, n: int = 3) -> str:
 
 
 def take_central_sentences(text: str, rng: np.random.Generator, *, n: int = 3, skip: int = 0) -> str:
-    """Return the `n` most central sentences by TextRank, after the first `skip`, in the order of the text.
+    """Return the most central sentences by TextRank, in the order of the text.
 
-    Sentences are joined by spaces. Only the first 40 sentences are ranked, and if there are at most `n`, all of these
-    are returned. `skip` is reduced so that `n` sentences remain. `rng` is not used. Raises ConfigError
-    [transform-option] unless n ≥ 1 and skip ≥ 0.
+    The `skip` most central sentences are left out, and the `n` next ones are returned, joined by spaces; `skip` is reduced
+    if fewer than `n` would remain. Only the first 40 sentences of the text are ranked, and if there are at most `n`, all of
+    these are returned. `rng` is not used. Raises ConfigError [transform-option] unless n ≥ 1 and skip ≥ 0.
 
     References
     ----------
@@ -267,8 +267,9 @@ def insert_filler(text: str, rng: np.random.Generator, *, every: int = 1) -> str
 def append_filler(text: str, rng: np.random.Generator, *, share: float = 1.0) -> str:
     """Append random empty phrases until they have at least `share` times as many words as the text.
 
-    In scripts without spaces between words, each character of the text counts as a word. `rng` selects the phrases, which
-    may repeat. Raises ConfigError [transform-option] unless 0 ≤ share ≤ 100; with 0, the text is returned unchanged.
+    In scripts without spaces between words, each character of the text counts as a word. Text and phrases are joined by
+    spaces. `rng` selects the phrases, which may repeat. A blank text is returned unchanged, and so is any text if `share` is
+    0. Raises ConfigError [transform-option] unless 0 ≤ share ≤ 100.
     """
     check_option(share, "a number from 0 to 100", fits=0 <= share <= 100, option="share")
     min_words = share * len(split_pieces(text))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import NoneType
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 Kind = Literal["text", "whole", "number", "share", "bit", "hash"]
 """Type of a column: a text; an integer from 0 on; a number; a fraction in [0, 1]; 0 or 1; a SHA-256 in hexadecimal."""
@@ -84,11 +84,15 @@ def columns_of(row: type[Any]) -> tuple[TableColumn, ...]:
     """
     columns = []
     for name, hint in get_type_hints(row, include_extras=True).items():
-        annotations = getattr(hint, "__metadata__", ())
+        if get_origin(hint) is not Annotated:
+            continue
+        field_type, *annotations = get_args(hint)
         meaning = next((annotation for annotation in annotations if isinstance(annotation, Meaning)), None)
         if meaning is None:
             continue
-        value_types = get_args(hint.__origin__) or (hint.__origin__,)
+
+        # the members of a union such as float | None; a single type has no members
+        value_types = get_args(field_type) or (field_type,)
         kind = next(_KINDS[value_type] for value_type in value_types if value_type is not NoneType)
         column = TableColumn(
             name,

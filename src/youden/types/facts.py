@@ -57,7 +57,7 @@ class PartnerRules:
             Ids of the agents of the trusted panel. The trusted ranking is then reported first. An empty sequence removes the
             panel and reports the plain ranking first.
         families : mapping, optional
-            Agent id → family.
+            Agent id → family. It replaces the families of these rules; it does not extend them.
 
         Returns
         -------
@@ -467,9 +467,9 @@ class PreferenceFacts:
 
     @property
     def position_text(self) -> str:
-        """Sentence on the position bias."""
+        """Sentence on the position bias: its value with an interval, or the reason why it is unknown."""
         if self.position_effect is None:
-            return "Position bias: unknown, because the orders do not determine it."
+            return "Position bias: unknown, because the orders of the responses do not separate it from the abilities."
         if self.position_low is None or self.position_high is None:
             return (
                 "Position bias: unknown, because the answers are too few or too uniform to estimate its standard error."

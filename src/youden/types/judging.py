@@ -138,7 +138,7 @@ class Progress(Protocol):
     """Receiver of progress updates, such as a progress bar."""
 
     def start(self, total: int, *, what: str) -> None:
-        """Begin a task.
+        """Begin a task. The next task may begin when `stop` has ended this one.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class Progress(Protocol):
         failed : int, default 0
             Number of them that ended without an answer.
         usd : float, default 0
-            Their cost in USD.
+            Their cost in USD; not NaN, because calls of unknown price are refused before they are sent.
         cached : int, default 0
             Number of them whose answer came from the store.
         reason : str, default ""
@@ -283,16 +283,19 @@ class Verdicts(ReadOnly):
 
     @property
     def reused(self) -> Bools:
-        """Whether the answer comes from a call that this run did not make: bool array (n_trials,)."""
+        """Whether the answer was stored before this run, which sent no request for it: bool array (n_trials,)."""
         if self.request_hash is None or self.seconds is None:
             return np.zeros(len(self), dtype=np.bool_)
 
+        # a duration or a cost belongs to a call of this run; NaN is the unknown cost of a call
         has_call = self.seconds > 0
         if self.usd is not None:
-            has_call |= np.nan_to_num(self.usd, nan=1.0) > 0  # an unknown price is the price of a call
+            has_call |= np.isnan(self.usd) | (self.usd > 0)
 
-        is_stored = self.answered & (self.request_hash != b"")
-        return np.asarray(is_stored & ~np.isin(self.request_hash, self.request_hash[has_call]))
+        # one call answers all trials with the same request hash
+        is_answered_by_call = np.isin(self.request_hash, self.request_hash[has_call])
+        has_stored_answer = self.answered & (self.request_hash != b"")
+        return np.asarray(has_stored_answer & ~is_answered_by_call)
 
     def rates(self) -> Rates:
         """Compute the rates of every ordered pair of agents on every item with trials.

@@ -92,17 +92,17 @@ class Rounds(ReadOnly):
 
     @classmethod
     def from_json(cls, n_paired: int | None, rounds: Sequence[tuple[int, Sequence[int]]], *, n_agents: int) -> Rounds:
-        """Create rounds from the parsed values of their JSON (`to_json`).
+        """Create rounds from the values in their JSON, which `to_json` made.
 
         Parameters
         ----------
         n_paired : int or None
             Maximum number of paired trials in all rounds together; None for no limit.
         rounds : sequence of (int, sequence of int)
-            Number of the first block, and positions of the sampled agents, of each round, the pilot first. They are the
-            values `start` and `agents` of the elements of `turns`.
+            For each round, the pilot first: the number of its first block, and the positions of the agents that it samples.
+            In the JSON, these are the keys `start` and `agents` of each element of the list `turns`.
         n_agents : int
-            Number of agents of the plan.
+            Number of agents of the plan; all positions have to be smaller, which is not checked.
 
         Returns
         -------

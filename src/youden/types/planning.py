@@ -137,7 +137,7 @@ class BlockDesign(Protocol):
     """Design whose trials form blocks, so that a run can be extended by calls and by items."""
 
     def blocks(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
-        """Yield all possible blocks.
+        """Yield all possible blocks; none if no item has two eligible agents.
 
         Parameters
         ----------

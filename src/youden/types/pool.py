@@ -51,10 +51,10 @@ def or_none(value: float) -> float | None:
 
 def plain_fields(row: object) -> dict[str, Json]:
     """Convert the attributes of an object, such as a dataclass, to a JSON object with one key per attribute."""
-    return {name: plain(value) for name, value in vars(row).items()}
+    return {name: convert_to_json(value) for name, value in vars(row).items()}
 
 
-def plain(value: object) -> Json:
+def convert_to_json(value: object) -> Json:
     """Convert a value to JSON, with all values inside it.
 
     An object becomes a mapping of its attributes, a tuple becomes a list, and NaN becomes None.
@@ -62,9 +62,9 @@ def plain(value: object) -> Json:
     if hasattr(value, "__dict__"):
         return plain_fields(value)
     if isinstance(value, Mapping):
-        return {name: plain(inner) for name, inner in value.items()}
+        return {name: convert_to_json(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
+        return [convert_to_json(inner) for inner in value]
     if isinstance(value, float) and np.isnan(value):
         return None
     return cast(Json, value)

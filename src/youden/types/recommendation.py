@@ -93,10 +93,15 @@ class JudgeSignalFacts:
 
     @property
     def judge_reason(self) -> str:
-        """Reason why the answers of the judge do not support a recommendation; empty if it discriminates."""
+        """Reason why the answers of the judge do not support a recommendation; empty if it discriminates.
+
+        It discriminates if the interval of J = TPR − FPR lies above 0. The reason states whether J is unknown, below 0, or too
+        uncertain.
+        """
         if self.discriminates:
             return ""
-        if not self.method:
+        was_fitted_by_earlier_version = not self.method
+        if was_fitted_by_earlier_version:
             reason = "J is unknown, because an earlier version fitted the run"
         elif self.j_high is None:
             reason = "J is unknown, because it needs answers to both trial types on two items or more"

@@ -169,15 +169,8 @@ class TextsInFile:
         first_bytes = start.ravel()[positions]
         end_bytes = (start + n_bytes).ravel()[positions]
 
-        # a text begins a new chunk if it is not adjacent to the text before it, or if it begins in another block of CHUNK_BYTES
-        is_gap = first_bytes[1:] - end_bytes[:-1] != len(SEPARATOR)
-        block = first_bytes // CHUNK_BYTES
-        is_next_block = block[1:] != block[:-1]
-        later_chunk_starts = np.flatnonzero(is_gap | is_next_block) + 1
-        chunk_bounds = [0, *later_chunk_starts.tolist(), len(positions)]
-
         texts: list[str] = []
-        for first, stop in pairwise(chunk_bounds):
+        for first, stop in pairwise(_find_chunk_bounds(first_bytes, end_bytes)):
             texts += self._read_chunk(first_bytes[first:stop].tolist(), end_bytes[first:stop].tolist())
         array[positions] = texts
         return array.reshape(start.shape)
@@ -196,6 +189,22 @@ class TextsInFile:
             decoded = data.decode("ascii")
             return [decoded[first:end] for first, end in bounds]
         return [data[first:end].decode() for first, end in bounds]
+
+
+def _find_chunk_bounds(first_bytes: NDArray[np.int64], end_bytes: NDArray[np.int64]) -> list[int]:
+    """Divide texts in a file into chunks of adjacent texts, each of about `CHUNK_BYTES` at most, that are read at once.
+
+    first_bytes, end_bytes : int64 array (n_texts,), first byte of each text and the byte after its last one, in ascending order
+
+    Returns the number of the first text of each chunk, and n_texts.
+    """
+    is_gap = first_bytes[1:] - end_bytes[:-1] != len(SEPARATOR)
+
+    # a chunk also ends at each multiple of CHUNK_BYTES
+    part_of_file = first_bytes // CHUNK_BYTES
+    is_next_part = part_of_file[1:] != part_of_file[:-1]
+    later_chunks = np.flatnonzero(is_gap | is_next_part) + 1
+    return [0, *later_chunks.tolist(), len(first_bytes)]
 
 
 def find_file_texts(texts: object) -> TextsInFile | None:

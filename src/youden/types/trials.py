@@ -249,8 +249,8 @@ class Trials(ReadOnly):
         Returns
         -------
         Trials
-            All rows. If only some of the parts state which repeat of a response was shown, it is set to the first one in
-            the others.
+            The trials of all parts. If any part has the columns `first_repeat` and `second_repeat`, which number the responses
+            of an agent to an item, both are 1 in the trials of the parts without them.
         """
         if not parts:
             return cls.paired(*np.empty((3, 0), dtype=np.int32))
@@ -332,7 +332,7 @@ class Trials(ReadOnly):
         return first_row, second_row
 
     def weight_by_agent(self, rows: Bools, n_agents: int) -> Floats:
-        """Sum the weights of selected trials by agent, as first and as second agent.
+        """Sum the weights of selected trials by agent, as first and as second agent; a self-trial counts twice.
 
         Parameters
         ----------
@@ -351,12 +351,15 @@ class Trials(ReadOnly):
         return np.asarray(as_first + as_second)
 
     def with_replicate_numbers(self) -> Trials:
-        """Recompute the column `replicate`.
+        """Recompute the column `replicate`, which counts repetitions of a comparison.
+
+        Two trials are the same comparison if they have the same agents in the same order and the same items.
 
         Returns
         -------
         Trials
-            The same trials; `replicate` is the number of earlier trials with the same comparison.
+            The same trials; `replicate` is the number of earlier trials with the same comparison. It is 0 for self-trials, each
+            of which compares other responses of an agent.
         """
         codes = self._comparison_codes()
         sorted_codes = np.sort(codes)
@@ -365,9 +368,10 @@ class Trials(ReadOnly):
 
         replicate = np.zeros(len(codes), dtype=np.int32)
         if len(repeated_codes):
+            # most plans repeat few comparisons, so that only these are counted
             rows = np.flatnonzero(np.isin(codes, repeated_codes))
             replicate[rows] = count_earlier(codes[rows])
-            replicate[self.trial_type == SELF_TRIAL] = 0  # they compare other responses, which the codes do not include
+            replicate[self.trial_type == SELF_TRIAL] = 0
         return replace(self, replicate=replicate)
 
     def _comparison_codes(self) -> Positions:

@@ -68,9 +68,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class _OpenRun:
-    """Trials of a judged run (`book`), and the sources of their texts and stored answers."""
+    """Trials of a judged run, and the sources of their texts and stored answers."""
 
-    book: TrialBook | TrialsOnDisk
+    trials: TrialBook | TrialsOnDisk
     sources: Sources
 
 
@@ -188,7 +188,7 @@ class Viewer:
                 raise HTTPException(400, f"{name} is one of: {', '.join(choices)}.")
 
         # cells (agent, item) whose responses contain the words; the search is slow, so all pages of a query share its result
-        plan = run.book.plan
+        plan = run.trials.plan
         search = query.get("text", "")
         cache_key = ("words", request.path_params["name"])
         search_responses = partial(find_cells, plan, run.sources.pool, search)
@@ -203,20 +203,20 @@ class Viewer:
             words=search,
             cells=cells,
         )
-        trials = run.book.page(
+        shown_page = run.trials.page(
             trial_filter,
             by=cast(Column, sort_column),
             descending=query.get("descending") == "true",
             start=page * PAGE_SIZE,
             stop=(page + 1) * PAGE_SIZE,
         )
-        lines = [asdict(line) for line in trials.lines]
-        names = select_names(trials.lines, plan.agent_ids, plan.item_ids)
-        return _to_json({"total": trials.total, "lines": lines, **names})
+        lines = [asdict(line) for line in shown_page.lines]
+        names = select_names(shown_page.lines, plan.agent_ids, plan.item_ids)
+        return _to_json({"total": shown_page.total, "lines": lines, **names})
 
     def _get_names(self, request: Request) -> Response:
         """Return suggestions for the name of an agent or an item that contains the text `like`, as JSON."""
-        plan, query = self._open_run(request).book.plan, request.query_params
+        plan, query = self._open_run(request).trials.plan, request.query_params
         if query.get("kind") not in ("agent", "item"):
             raise HTTPException(400, "kind is one of: agent, item.")
         names = plan.agent_ids if query["kind"] == "agent" else plan.item_ids
@@ -228,22 +228,22 @@ class Viewer:
         Raises HTTPException 404 if the run has no such row.
         """
         run = self._open_run(request)
-        book = run.book
         row = request.path_params["row"]
-        if not 0 <= row < len(book):
+        if not 0 <= row < len(run.trials):
             raise HTTPException(404, "There is no such trial.")
 
-        line = book.get_line(row)
+        trial = run.trials.get_line(row)
         displayed_texts = []
-        for cell in cells_of(line):
+        for cell in cells_of(trial):
             text = text_of(run.sources.pool, cell)
             displayed_texts.append(None if text is None else truncate(text, MAX_TEXT))
         first, second = displayed_texts
-        (raw_answer,) = read_raw_answers(book.keys([row]), run.sources.store)
+        request_hashes = run.trials.read_request_hashes([row])
+        (raw_answer,) = read_raw_answers(request_hashes, run.sources.store)
         return _to_json(
             {
-                "line": asdict(line),
-                **select_names([line], book.plan.agent_ids, book.plan.item_ids),
+                "line": asdict(trial),
+                **select_names([trial], run.trials.plan.agent_ids, run.trials.plan.item_ids),
                 "first": first,
                 "second": second,
                 "raw": raw_answer,
@@ -324,7 +324,7 @@ def _with_other_answers(run: _OpenRun, folder: RunFolder, other_folder: RunFolde
     """Return the run with the answers of another run to the same trials."""
     verdicts = _read_verdicts(folder)
     other_answers = match_answers(verdicts, _read_verdicts(other_folder))
-    return replace(run, book=TrialBook(verdicts, other_answers))
+    return replace(run, trials=TrialBook(verdicts, other_answers))
 
 
 def _read_verdicts(folder: RunFolder) -> Verdicts:

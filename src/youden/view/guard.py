@@ -54,10 +54,10 @@ class Guard:
         await self._choose_app(scope, headers)(scope, receive, send_with_headers)
 
     def _choose_app(self, scope: Scope, headers: Headers) -> ASGIApp:
-        """Return the application if the request has a valid cookie, else a response that redirects or refuses the request.
+        """Choose what answers a request: the application, or a response that redirects or refuses the request.
 
-        A request with a valid token in its query is redirected to the same address without the token, and gets the cookie.
-        The one-time token is valid for a single GET request.
+        The application answers requests with a valid cookie. A request with a valid token in its query is redirected to the same
+        address without the token, and gets the cookie. The one-time token is valid for a single GET request.
         """
         if headers.get("host", "") not in self._hosts:
             return PlainTextResponse("The viewer answers to 127.0.0.1 and localhost only.\n", 421)
@@ -66,11 +66,8 @@ class Guard:
 
         query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         tokens = [value for name, value in query if name == "token"]
-        has_one_time_token = self._one_time_token is not None and self._one_time_token in tokens
-        if scope["method"] == "GET" and has_one_time_token:
-            self._one_time_token = None  # it cannot be used again
-            tokens = [self._token]
-        if self._is_valid(tokens):
+        is_redeemed = scope["method"] == "GET" and self._redeem_one_time_token(tokens)
+        if is_redeemed or self._is_valid(tokens):
             return self._redirect(scope, query)
 
         # Other programs of this machine may have set cookies of any form; this parser is as tolerant as browsers are.
@@ -78,6 +75,13 @@ class Guard:
         if self._is_valid([cookies.get(self._cookie, "")]):
             return self._app
         return PlainTextResponse("Open the address that `youden view` printed, which contains the token.\n", 403)
+
+    def _redeem_one_time_token(self, tokens: Iterable[str]) -> bool:
+        """Return whether one of the tokens is the one-time token, which cannot be used again after this call."""
+        if self._one_time_token is None or self._one_time_token not in tokens:
+            return False
+        self._one_time_token = None
+        return True
 
     def _redirect(self, scope: Scope, query: list[tuple[str, str]]) -> RedirectResponse:
         """Return a redirect to the same address without the token, which sets the cookie that later requests need.

@@ -71,12 +71,13 @@ class TrialsOnDisk:
         ----------
         chosen : TrialFilter
             Filter. The kind "answers differ" raises HTTPException 400.
-        by : str
-            Column to sort by.
+        by : {"row", "item", "first", "second", "trial_type", "answer", "kind"}
+            Column to sort by; missing answers come last in both directions.
         descending : bool
             Whether the largest value comes first.
         start, stop : int
-            Positions of the first trial of the page and of the first one after it, among the sorted matching trials.
+            Positions of the first trial of the page and of the first one after it, among the sorted matching trials; `stop`
+            may exceed their number.
 
         Returns
         -------
@@ -117,7 +118,7 @@ class TrialsOnDisk:
         """Return one trial by its position in the run."""
         return self._read_block(self._find_block(row)).get_line(row)
 
-    def keys(self, rows: Sequence[int]) -> list[bytes]:
+    def read_request_hashes(self, rows: Sequence[int]) -> list[bytes]:
         """Return the request hash of each trial, as ASCII bytes; empty bytes if the judge makes no calls.
 
         rows : rows of the trials in the run
@@ -140,11 +141,10 @@ class TrialsOnDisk:
         return self._counts[1]
 
     def _count_block(self, number: int, chosen: TrialFilter, by: Column) -> _SortCounts:
-        """Count the rows of a block that match a filter, by the number by which they are sorted (the sort value).
+        """Count the rows of a block that match a filter, for each value of the sort column.
 
-        A block is a range of rows of the run that are read together. Sort values are rounded to two decimals, so that graded
-        answers have few distinct values. Rows are sorted by "row" within their block, so that their sort value is the number of
-        the block.
+        A block is a range of rows of the run that are read together. Values are rounded to two decimals, so that graded answers
+        have few distinct values.
 
         number : number of the block
         chosen : filter
@@ -152,6 +152,7 @@ class TrialsOnDisk:
         """
         sort_values = self._read_block(number).values(chosen, by=by)
         if by == "row":
+            # rows have no equal values; counting them by block is enough, because a block has its rows in this order
             sort_values = np.full(len(sort_values), float(number))
         value, n = np.unique(sort_values.round(2), return_counts=True)
         return _SortCounts(np.full(len(value), number), value, n)
@@ -218,12 +219,13 @@ def find_cells(plan: Plan, pool: Pool | None, search: str) -> Bools | None:
     pool : Pool or None
         Responses, which are searched too; None if they are not available.
     search : str
-        Text to find, at most `MAX_SEARCH_LENGTH` characters.
+        Text to find, at most `MAX_SEARCH_LENGTH` characters. Spaces at its ends are ignored.
 
     Returns
     -------
     bool array (n_agents, n_items), or None
-        Whether the agent's id, the item's id or one of the cell's responses contains the search. None if it is empty.
+        Whether the agent's id, the item's id or one of the cell's responses contains the search. None if it is empty or
+        consists of spaces.
 
     Raises
     ------
@@ -341,9 +343,9 @@ def get_state(folder: RunFolder) -> State:
     Returns
     -------
     {"fitted", "in progress", "unfinished", "incomplete"}
-        "in progress": a process judges the run, which has no ranking by all answers yet. "fitted": the ranking, which may
-        be a partial one, belongs to the plan and the answers. "unfinished": the run has a plan, but no such ranking.
-        "incomplete": the run has neither.
+        The first that applies of: "in progress", if a process judges the run and its last answers are not ranked yet;
+        "fitted", if the run has a ranking, complete or partial, that belongs to its plan and answers; "unfinished", if the run
+        has a plan; and "incomplete".
     """
     is_fitted = folder.has("fit.json") and folder.has("ranking.csv") and _has_current_fit(folder)
     is_planned = folder.has("plan.parquet") and folder.has("config.yaml")
@@ -374,7 +376,10 @@ def _is_judged(folder: RunFolder) -> bool:
 
 
 def _is_in_progress(folder: RunFolder) -> bool:
-    """Return whether a process judges a run; False for a judge without a store, and if the store cannot be read."""
+    """Return whether a process judges a run at present, according to the store of the run.
+
+    If the store cannot be read, or if the judge uses none, the result is False.
+    """
     try:
         config = folder.read_config()
         name = get_run_name(folder, folder.read_plan_without_trials())

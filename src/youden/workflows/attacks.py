@@ -109,8 +109,8 @@ class AttackContext:
         Returns
         -------
         list of str
-            Distinct words of the prompt (of the responses if it has none), rarest first. Equally rare words stay in the order
-            of the text.
+            Distinct case-folded words of the prompt, or of the responses of other agents if there is no prompt. The rarest
+            word is first; equally rare words stay in the order of the text.
         """
         text = self.prompt(item) or " ".join(self.others(item, self.pool.n_agents))
         words = dict.fromkeys(split_words(text))  # distinct, in order of appearance
@@ -144,14 +144,14 @@ class AttackContext:
         return str(responses[most_central])
 
     def reworded(self, text: str, *, share: float = 0.3) -> str:
-        """Replace words of a text by synonyms.
+        """Replace random words of a text by synonyms, with the random numbers of this object (`rng`).
 
         Parameters
         ----------
         text : str
             The text.
         share : float in [0, 1], default 0.3
-            Fraction of the words with synonyms that are replaced, at random.
+            Probability that a word with synonyms is replaced.
 
         Returns
         -------
@@ -161,7 +161,7 @@ class AttackContext:
         Raises
         ------
         ConfigError
-            [synonyms-missing] if the dictionary of synonyms is not installed.
+            [synonyms-missing] if the dictionary of synonyms is not installed; [transform-option] if `share` is not in [0, 1].
         """
         return Step("synonyms", {"share": share})(text, self.rng)
 

@@ -27,7 +27,7 @@ from youden.pipeline.planned_run import draw_run_plan
 from youden.pipeline.precision import PrecisionForecast
 from youden.text.printable import redact_location
 from youden.types import Finding, Verdicts
-from youden.types.pool import Json, or_none, plain, plain_fields
+from youden.types.pool import Json, convert_to_json, or_none, plain_fields
 from youden.workflows.calibration_outcome import RULE, Bill, CalibrationDecision, Measures, compute_measures, decide
 from youden.workflows.calibration_trials import KIND_DETAILS, KINDS, CalibrationTrials, draw_calibration_trials
 from youden.workflows.experiment import (
@@ -110,7 +110,7 @@ def plan_calibration(
     source : Path
         Config of the run (.yaml), or a pool; the run of a pool is named like it.
     judges : sequence of str, optional
-        Judge names or paths of judge YAMLs. Default: the judge of the run.
+        Judge names or paths of judge YAMLs. Default: the judge of the run; for a pool, `judge` in `changes`, else "lexical".
     calls : int, default 150
         Number of trials per judge; fewer are drawn from a small pool.
     changes : mapping, optional
@@ -290,7 +290,8 @@ def describe_trials(calibration: Calibration) -> str:
     Returns
     -------
     str
-        The number of trials by kind, and the number of these trials that are also in the plan of the run.
+        A clause without a full stop. It states how many trials there are of each kind, such as "paired", "reversed" or
+        "independent" (`KIND_DETAILS` describes all kinds), and how many trials are also in the plan of the run.
     """
     trials = calibration.trials
     config = calibration.config
@@ -457,7 +458,9 @@ def planned_to_json(calibration: Calibration) -> dict[str, Json]:
             "in_run": int(trials.in_run[rows].sum()),
             "means": KIND_DETAILS[kind].description,
         }
-    costs: dict[str, Json] = {experiment.name: plain(experiment.cost) for experiment in calibration.experiments}
+    costs: dict[str, Json] = {
+        experiment.name: convert_to_json(experiment.cost) for experiment in calibration.experiments
+    }
     return {
         "run": config.name,
         "pool": config.pool,

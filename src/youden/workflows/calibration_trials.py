@@ -5,7 +5,7 @@ Most of them are trials of the run's own plan, so that the run finds their answe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -120,7 +120,7 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     Raises
     ------
     PlanError
-        [calibrate-small] if there are fewer than 10 paired or 10 independent trials.
+        [calibrate-small] if fewer than 10 trials of the kind "paired", or of the kind "independent", can be drawn.
 
     Notes
     -----
@@ -152,7 +152,8 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
 
     # take the requested number of trials of each kind
     paired_trials = plan.trials.take(paired[: n_wanted["paired"]])
-    triples, extended_rows = _draw_triples(paired_trials, plan, n_wanted["triple"] // 2, stream("known triples", seed))
+    n_triples = n_wanted["triple"] // 2  # a triple has two trials
+    triples, triple_originals = _draw_triples(paired_trials, plan, n_triples, stream("known triples", seed))
     trials_by_kind: dict[Kind, Trials] = {
         "paired": paired_trials,
         "reversed": paired_trials.take(slice(n_wanted["reversed"])).swapped(),
@@ -168,7 +169,7 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     trials = [trials_by_kind[name] for name in KINDS]
     kind = np.repeat(np.arange(len(KINDS), dtype=np.int8), [len(table) for table in trials])
     extended_pool = _add_planted_agents(pool, trials_by_kind["clone"], trials_by_kind["template"])
-    calibration_plan = _make_plan(plan, extended_pool, trials, kind)
+    calibration_plan = _make_calibration_plan(plan, extended_pool, Trials.concat(trials), kind)
 
     # largest number of units of 150 calls for which the random halves suffice
     max_paired = len(paired) // KIND_DETAILS["paired"].per_150_calls
@@ -176,7 +177,7 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     return CalibrationTrials(
         plan=calibration_plan,
         kind=kind,
-        original=_find_originals(kind, extended_rows),
+        original=_find_originals(kind, triple_originals),
         in_run=_is_in_plan(plan, calibration_plan),
         max_calls=150 * min(max_paired, max_independent),
     )
@@ -225,39 +226,24 @@ def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
 def _draw_triples(paired: Trials, plan: Plan, n_triples: int, rng: np.random.Generator) -> tuple[Trials, Positions]:
     """Extend paired trials to triples: compare both texts of a trial with the text of a third agent on the same item.
 
-    The third agent is random. If possible, the two comparisons with its text are not in the plan, and thus differ from all
-    other trials of the calibration.
-
     paired : paired trials that may be extended; those without a third agent are skipped
     n_triples : maximum number of triples
 
     Returns two trials per triple, so that each of the three texts comes first once; and the rows in `paired` of the
     extended trials, int array (n_trials,), each of them twice.
     """
-    candidates = np.arange(plan.n_agents)
-    planned = plan.trials.take((plan.trial_type == PAIRED) & np.isin(plan.item, paired.item))
-    planned_codes = _pair_codes(planned.item, planned.first, planned.second, plan.n_agents)
+    third_agent = _draw_third_agents(paired, plan, rng)
+    rows = np.flatnonzero(third_agent >= 0)[:n_triples]
+    third = third_agent[rows]
 
-    # The third agent is the candidate with the lowest cost: a random number below 1, plus 1 for each comparison that is
-    # in the plan; infinite without a response to the item, and for the two agents of the trial.
-    cost = rng.random((len(paired), plan.n_agents))
-    cost[~plan.pool.present.T[paired.item]] = np.inf
-    for agent in (paired.first, paired.second):
-        codes = _pair_codes(paired.item[:, None], agent[:, None], candidates, plan.n_agents)
-        cost += np.isin(codes, planned_codes)
-        cost[np.arange(len(paired)), agent] = np.inf
-    has_third_agent = np.isfinite(cost).any(axis=1)
-    rows = np.flatnonzero(has_third_agent)[:n_triples]
-    third = cost[rows].argmin(axis=1).astype(np.int32)
-
-    # For a trial that compares text a (first) with text b (second), and the text c of the third agent, the two added trials are
-    # (b, c) and (c, a). `swapped` has (b, a), in which c replaces one of the two texts.
+    # A trial compares text a (first) with text b (second). With the text c of the third agent, the added trials are (b, c) and
+    # (c, a). Both are made from the swapped trial (b, a), in which c replaces a or b.
     has_repeats = paired.first_repeat is not None
     extended = paired if has_repeats else paired.with_first_repeats()
-    swapped = extended.take(rows).swapped()
+    b_and_a = extended.take(rows).swapped()
     first_response = np.ones(len(rows), dtype=np.int32)
-    b_and_c = replace(swapped, second=third, second_repeat=first_response)
-    c_and_a = replace(swapped, first=third, first_repeat=first_response.copy())
+    b_and_c = replace(b_and_a, second=third, second_repeat=first_response)
+    c_and_a = replace(b_and_a, first=third, first_repeat=first_response.copy())
 
     # order by triple: (b, c) and (c, a) of the first triple, then of the second one, and so on
     by_triple = np.arange(2 * len(rows)).reshape(2, -1).T.ravel()
@@ -267,28 +253,54 @@ def _draw_triples(paired: Trials, plan: Plan, n_triples: int, rng: np.random.Gen
     return trials, np.repeat(rows, 2)
 
 
+def _draw_third_agents(paired: Trials, plan: Plan, rng: np.random.Generator) -> Ids:
+    """Draw a third agent for each paired trial, with a response to the item of the trial.
+
+    If possible, the plan of the run compares the third agent with neither agent of the trial on this item, so that both
+    comparisons differ from all other trials of the calibration.
+
+    Returns an int32 array (n_trials,), −1 if no third agent has a response.
+    """
+    planned = plan.trials.take((plan.trial_type == PAIRED) & np.isin(plan.item, paired.item))
+    planned_codes = _pair_codes(planned.item, planned.first, planned.second, plan.n_agents)
+
+    # the candidate with the smallest sort key is drawn: a random number below 1, plus 1 for each planned comparison
+    candidates = np.arange(plan.n_agents)
+    sort_key = rng.random((len(paired), plan.n_agents))
+    can_be_drawn = plan.pool.present.T[paired.item]
+    for agent in (paired.first, paired.second):
+        codes = _pair_codes(paired.item[:, None], agent[:, None], candidates, plan.n_agents)
+        sort_key += np.isin(codes, planned_codes)
+        can_be_drawn[np.arange(len(paired)), agent] = False
+    sort_key[~can_be_drawn] = np.inf
+
+    third_agent: Ids = sort_key.argmin(axis=1).astype(np.int32)
+    third_agent[~can_be_drawn.any(axis=1)] = -1
+    return third_agent
+
+
 def _pair_codes(item: Ids, first: Ids, second: Ids | Positions, n_agents: int) -> Positions:
     """Return a number for each item and unordered pair of agents; the arguments are int arrays that broadcast."""
     low, high = np.minimum(first, second), np.maximum(first, second)
     return np.asarray((item.astype(np.int64) * n_agents + low) * n_agents + high)
 
 
-def _find_originals(kind: Codes, extended_rows: Positions) -> Ids:
-    """Find the paired trial from which each trial was made, and return its row.
+def _find_originals(kind: Codes, triple_originals: Positions) -> Ids:
+    """Return the row of the paired trial that each trial repeats or extends: int32 array (n_trials,), −1 for other kinds.
 
-    Trial m of the kind "reversed" or "retest" repeats paired trial m, in the opposite or in the same order of the texts. A trial
-    of the kind "triple" compares a text of a paired trial with a third text. The paired trials are the first rows.
+    The paired trials are the first rows of the calibration. The first trial of the kind "reversed" repeats the first paired
+    trial, and so on; the same holds for "retest".
 
     kind : int8 array (n_trials,), index of the kind of each trial in `KINDS`
-    extended_rows : int array (n_triple_trials,), row of the paired trial of each trial of the kind "triple"
-
-    Returns an int32 array (n_trials,), −1 for other kinds.
+    triple_originals : int array (n_triple_trials,), row of the paired trial that each trial of the kind "triple" extends
     """
     original = np.full(len(kind), -1, dtype=np.int32)
     for name in ("reversed", "retest"):
-        rows = np.flatnonzero(kind == KINDS.index(name))
-        original[rows] = np.arange(len(rows))
-    original[kind == KINDS.index("triple")] = extended_rows
+        is_repeat = kind == KINDS.index(name)
+        original[is_repeat] = np.arange(is_repeat.sum())
+
+    is_triple = kind == KINDS.index("triple")
+    original[is_triple] = triple_originals
     return original
 
 
@@ -379,20 +391,20 @@ def _iter_trials(plan: Plan, rows: Bools) -> Iterator[tuple[int, ...]]:
     return zip(*(column[rows].tolist() for column in columns), strict=True)
 
 
-def _make_plan(plan: Plan, pool: Pool, trials_by_kind: Sequence[Trials], kind: Codes) -> Plan:
-    """Make the plan of a calibration from the trials of each kind.
+def _make_calibration_plan(plan: Plan, pool: Pool, trials: Trials, kind: Codes) -> Plan:
+    """Make the plan of a calibration from its trials.
 
-    Trials of the kind "retest" have the replicate number 1 instead of 0, so that the judge is queried again. Trials belong
-    to no block.
+    Trials of the kind "retest" get the replicate number 1 instead of 0, so that the judge is queried again. Trials belong to
+    no block.
 
     plan : plan of the run, from which settings such as the seed are taken
     pool : pool of the run with the two agents that are added for the calibration
-    trials_by_kind : trials of each kind, in the order of `KINDS`
+    trials : trials of all kinds, in the order of `KINDS`
     kind : int8 array (n_trials,), index of the kind of each trial in `KINDS`
     """
     replicate = (kind == KINDS.index("retest")).astype(np.int32)
     no_block = np.full(len(kind), -1, dtype=np.int32)
-    trials = replace(Trials.concat(trials_by_kind).as_new_plan(), replicate=replicate, block=no_block)
+    trials = replace(trials.as_new_plan(), replicate=replicate, block=no_block)
     no_holdout = np.zeros_like(pool.present)
     return replace(
         plan,

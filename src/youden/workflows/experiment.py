@@ -120,22 +120,23 @@ def make_experiment_runner(
     Parameters
     ----------
     max_cost : float or None
-        Maximum cost of all experiments together in USD.
+        Maximum cost of all experiments together in USD. None, for no cap, is allowed only if no judge can cost money.
     experiments : sequence of Experiment
-        The experiments that will be run. They share the cost cap.
+        The experiments that will be run, whose judges are checked. They share the cost cap.
     options : JudgingOptions, optional
         Options of the requests. A missing answer never stops an experiment, because their number is one of its results.
 
     Returns
     -------
     callable
-        Function of an experiment. It requests only answers that are not stored yet, and raises the errors of
-        `judge_async`; answers received before an error are stored.
+        Function that takes one of `experiments`, and waits until it is answered. It requests only answers that are not
+        stored yet, and raises the errors of `judge_async`; answers received before an error are stored.
 
     Raises
     ------
     ConfigError
-        If the cost cap does not fit the judges; raised before any call.
+        [max-cost], [max-cost-needed], [price-unknown], [answer-unbounded]: if the cost cap does not fit the judges; raised
+        before any call.
     """
     check_cap([experiment.judge for experiment in experiments], max_cost)
     shared_options = replace(options or JudgingOptions(), max_cost=max_cost, max_missing=1.0)

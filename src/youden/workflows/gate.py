@@ -35,7 +35,7 @@ from youden.types.facts import POSITION_REMEDY, ChoiceFacts, RunFacts
 from youden.types.pool import Floats, Json, Positions
 from youden.types.recommendation import Recommendation
 from youden.workflows.gate_answers import DifferenceForecast, GateAnswers, QualityDifference, read_answers
-from youden.workflows.quality import LabelledAnswers, with_quality
+from youden.workflows.quality import LabelledAnswers, add_quality_comparison
 
 MARGIN = 0.05
 _CONDITIONAL_POWER = 0.9
@@ -165,16 +165,18 @@ class Gate:
     def required(self) -> RequiredCalls | None:
         """Calls after which all undecided comparisons (of the agents in `focus`) have a result; None if `focus` is empty.
 
-        The largest requirement of a single comparison counts. Its calls cover two agents, and are scaled to all agents in
-        `focus`.
+        They are computed from the comparison that needs the most calls. If the run can be extended, its calls are spent on
+        the two compared agents, so their number is scaled to all agents in `focus`. Otherwise, a new run spends them on
+        all agents, and their number remains.
         """
         requirements = [row.required for row in self._decidable if row.required]
         largest = max(requirements, key=lambda requirement: requirement.calls or 0, default=None)
         if largest is None or largest.calls is None or not self.extendable:
             return largest
-        factor = len(self.focus) / 2
-        usd = None if largest.usd is None else largest.usd * factor
-        return replace(largest, calls=int(largest.calls * factor), usd=usd)
+
+        n_pairs = len(self.focus) / 2
+        usd = None if largest.usd is None else largest.usd * n_pairs
+        return replace(largest, calls=int(largest.calls * n_pairs), usd=usd)
 
     @property
     def _decidable(self) -> tuple[GateResult, ...]:
@@ -228,7 +230,8 @@ def plan_analyses(
     """Determine the interim analyses that the next call of `gate_run` would make; nothing is computed or written.
 
     A gate compares new agents with a baseline. Each interim analysis of the same comparison spends less alpha than the
-    one before, so their numbers are kept in a file, the ledger.
+    one before, so their numbers are kept in a file, the ledger. An analysis of answers that were analyzed before keeps
+    its number.
 
     Parameters
     ----------
@@ -259,7 +262,7 @@ def plan_analyses(
     """
     target = _resolve_target(folder, target, labels)
     recorded = read_ledger(ledger or folder.file(GATES_FILE))
-    answers = with_quality(read_answers(folder), folder, labels)
+    answers = add_quality_comparison(read_answers(folder), folder, labels)
     return _number_analyses(answers, agents, baseline, recorded, target)
 
 
@@ -293,9 +296,10 @@ def gate_run(
     Returns
     -------
     Gate
-        One result per distinct agent, and the verdict on all of them. An agent with answers on fewer than `MIN_ITEMS`
-        items is undecided, and so are all agents if the judge does not discriminate (unless labels are given). Such an
-        analysis has no interval, and is not recorded.
+        One result per distinct agent, whose `outcome` is "better", "no worse", "worse" or "undecided", and the least
+        favourable of these outcomes for all agents. An agent with answers on fewer than `MIN_ITEMS` items is undecided,
+        and so are all agents if the judge does not discriminate (unless labels are given). Such an analysis has no
+        interval, and is not recorded.
 
     Raises
     ------
@@ -311,7 +315,8 @@ def gate_run(
     Notes
     -----
     The type I error rate is divided among the agents and over all interim analyses of the same two agents, alpha_k =
-    .025·2^(1−k)/n_agents on either side for analysis k.
+    .025·2^(1−k)/n_agents on either side for analysis k. Repeating a gate on the same answers repeats the same analysis and
+    spends no further alpha.
     """
     if not 0 < margin < 2:
         raise InputError(
@@ -321,7 +326,7 @@ def gate_run(
         )
     target = _resolve_target(folder, target, labels)
     path = ledger or folder.file(GATES_FILE)
-    answers = with_quality(read_answers(folder, target=target), folder, labels)
+    answers = add_quality_comparison(read_answers(folder, target=target), folder, labels)
     recorded = read_ledger(path)
     analyses = _number_analyses(answers, agents, baseline, recorded, target)
     n_agents = len(analyses)
@@ -359,8 +364,9 @@ def _evaluate_difference(
 ) -> GateResult:
     """Compare one agent with the baseline: by quality if the answers have labels, otherwise by ability.
 
-    analysis : agent, number and confidence level of the interim analysis
-    margin : largest difference by which an agent may be worse and still pass
+    analysis : the agent, the number of the interim analysis, and the confidence level of its interval
+    baseline : id of the baseline
+    margin : largest deficit that counts as no worse, in units of ability, or of the labels
     n_agents : number of agents that are compared together and share alpha
     """
     if answers.quality is not None:
@@ -372,7 +378,7 @@ def _evaluate_difference(
     return evaluate_agent(
         answers.forecast(new_agent, baseline_agent),
         analysis,
-        n_asked=n_agents,
+        n_compared=n_agents,
         n_items=answers.n_items,
         margin=margin,
         usd=answers.usd_per_call,
@@ -466,7 +472,7 @@ def evaluate_agent(
     forecast: DifferenceForecast,
     analysis: GateAnalysis,
     *,
-    n_asked: int,
+    n_compared: int,
     n_items: int,
     margin: float,
     usd: float | None,
@@ -480,20 +486,21 @@ def evaluate_agent(
     forecast : DifferenceForecast
         Difference between the agent and the baseline, and the variance that more calls would leave.
     analysis : GateAnalysis
-        The interim analysis.
-    n_asked : int
+        The agent, and the number of the interim analysis, on which its alpha depends.
+    n_compared : int
         Number of agents that are compared together and share alpha.
     n_items : int
         Number of items of the run.
     margin : float
-        Largest deficit that counts as no worse.
+        Largest deficit that counts as no worse, above 0, in the unit of the difference.
     usd : float or None
-        Price of a call, None if it is unknown.
+        Price of a call in USD, None if it is unknown.
 
     Returns
     -------
     GateResult
-        Outcome, difference with its interval, and the calls that a decision needs.
+        Its `outcome` is "better", "no worse", "worse" or "undecided". It also has the difference with its interval and,
+        if it is undecided, the calls that a decision needs.
 
     Raises
     ------
@@ -526,11 +533,11 @@ def evaluate_agent(
     if result.n_items < MIN_ITEMS:
         return result
 
-    alpha = alpha_at_analysis(analysis.analysis, n_comparisons=n_asked)
+    alpha = alpha_at_analysis(analysis.analysis, n_comparisons=n_compared)
     decision = decide(difference.value, difference.half_width(alpha), margin=margin)
     required = None
     if decision.outcome == "undecided":
-        next_alpha = alpha_at_analysis(analysis.analysis + 1, n_comparisons=n_asked)
+        next_alpha = alpha_at_analysis(analysis.analysis + 1, n_comparisons=n_compared)
         required = _compute_required_calls(forecast, n_items=n_items, margin=margin, alpha=next_alpha, usd=usd)
     return replace(
         result,
@@ -545,41 +552,46 @@ def evaluate_agent(
 def _compute_required_calls(
     forecast: DifferenceForecast, *, n_items: int, margin: float, alpha: float, usd: float | None
 ) -> RequiredCalls:
-    """Compute how many calls the next analysis needs to have a result, or how many items, if no number of calls suffices.
+    """Compute how many calls the next analysis needs for a decision, or how many items, if no number of calls suffices.
 
-    A number suffices if the conditional power of the analysis is at least `_CONDITIONAL_POWER`.
+    A number suffices if the conditional power is at least `_CONDITIONAL_POWER`. The conditional power is the probability,
+    given the answers so far, that the next analysis decides, for the true difference at which this is least likely.
 
     forecast : present difference of the two agents, and its variance after more calls
     n_items : number of items of the run
     margin : largest deficit that still counts as no worse
     alpha : type I error rate of the next analysis
-    usd : price of a call; None if unknown
+    usd : price of a call in USD; None if unknown
     """
     difference = forecast.difference
-    power = _compute_power(difference, forecast.remaining, forecast.n_items, margin=margin, alpha=alpha)
-    is_enough = power >= _CONDITIONAL_POWER
-    if is_enough.any():
-        calls = int(forecast.calls[is_enough.argmax()])
-        return RequiredCalls(calls=calls, usd=None if usd is None else usd * calls)
+    power_by_calls = _compute_conditional_power(
+        difference, forecast.remaining, forecast.n_items, margin=margin, alpha=alpha
+    )
+    suffices = power_by_calls >= _CONDITIONAL_POWER
+    if suffices.any():
+        n_calls = int(forecast.calls[suffices.argmax()])
+        return RequiredCalls(calls=n_calls, usd=None if usd is None else usd * n_calls)
 
-    # If every comparison is made, also on additional items, the variances of mean answers are proportional to 1 / items.
-    later_items = _ITEM_GRID[np.searchsorted(_ITEM_GRID, n_items, side="right") :]
-    agent_item_share = float(min(forecast.remaining.agent_item, default=1.0))
-    residual_share = float(min(forecast.remaining.residual, default=1.0))
-    remaining = RemainingVariance(agent_item_share * n_items / later_items, residual_share * n_items / later_items)
-    power_by_items = _compute_power(difference, remaining, later_items, margin=margin, alpha=alpha)
+    # Every comparison on the present items leaves the smallest fractions of the variance components, or all of the variance
+    # if none is left to make. With every comparison on more items, the components then fall in proportion to 1 / items.
+    min_agent_item = float(min(forecast.remaining.agent_item, default=1.0))
+    min_residual = float(min(forecast.remaining.residual, default=1.0))
+    is_larger = n_items < _ITEM_GRID
+    later_items = _ITEM_GRID[is_larger]
+    remaining = RemainingVariance(
+        agent_item=min_agent_item * n_items / later_items, residual=min_residual * n_items / later_items
+    )
+    power_by_items = _compute_conditional_power(difference, remaining, later_items, margin=margin, alpha=alpha)
 
-    is_enough = power_by_items >= _CONDITIONAL_POWER
-    required_items = int(later_items[is_enough.argmax()]) if is_enough.any() else None
-    max_power_on_present_items = float(power.max()) if len(power) else None
+    suffices = power_by_items >= _CONDITIONAL_POWER
     return RequiredCalls(
-        items=required_items,
-        conditional_power=max_power_on_present_items,
+        items=int(later_items[suffices.argmax()]) if suffices.any() else None,
+        conditional_power=float(power_by_calls.max()) if len(power_by_calls) else None,
         items_at_current_difference=required_n_items(difference, margin=margin, alpha=alpha),
     )
 
 
-def _compute_power(
+def _compute_conditional_power(
     difference: ConservativeDifference,
     remaining: RemainingVariance,
     later_items: Positions,
@@ -587,36 +599,40 @@ def _compute_power(
     margin: float,
     alpha: float,
 ) -> Floats:
-    """Compute the conditional power of a later analysis: float array (n,), one value per possible number of calls.
+    """Compute the conditional power of the next analysis for several larger numbers of calls: float array (n,).
 
-    It is the probability, given the answers so far, that the analysis has a result, in the least favourable case.
+    It is the probability, given the answers so far, that the analysis decides, for the true difference at which this is
+    least likely, −margin/2.
 
     difference : present difference of two agents with its variance
-    remaining : fractions of the variance components that remain after each number of calls
-    later_items : int array (n,), numbers of items after these calls
+    remaining : fractions of the variance components that remain after each number of calls, float arrays (n,)
+    later_items : int array (n,), numbers of items on which the agents are then compared
     margin : largest deficit that still counts as no worse
-    alpha : type I error rate of the later analysis
+    alpha : type I error rate of the next analysis
     """
-    # effective number of items of the later analysis: it grows as the agent × item variance shrinks, up to all items
-    n_later_effective = np.minimum(difference.n_effective_items / remaining.agent_item, later_items)
     later_differences = [
-        difference.after(n, item_factor=item_factor, trial_factor=trial_factor)
-        for n, item_factor, trial_factor in zip(later_items.tolist(), *remaining, strict=True)
+        difference.after(n_items, item_factor=item_factor, trial_factor=trial_factor)
+        for n_items, item_factor, trial_factor in zip(later_items.tolist(), *remaining, strict=True)
     ]
 
     # the variance of the false-positive rates depends on trials, like the residual variance
-    from_items = difference.variance - difference.residual_variance
-    from_trials = difference.residual_variance + difference.rate_variance
-    if from_trials > 0:
-        later_from_trials = np.array([later.residual_variance + later.rate_variance for later in later_differences])
-        remaining = remaining._replace(residual=later_from_trials / from_trials)
+    item_variance = difference.variance - difference.residual_variance
+    trial_variance = difference.residual_variance + difference.rate_variance
+    trial_factor = remaining.residual
+    if trial_variance > 0:
+        later_trial_variance = np.array([later.residual_variance + later.rate_variance for later in later_differences])
+        trial_factor = later_trial_variance / trial_variance
+
+    # the effective number of items increases as the agent × item variance decreases, up to the number of items
+    n_effective = np.minimum(difference.n_effective_items / remaining.agent_item, later_items)
+    unseen_share = zero_event_upper_bound(alpha, n_effective)
     return conditional_power(
         difference.value,
-        (from_items, from_trials),
-        remaining=remaining,
+        (item_variance, trial_variance),
+        remaining=(remaining.agent_item, trial_factor),
         df=difference.df,
         later_df=np.array([later.df for later in later_differences]),
-        unseen_variance=difference.unseen_effect_square * zero_event_upper_bound(alpha, n_later_effective) ** 2,
+        unseen_variance=unseen_share**2 * difference.unseen_effect_square,
         margin=margin,
         alpha=alpha,
     )

@@ -38,7 +38,7 @@ from youden.stats.base.clusters import ROUNDING
 from youden.stats.base.pair_chunks import ChunkSource, InfluenceChunk
 from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.noninferiority import ConservativeDifference, estimate_difference
-from youden.stats.trials.preferences import PreferenceFit, fit_preferences
+from youden.stats.trials.preferences import fit_preferences
 from youden.stats.trials.trial_errors import (
     InfluenceTable,
     RemainingVariance,
@@ -79,7 +79,8 @@ class DifferenceForecast(NamedTuple):
 
 
 Forecaster = Callable[[int, int], DifferenceForecast]
-"""Forecasts the difference new − old from the positions of two agents."""
+"""Function that takes the positions of a new and an old agent, and returns the estimate of their difference, new − old, with
+the variance that more calls would leave."""
 
 
 class QualityDifference(NamedTuple):
@@ -118,7 +119,8 @@ class GateAnswers:
     usd_per_call : float or None
         Price of a call in USD; None if it is unknown.
     quality : callable, optional
-        Compares the qualities of (agent, baseline, level), if the gate compares quality instead of ability.
+        Takes the ids of an agent and of the baseline and a confidence level, and returns a `QualityDifference`. None if the gate
+        compares ability.
     """
 
     agent_ids: tuple[str, ...]
@@ -172,7 +174,7 @@ def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> G
         agent_ids, n_items = rates.agent_ids, rates.n_items
         first, second, digest = rates.first, rates.second, rates.digest
         is_fitted = True
-        forecast = _make_fit_forecaster(rates, None, target)
+        forecast = _make_additive_forecaster(rates, None, target)
 
     return GateAnswers(
         agent_ids=agent_ids,
@@ -201,39 +203,39 @@ def make_forecaster(
 ) -> Forecaster:
     """Return a function that estimates the difference of two agents and forecasts its variance after more calls.
 
-    The estimate is the same as in the ranking of the run. It is based on self-trials, on preferences, on means of trials, or
-    on the additive model, in this order: the first that applies is used.
+    The estimate is the same as in the ranking of the run:
+
+    - without `abilities`, by the additive model, fitted to the answers (or to the scores of cells if these determine no fit),
+    - for a plan of self-trials, by the agents' self-consistency,
+    - for preferences, by the fit of the preferences,
+    - otherwise, by means of trials.
 
     Parameters
     ----------
     verdicts : Verdicts
         Answers of the run.
     abilities : Abilities or None
-        Abilities estimated by means of trials, from `trial_abilities_from_verdicts`. If None, the additive model is fitted.
-    target : str, default "items-like-these"
+        Abilities from `trial_abilities_from_verdicts`; None if it returned None.
+    target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
         Population that differences refer to.
 
     Returns
     -------
     callable
-        Takes the positions of the new and the old agent, and returns the forecast of their difference, new minus old.
-        Its variance is NaN if the answers do not link the two.
+        Takes the positions of the new and the old agent, and returns a `DifferenceForecast`: the difference, new minus old,
+        with its variance; an array of larger numbers of calls; and the fractions of the variance that remain with each of
+        them. The variance is NaN if the answers do not link the two agents.
     """
     plan = verdicts.plan
     if abilities is None:
         agent_rates = None
         if plan.independent == "pooled":
             agent_rates = estimate_rates(TrialsByItem.from_verdicts(verdicts), target)
-        return _make_fit_forecaster(verdicts.rates(), plan, target, agent_rates)
-
+        return _make_additive_forecaster(verdicts.rates(), plan, target, agent_rates)
     if plan.is_self_plan:
         return _make_self_trial_forecaster(abilities)
-
     if plan.question == "preference":
-        answers = collect_preferences(TrialsByItem.from_verdicts(verdicts))
-        fit = fit_preferences(*answers, n_agents=plan.n_agents)
-        influence = _collect_influence(fit.influence_chunks(), abilities.ability, fit.n_trials.astype(np.float64))
-        return _with_ranking_variance(_make_influence_forecaster((influence,), plan), fit)
+        return _make_preference_forecaster(verdicts, abilities)
 
     forecast = _make_trial_forecaster(verdicts, abilities)
     if target == "items-like-these":
@@ -241,52 +243,65 @@ def make_forecaster(
     return _make_forecaster_on_these_items(abilities, forecast)
 
 
-def _with_ranking_variance(forecast: Forecaster, fit: PreferenceFit) -> Forecaster:
-    """Return a forecaster of preferences whose variance is at least that of the ranking.
+def _difference_variance(covariance: Floats, new: int, old: int) -> float:
+    """Compute Var(θ_new − θ_old) from the covariance matrix of abilities, float array (n_agents, n_agents)."""
+    return float(covariance[new, new] + covariance[old, old] - 2 * covariance[new, old])
 
-    An agent with too few effective items for an interval in the ranking has none in a gate either. The variance is NaN for
-    agents that no comparisons link.
+
+def _make_preference_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
+    """Return a forecaster of differences of abilities that are estimated from preferences.
+
+    The variance of a difference is at least the variance that follows from the ranking. An agent with too few effective items
+    for an interval in the ranking has no interval in a gate either.
     """
-    C = fit.covariance.covariance
+    plan = verdicts.plan
+    answers = collect_preferences(TrialsByItem.from_verdicts(verdicts))
+    fit = fit_preferences(*answers, n_agents=plan.n_agents)
+    influence = _collect_influence(fit.influence_chunks(), abilities.ability, fit.n_trials.astype(np.float64))
+    forecast_by_influence = _make_influence_forecaster((influence,), plan)
 
-    def forecast_preference(new: int, old: int) -> DifferenceForecast:
+    def forecast(new: int, old: int) -> DifferenceForecast:
         """Forecast the difference of the agents at two positions, new minus old."""
-        result = forecast(new, old)
+        result = forecast_by_influence(new, old)
         difference = result.difference
-        if fit.component[new] != fit.component[old]:
+        are_linked = fit.component[new] == fit.component[old]
+        if not are_linked:
             return result._replace(difference=difference._replace(variance=math.nan))
-        n_effective = float(fit.n_effective_items[[new, old]].min())
-        ranking_variance = np.nan_to_num(C[new, new] + C[old, old] - 2 * C[new, old])
+
+        # the covariance is NaN for an agent with too few effective items; `min_items` then prevents an interval
+        ranking_variance = np.nan_to_num(_difference_variance(fit.covariance.covariance, new, old))
+        n_effective_items = float(fit.n_effective_items[[new, old]].min())
         difference = difference._replace(
             variance=np.maximum(difference.variance, ranking_variance).item(),
-            min_items=min(difference.min_items, int(n_effective + ROUNDING)),
+            min_items=min(difference.min_items, int(n_effective_items + ROUNDING)),
         )
         return result._replace(difference=difference)
 
-    return forecast_preference
+    return forecast
 
 
 def _make_self_trial_forecaster(abilities: Abilities) -> Forecaster:
-    """Return a function that estimates the difference of two agents in self-consistency.
+    """Return a forecaster of differences in self-consistency.
 
-    The forecast for more calls is empty, because more calls on the same items add no information.
+    Its forecasts contain only the present difference, because more calls on the same items add no information. The arrays of
+    calls, remaining variances and items have length 0.
     """
-    no_calls: Positions = np.empty(0, dtype=np.int64)
-    no_factors: Floats = np.empty(0)
 
     def forecast(new: int, old: int) -> DifferenceForecast:
-        """Estimate the difference of the agents at two positions, new minus old; the forecast for more calls is empty."""
-        C, df = abilities.covariance.covariance, abilities.covariance.df[[new, old]]
+        """Estimate the difference of the agents at two positions, new minus old."""
+        df = abilities.covariance.df[[new, old]]  # number of items of each agent, minus 1
         difference = ConservativeDifference(
             value=float(abilities.ability[new] - abilities.ability[old]),
-            variance=float(C[new, new] + C[old, old] - 2 * C[new, old]),  # Var(θ_new − θ_old)
+            variance=_difference_variance(abilities.covariance.covariance, new, old),
             n_items=int(df.max()) + 1,
             n_effective_items=float(df.max()) + 1,
             unseen_effect_square=0.0,  # it is part of the covariance
             min_items=int(df.min()) + 1,
         )
+        no_numbers: Positions = np.empty(0, dtype=np.int64)
+        no_factors: Floats = np.empty(0)
         remaining = RemainingVariance(agent_item=no_factors, residual=no_factors)
-        return DifferenceForecast(difference, no_calls, remaining, no_calls)
+        return DifferenceForecast(difference, calls=no_numbers, remaining=remaining, n_items=no_numbers)
 
     return forecast
 
@@ -300,38 +315,34 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
 
 
 def _make_forecaster_on_these_items(abilities: Abilities, forecast: Forecaster) -> Forecaster:
-    """Make a forecaster for exactly the items of a run (target "these-items") from a forecaster for "items-like-these".
+    """Convert a forecaster for items like those of a run to one for exactly these items.
 
-    The present variance of a difference is taken from the abilities. All of it is a residual variance, because the items do not
-    vary. It is forecast in proportion to 1 / calls, which is an upper bound.
+    The items do not vary, so the whole variance of a difference is residual variance, which more calls reduce. It is forecast to
+    decrease as slowly as the residual variance of the given forecaster, which is an upper bound.
 
-    abilities : abilities for exactly these items
+    abilities : abilities with the covariance for exactly these items
     forecast : forecaster for items like these
     """
 
     def forecast_on_these_items(new: int, old: int) -> DifferenceForecast:
-        """Forecast the difference of two agents, given by their positions, on exactly the items of the run."""
-        on_items_like_these = forecast(new, old)
+        """Forecast the difference of the agents at two positions, new minus old, on exactly these items."""
+        result = forecast(new, old)
 
-        # Var(θ_new − θ_old) = C_new,new + C_old,old − 2·C_new,old. It includes the variance of the false-positive rates,
-        # which `ConservativeDifference` contains separately.
-        C = abilities.covariance.covariance
-        total_variance = float(C[new, new] + C[old, old] - 2 * C[new, old])
-        variance = max(total_variance - on_items_like_these.difference.rate_variance, 0.0)
+        # the covariance includes the variance of the false-positive rates, which is added to `variance` later
+        total_variance = _difference_variance(abilities.covariance.covariance, new, old)
+        variance = max(total_variance - result.difference.rate_variance, 0.0)
 
-        # effects of items that were not observed (`unseen_effect_square`) do not exist
-        difference = on_items_like_these.difference._replace(
-            variance=variance, residual_variance=variance, unseen_effect_square=0.0
-        )
-        residual_share = on_items_like_these.remaining.residual
-        remaining = RemainingVariance(agent_item=residual_share, residual=residual_share)
-        return on_items_like_these._replace(difference=difference, remaining=remaining)
+        # there are no other items that could have another effect, so `unseen_effect_square` is 0
+        difference = result.difference._replace(variance=variance, residual_variance=variance, unseen_effect_square=0.0)
+        residual_factor = result.remaining.residual
+        remaining = RemainingVariance(agent_item=residual_factor, residual=residual_factor)
+        return result._replace(difference=difference, remaining=remaining)
 
     return forecast_on_these_items
 
 
 def _make_trial_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
-    """Return a forecaster for abilities that are means of trials.
+    """Return a forecaster of differences of abilities that are means of trials.
 
     verdicts : answers to a plan with blocks
     abilities : abilities that were estimated from these answers
@@ -355,10 +366,10 @@ def _make_trial_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecast
     )
     blocks_per_agent = influence.n_trials.sum(axis=1) / 2  # an agent has two trials per block
 
-    # A block compares each agent with one other agent on one item, as first and as second text. The blocks of an extended run
-    # compare only the agents of the first plan, the anchors. Unordered pairs are compared in one order only.
-    n_other_anchors = extensions.anchors - 1
-    max_blocks = plan.n_items * n_other_anchors
+    # An item has one block per cyclic shift of the anchors, the agents of the first plan. If each pair is compared in one order
+    # only, half of the shifts are used.
+    n_shifts = extensions.anchors - 1
+    max_blocks = plan.n_items * n_shifts
     if plan.options.get("pairs") == "unordered":
         max_blocks //= 2
     return _TrialForecaster(plan, abilities.rates, influence, blocks_per_agent, max_blocks)
@@ -432,22 +443,24 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
     return n_paired + np.array(n_independent, dtype=np.int64)
 
 
-def _make_fit_forecaster(
+def _make_additive_forecaster(
     rates: Rates, plan: Plan | None, target: Target, agent_rates: AgentRates | None = None
 ) -> Forecaster:
-    """Return a forecaster for abilities of the additive model, which is fitted to trials or, if that is impossible, to scores.
+    """Return a forecaster of differences of abilities of the additive model.
 
-    rates : rates of pairs of agents
+    The model is fitted to the answers to paired trials or, if these do not determine the abilities, to the scores of cells.
+
+    rates : rates of ordered pairs of agents on items
     plan : plan of the run; None if no calls can be added
     target : population to which differences refer
     agent_rates : false-positive rates of single agents; None if each pair has its own rate, or all share one rate
     """
     answers = pair_answers(rates)
-    influences = compute_trial_contributions(answers, n_agents=rates.n_agents, n_items=rates.n_items)
-    if not influences:
+    influence_tables = compute_trial_influence(answers, n_agents=rates.n_agents, n_items=rates.n_items)
+    if not influence_tables:
         scores, model = fit_cells(rates.training_scores())
-        influences = compute_cell_contributions(scores, model)
-    forecast = _make_influence_forecaster(influences, plan, agent_rates)
+        influence_tables = compute_cell_influence(scores, model)
+    forecast = _make_influence_forecaster(influence_tables, plan, agent_rates)
     if target != "these-items":
         return forecast
 
@@ -458,50 +471,51 @@ def _make_fit_forecaster(
 
 
 def _make_influence_forecaster(
-    influences: tuple[InfluenceTable, ...], plan: Plan | None, agent_rates: AgentRates | None = None
+    influence_tables: tuple[InfluenceTable, ...], plan: Plan | None, agent_rates: AgentRates | None = None
 ) -> Forecaster:
-    """Return a forecaster for fitted abilities.
+    """Return a forecaster of differences whose variances follow from the influence of the items on the abilities.
 
-    It assumes that both variance components are proportional to 1 / number of units (see `_count_extension_units`). In a plan
-    with blocks, more calls are spent on the two compared agents only, and otherwise on all agents.
+    More calls reduce both variance components in proportion to 1 / (number of blocks), or to 1 / (number of paired trials) in
+    a plan without blocks. In a plan with blocks, they are spent on the two compared agents only, and otherwise on all agents.
 
-    influences : influence of the items on abilities, one table per set of agents that answers link with each other
+    influence_tables : influence of the items on abilities, one table per set of agents that answers link with each other
     plan : plan of the run; None if no calls can be added
-    agent_rates : false-positive rates of agents, which are subtracted; None if they are already, or need not be
+    agent_rates : false-positive rates to subtract from the abilities; None to subtract nothing
     """
     calls: Positions = np.empty(0, dtype=np.int64)
-    remaining_share: Floats = np.empty(0)
+    remaining_factor: Floats = np.empty(0)
     if plan is not None:
-        n_units, max_units = _count_extension_units(plan)
-        later_units = _list_larger_numbers(n_units, max_units)
-        calls = _count_extension_calls(plan, later_units - n_units)
-        remaining_share = n_units / later_units
+        n_present, n_max = _count_blocks_or_trials(plan)
+        n_later = _list_larger_numbers(n_present, n_max)
+        calls = _count_calls_to_add(plan, n_later - n_present)
+        remaining_factor = n_present / n_later
 
     def forecast(new: int, old: int) -> DifferenceForecast:
         """Forecast the difference of the agents at two positions, new minus old, for larger numbers of calls."""
-        difference = _estimate_linked_difference(influences, new, old)
+        difference = _estimate_linked_difference(influence_tables, new, old)
         if agent_rates is not None:
             improve = plan is None or adds_independent(plan)
             difference = difference.with_rates(agent_rates, new, old, improve=improve)
-        remaining = RemainingVariance(agent_item=remaining_share, residual=remaining_share)
-        return DifferenceForecast(difference, calls, remaining, np.full(len(calls), difference.n_items))
+        remaining = RemainingVariance(agent_item=remaining_factor, residual=remaining_factor)
+        n_items = np.full(len(calls), difference.n_items)
+        return DifferenceForecast(difference, calls, remaining, n_items)
 
     return forecast
 
 
-def _estimate_linked_difference(groups: tuple[InfluenceTable, ...], new: int, old: int) -> ConservativeDifference:
-    """Estimate the difference of two agents from the group that links them; `UNLINKED` if no group does."""
-    for influence in groups:
-        if not np.isnan(influence.ability[[new, old]]).any():
+def _estimate_linked_difference(tables: tuple[InfluenceTable, ...], new: int, old: int) -> ConservativeDifference:
+    """Estimate the difference of two agents from the table that contains both; `UNLINKED` if none does."""
+    for influence in tables:
+        contains_both = not np.isnan(influence.ability[[new, old]]).any()
+        if contains_both:
             return estimate_difference(influence, new, old)
     return UNLINKED
 
 
-def _count_extension_units(plan: Plan) -> tuple[int, int]:
-    """Count the units of a plan, and the maximum number of units on its items.
+def _count_blocks_or_trials(plan: Plan) -> tuple[int, int]:
+    """Count the blocks of a plan, or the paired trials of a plan without blocks, and how many its items allow.
 
-    More calls add whole units. In a plan with blocks, a unit is a block, which has one paired trial per agent. In other plans, a
-    unit is a paired trial.
+    A block has one paired trial per agent.
     """
     n_paired = int((plan.trial_type == PAIRED).sum())
     if has_blocks_in_first_plan(plan):
@@ -515,35 +529,41 @@ def _count_extension_units(plan: Plan) -> tuple[int, int]:
     return n_paired, max_paired
 
 
-def _count_extension_calls(plan: Plan, n_units: Positions) -> Positions:
-    """Count the calls of both trial types that are necessary to add units to a plan: int array (n,).
+def _count_calls_to_add(plan: Plan, n_added: Positions) -> Positions:
+    """Count the calls of both trial types that more blocks or paired trials take: int array (n,).
 
-    n_units : int array (n,), numbers of added units. A unit is a paired trial, or a block if the plan has blocks. Only the
-        trials of a block with one of the two compared agents are added.
+    n_added : int array (n,), numbers of added blocks, in which only the two compared agents have trials; or, if the plan
+        has no blocks, numbers of added paired trials
     """
     if has_blocks_in_first_plan(plan):
-        return count_calls_of_blocks(plan, n_units)
-    calls_per_unit = 2 if plan.independent == "matched" else 1
-    return n_units * calls_per_unit
+        return count_calls_of_blocks(plan, n_added)
+    calls_per_paired = 2 if plan.independent == "matched" else 1
+    return n_added * calls_per_paired
 
 
-def compute_trial_contributions(answers: ChunkSource, *, n_agents: int, n_items: int) -> tuple[InfluenceTable, ...]:
-    """Fit abilities to the answers of trials, and compute the influence of each item on each ability.
+def compute_trial_influence(answers: ChunkSource, *, n_agents: int, n_items: int) -> tuple[InfluenceTable, ...]:
+    """Fit the additive model to the answers of trials, and compute the influence of each item on each ability.
+
+    The model predicts an answer by the sum of the effects of both agents and of the item.
 
     Parameters
     ----------
-    answers : ChunkSource
-        Paired answers in chunks of items.
+    answers : callable
+        Each call returns an iterable of the paired answers (`PairChunk`), in chunks of items and in the order of the items.
     n_agents, n_items : int
         Numbers of agents and items.
 
     Returns
     -------
     tuple of InfluenceTable
-        One table, with abilities, influence and weights of the items; empty if the trials do not link all agents.
+        One table, with the abilities, float array (n_agents,), and the influence and the weight of each item, float arrays
+        (n_agents, n_items). The influence of an item is the part of the ability's error that is due to it, so that the
+        variance of an ability is the sum of the squares. Empty if the trials do not determine all abilities.
     """
     fit = fit_additive_trials(answers, n_agents=n_agents, n_items=n_items)
-    return () if fit is None else (_collect_influence(fit.influence_chunks(), fit.ability, fit.weight),)
+    if fit is None:
+        return ()
+    return (_collect_influence(fit.influence_chunks(), fit.ability, fit.weight),)
 
 
 def _collect_influence(chunks: Iterator[InfluenceChunk], ability: Floats, weight: Floats) -> InfluenceTable:
@@ -556,7 +576,7 @@ def _collect_influence(chunks: Iterator[InfluenceChunk], ability: Floats, weight
     return InfluenceTable(ability, by_item, share, weight_by_item, np.full(len(ability), np.nan))
 
 
-def compute_cell_contributions(scores: Scores, model: ClippedLinear) -> tuple[InfluenceTable, ...]:
+def compute_cell_influence(scores: Scores, model: ClippedLinear) -> tuple[InfluenceTable, ...]:
     """Compute the influence of each item on abilities that were fitted to the scores of cells (agent, item).
 
     Parameters

@@ -85,9 +85,11 @@ def describe_result(gate: Gate, row: GateResult) -> str:
 
 
 def _format_comparison(gate: Gate, row: GateResult) -> str:
-    """Format the difference of an agent from the baseline, with its interval.
+    """Format the difference of an agent from the baseline, with its interval, as a clause without a full stop.
 
-    Abilities are expressed as numbers of 100 comparisons; qualities and self-consistencies have their own scales.
+    A difference in ability is stated as a number of 100 comparisons: those in which the judge recognizes that two responses
+    belong to the same item, or, for preferences, those that the agent wins. A difference in quality or in self-consistency
+    is stated on the scale of this quantity.
     """
     if gate.is_of_self_consistency or gate.by == "quality":
         return _format_scale_comparison(gate, row)
@@ -122,40 +124,49 @@ def _format_scale_comparison(gate: Gate, row: GateResult) -> str:
 
 
 def _describe_requirement(gate: Gate, row: GateResult) -> str:
-    """Describe how many more calls, items or labels an undecided comparison needs to have a result.
+    """Describe what an undecided comparison needs for a decision: labels, an interval, more calls, or more items.
 
-    In the least favourable case, the conditional power (the probability of a result, given the answers so far) is at least 90 %.
+    Calls and items are stated for a conditional power of 90 %. The conditional power is the probability of a decision, given the
+    answers so far, for the true difference at which a decision is least likely.
     """
-    needed = row.required
+    required = row.required
     if gate.by == "quality":
         return "Label more answers of both; `youden label` selects them."
-    if row.low is None or needed is None:
-        n_items = format_count(row.n_items, "item")
-        if gate.is_of_preferences:
-            remedy = "Add comparisons of both agents on more items, with several agents and in both orders."
-            return (
-                f"The difference depends on as few comparisons as on {n_items}; an interval needs {MIN_ITEMS}. {remedy}"
-            )
-        return f"One of the two was compared on {n_items} only; an interval needs {MIN_ITEMS}. Add comparisons on more items."
-    if needed.calls is not None:
-        return f"{needed.calls:,} more calls decide with a conditional power of 90 %, wherever the truth is."
+    if row.low is None or required is None:
+        return _describe_missing_interval(gate, row)
+    if required.calls is not None:
+        return f"{required.calls:,} more calls decide with a conditional power of 90 %, wherever the truth is."
 
-    if needed.conditional_power is not None:
+    # no number of calls on the present items suffices
+    if required.conditional_power is not None:
         reason = (
             "Even with all possible comparisons on these items, the conditional power is only "
-            f"{needed.conditional_power:.0%} in the least favourable case"
+            f"{required.conditional_power:.0%} in the least favourable case"
         )
     elif gate.calls is None:
         reason = "An imported run cannot be extended"
     else:
         reason = "Every comparison on these items has been made"
-    n_items = f"about {needed.items:,} items" if needed.items else "more items or independent trials"
-    message = f"{reason}. A conditional power of 90 % needs {n_items}, or a wider margin."
-    if not needed.items_at_current_difference:
+    addition = f"about {required.items:,} items" if required.items else "more items or independent trials"
+    message = f"{reason}. A conditional power of 90 % needs {addition}, or a wider margin."
+    if not required.items_at_current_difference:
         return message
     return (
-        f"{message} If the true difference equals the estimate, {needed.items_at_current_difference:,} items with as many "
+        f"{message} If the true difference equals the estimate, {required.items_at_current_difference:,} items with as many "
         "comparisons each as now decide."
+    )
+
+
+def _describe_missing_interval(gate: Gate, row: GateResult) -> str:
+    """Describe a comparison without an interval, because one of the two agents was compared on too few items."""
+    n_items = format_count(row.n_items, "item")
+    if gate.is_of_preferences:
+        return (
+            f"The comparisons of the two contain as little information as comparisons on {n_items}; an interval needs "
+            f"{MIN_ITEMS}. Add comparisons of both agents on more items, with several agents and in both orders."
+        )
+    return (
+        f"One of the two was compared on {n_items} only; an interval needs {MIN_ITEMS}. Add comparisons on more items."
     )
 
 

@@ -66,8 +66,9 @@ def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
     Returns
     -------
     Halves
-        Rates of false positives. Pairs of halves whose difference has no interval are left out; without any pair, the
-        rates are 0.
+        Two rates of false positives: of significant differences between the halves of an agent, at the level of 95 %; and
+        of halves that a gate with the margin 0 calls worse in its first interim analysis (alpha = .025 on either side).
+        Pairs of halves whose difference has no interval are left out; without any pair, the rates are 0.
 
     Raises
     ------
@@ -117,24 +118,28 @@ def _count_repeats(trials: Trials) -> int:
 def split_into_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
     """Split each agent into two agents with a random half of its responses each, so that their true abilities are equal.
 
-    The halves of agent i have the positions i and n_agents + i. The responses of each cell (one agent on one item) are
-    split as evenly as possible. Trials lose their blocks: both halves have other items and partners, so plain means of
-    blocks would be biased.
+    The responses of each cell (one agent on one item) are split as evenly as possible. Trials lose their blocks: both
+    halves have other items and partners, so plain means of blocks would be biased.
+
+    result : answers of a run whose agents have several responses per item
+    rng : source of the random halves
+
+    Returns the same answers, on a plan of 2·n_agents agents: the halves of agent i have the positions i and n_agents + i.
     """
     plan = result.plan
     n_agents, n_items = plan.n_agents, plan.n_items
     first_repeat, second_repeat = _get_repeat_numbers(plan.trials)
     n_repeats = _count_repeats(plan.trials)
 
-    # half_of_response[agent, item, repeat − 1]: 0 or 1. The responses of a cell have random ranks, and even and odd ranks are in
-    # different halves. The half of the even ranks, which may be one more, is drawn per cell.
+    # Half (0 or 1) of each response: int array (n_agents, n_items, n_repeats). The responses of a cell get random ranks, and
+    # alternate between the halves in the order of their ranks. The half of rank 0 is random, because it may get one more.
     ranks = rng.random((n_agents, n_items, n_repeats)).argsort(axis=2)
-    half_of_even_ranks = rng.integers(0, 2, (n_agents, n_items, 1), dtype=np.int64)
-    half_of_response = (ranks + half_of_even_ranks) % 2
+    half_of_rank_0 = rng.integers(0, 2, (n_agents, n_items, 1), dtype=np.int64)
+    half_by_response = (ranks + half_of_rank_0) % 2
 
     first_item, second_item = plan.trials.text_cells
-    first_half = half_of_response[plan.first, first_item, first_repeat - 1]
-    second_half = half_of_response[plan.second, second_item, second_repeat - 1]
+    first_half = half_by_response[plan.first, first_item, first_repeat - 1]
+    second_half = half_by_response[plan.second, second_item, second_repeat - 1]
     first = plan.first + n_agents * first_half
     second = plan.second + n_agents * second_half
 

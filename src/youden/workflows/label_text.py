@@ -31,22 +31,33 @@ def describe_agreement(facts: LabelFacts, disagreements: Sequence[Disagreement])
     """
     rho = facts.spearman
     if rho.value is None:
-        yield f"'{facts.name}' and the ranking cannot be compared: {rho.method.removeprefix('none: ')}."
+        yield f"'{facts.name}' and the ranking cannot be compared: {_get_reason(rho)}."
     else:
         yield f"Agreement of the ranking with '{facts.name}' on {facts.n_agents} agents: ρ = {_format_with_interval(rho)}."
-        if rho.low is None or rho.high is None:
-            yield f"It has no confidence interval: {rho.method.removeprefix('none: ')}."
-        elif rho.low <= 0 <= rho.high:
-            yield f"This is no evidence of agreement: with {facts.n_agents} agents, the interval contains 0."
-        elif rho.high - rho.low > WIDE_INTERVAL:
-            yield f"With {facts.n_agents} agents, the interval is wide. Add agents to narrow it; more calls do not."
+        yield from _describe_interval(rho, n_agents=facts.n_agents)
 
-    if rho.high is not None and rho.high < 0:
-        yield "High labels go with low abilities. If high values are worse, as for an error rate, change their sign."
     if facts.cells is not None:
         yield _describe_cell_agreement(facts.cells)
     if rho.value is not None:
         yield _describe_disagreements(facts, n_differing=len(disagreements))
+
+
+def _get_reason(agreement: Agreement) -> str:
+    """Return why a correlation or its interval is undefined; its `method` is then "none: " and the reason."""
+    return agreement.method.removeprefix("none: ")
+
+
+def _describe_interval(rho: Agreement, *, n_agents: int) -> Iterator[str]:
+    """Yield warnings about the confidence interval of the correlation between labels and abilities, if there are any."""
+    if rho.low is None or rho.high is None:
+        yield f"It has no confidence interval: {_get_reason(rho)}."
+        return
+    if rho.low <= 0 <= rho.high:
+        yield f"This is no evidence of agreement: with {n_agents} agents, the interval contains 0."
+    elif rho.high - rho.low > WIDE_INTERVAL:
+        yield f"With {n_agents} agents, the interval is wide. Add agents to narrow it; more calls do not."
+    if rho.high < 0:
+        yield "High labels go with low abilities. If high values are worse, as for an error rate, change their sign."
 
 
 def _describe_cell_agreement(cells: CellAgreement) -> str:
@@ -63,12 +74,12 @@ def _describe_cell_agreement(cells: CellAgreement) -> str:
 def _describe_disagreements(facts: LabelFacts, *, n_differing: int) -> str:
     """Describe how many agents have another rank by label than by ability.
 
-    A difference is explained if the confidence intervals of both ranks overlap.
+    Agents with equal labels share a range of ranks. A difference is explained if the confidence intervals of both ranks overlap.
 
     n_differing : number of agents whose ranks differ
     """
     if n_differing == 0:
-        return "Every agent has a rank that its label allows."
+        return "No agent has another rank by label than by ability."
     n_explained = n_differing - facts.n_unexplained
     unexplained = ""
     if facts.n_unexplained:

@@ -38,7 +38,8 @@ from youden.workflows.label_text import describe_agreement
 
 MIN_AGENTS = 3
 
-_Compare = Callable[[Floats, Floats], Metric]
+_ComputeMetric = Callable[[Floats, Floats], Metric]
+"""Function of the abilities and the labels of the same agents that returns a measure of agreement with its interval."""
 
 
 def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) -> LabelTable:
@@ -53,7 +54,7 @@ def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) 
     agents : sequence of Agent
         Agents of the run. The file can name them by their ids or by their `meta.alias`.
     repeated : bool, default False
-        Allow more than one label for the same agent, or for the same agent and item.
+        Whether the same agent, or the same agent and item, may have more than one label.
 
     Returns
     -------
@@ -65,7 +66,8 @@ def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) 
     ConfigError
         [labels-unknown] if no agent of the run is labelled; [labels-alias] if two names in the file refer to one agent.
     ImportFormatError
-        If the file cannot be read as labels.
+        If the file cannot be read as labels, or has several labels for an agent, or for an agent and item, without
+        `repeated`.
     """
     agent_ids = [agent.id for agent in agents]
     labels = read_labels(path, repeated=repeated)
@@ -201,20 +203,21 @@ def _compare_label(
     return replace(facts, summary=tuple(describe_agreement(facts, disagreements)))
 
 
-def _measure_agreement(compare: _Compare, ability: Floats, label: Floats) -> Agreement:
-    """Correlate the abilities of agents with their labels.
+def _measure_agreement(compute_metric: _ComputeMetric, ability: Floats, label: Floats) -> Agreement:
+    """Compute a measure of agreement, such as a correlation, of the abilities of agents with their labels.
 
-    compare : function of both arrays that returns a correlation with its interval
+    compute_metric : function of `ability` and `label` that returns the measure with its interval
     ability, label : float arrays (n_agents,), without NaN
 
-    If the correlation is undefined, the value of the result is None, and its `method` contains the reason.
+    Returns the value, the bounds of its interval and the method. For fewer than `MIN_AGENTS` agents, or if all have the same
+    label or ability, the measure is undefined: the value and the bounds are None, and the method is "none: " and the reason.
     """
     if len(label) < MIN_AGENTS:
         return Agreement(None, None, None, f"none: too few agents ({len(label)})")
     for quantity, values in (("label", label), ("ability", ability)):
         if np.ptp(values) == 0:
             return Agreement(None, None, None, f"none: all agents have the same {quantity}")
-    return _to_agreement(compare(ability, label))
+    return _to_agreement(compute_metric(ability, label))
 
 
 def _to_agreement(metric: Metric) -> Agreement:
@@ -263,16 +266,23 @@ def _find_disagreements(
 def _build_label_matrix(table: LabelTable, column: int, agent_ids: Sequence[str], item_ids: Sequence[str]) -> Floats:
     """Arrange the labels of one column of a table in a float array (n_agents, n_items), NaN for a cell without a label.
 
+    table : labels of agents on items
     column : position of the column among the label columns
     agent_ids, item_ids : ids of the rows and columns; labels of other agents and items are left out
     """
     agent_positions = {agent: position for position, agent in enumerate(agent_ids)}
     item_positions = {item: position for position, item in enumerate(item_ids)}
     matrix = np.full((len(agent_positions), len(item_positions)), np.nan)
-    for agent, item, value in zip(table.agents, table.items or (), table.value[:, column].tolist(), strict=True):
+    values = table.value[:, column].tolist()
+    for agent, item, value in zip(table.agents, _get_items(table), values, strict=True):
         if agent in agent_positions and item in item_positions:
             matrix[agent_positions[agent], item_positions[item]] = value
     return matrix
+
+
+def _get_items(table: LabelTable) -> tuple[str, ...]:
+    """Return the item of each row of a table of labels of agents on items; callers check that it has items."""
+    return table.items or ()
 
 
 def _compare_cells(folder: RunFolder, table: LabelTable, column: int, *, level: float) -> CellAgreement:
@@ -297,7 +307,7 @@ def _compute_label_ranks(
     mean : float array (n_agents,), mean label of each of them
     level : confidence level
     """
-    item_ids = list(dict.fromkeys(table.items or ()))
+    item_ids = list(dict.fromkeys(_get_items(table)))
     labels = _build_label_matrix(table, column, agents, item_ids)
     observed = ~np.isnan(labels)
     n_labels = observed.sum(axis=1, keepdims=True)
@@ -366,10 +376,11 @@ def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_id
 def _describe_labelled_items(table: LabelTable, agents: set[str], items: set[str]) -> list[str]:
     """Describe labelled items that are not in the run, and whether agents are labelled on different items.
 
+    table : labels of agents on items
     agents, items : ids of the run
     """
     items_by_agent: dict[str, set[str]] = {}
-    for agent, item in zip(table.agents, table.items or (), strict=True):
+    for agent, item in zip(table.agents, _get_items(table), strict=True):
         if agent in agents:
             items_by_agent.setdefault(agent, set()).add(item)
 
@@ -378,6 +389,7 @@ def _describe_labelled_items(table: LabelTable, agents: set[str], items: set[str
     n_unknown = len(labelled_items - items)
     if n_unknown:
         notes.append(f"{n_unknown} labelled items are not in this run; they count only in the mean labels of agents.")
+
     distinct_item_sets = {frozenset(item_set) for item_set in items_by_agent.values()}
     if len(distinct_item_sets) > 1:
         notes.append(

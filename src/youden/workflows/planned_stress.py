@@ -75,7 +75,7 @@ def compute_abilities(
     rate : float array (n_agents,)
         False-positive rates.
     families : mapping of str to str
-        Family by agent, for agents that have one.
+        Family by agent; an agent without an entry is the only one of its family.
     clones : sequence of sequence of str, default ()
         Groups of agents with the same texts.
 
@@ -132,8 +132,9 @@ def attack_ranks(before: Floats, after: Floats, *, base_agent: int, ids: tuple[s
     Returns
     -------
     AttackRank or None
-        Ranks among the agents with both abilities, 1 = best; a tie counts as half a rank. None if no planted agent, or
-        none of the others, has an ability.
+        The rank of the best planted agent among the other agents that have both abilities (1 = best; a tie counts as half a
+        rank; other planted agents do not count), the mean and the largest absolute change of rank of these agents, and the
+        agent with the largest change. None if no planted agent, or none of the others, has an ability.
     """
     n_agents = len(before)
     after_of_agents, after_of_planted = after[:n_agents], after[n_agents:]
@@ -181,11 +182,14 @@ N_INDEPENDENT_PASSES = 10
 def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Generator) -> Plan:
     """Plan the trials of a pool to which an attack has added (planted) adversarial agents.
 
-    The trials of the plan without the attack come first. A planted agent is then compared with every other agent as often
-    as the agents of that plan are compared with each other on average. Its trials are spread evenly over the items.
+    The trials of the plan without the attack come first. A planted agent is then compared with every other agent, planted
+    ones included, as often as the agents of that plan are compared with each other on average. Its paired trials are spread
+    evenly over the items. If the plan has independent trials, about 20 random ones per planted agent are added, and
+    independent trials of unusually similar texts (probes).
 
     base : plan without the attack
     planted : pool with the planted agents, and their positions
+    rng : source of all random numbers
     """
     pool = planted.pool
     paired = _draw_paired(base, planted, rng)
@@ -217,33 +221,34 @@ def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -
     agents has not responded are left out, so that a pair may have fewer trials.
 
     base : plan before the attack
-    planted : pool with the planted (adversarial) agents, and their positions, which follow those of the other agents
+    planted : pool with the planted (adversarial) agents, and their positions, after all other agents
+    rng : source of the orders of pairs, items and texts
     """
     n_agents, n_items = base.n_agents, base.n_items
     n_base_pairs = n_agents * (n_agents - 1) / 2
     trials_per_pair = int((base.trial_type == PAIRED).sum()) / n_base_pairs
-    all_pairs = []  # each planted agent with all agents before it, which include earlier planted agents
+
+    # each planted agent with all agents before it, which include earlier planted agents
+    pairs = []
     for agent in planted.agents:
-        all_pairs += [(agent, partner) for partner in range(agent)]
-    pairs = rng.permutation(np.array(all_pairs, dtype=np.int32))
+        pairs += [(agent, partner) for partner in range(agent)]
     n_pairs = len(pairs)
+    agent_a, agent_b = rng.permutation(np.array(pairs, dtype=np.int32)).T
     n_trials = min(round(trials_per_pair * n_pairs), n_pairs * n_items)
 
-    # trial t has pair t and item t, cyclically; the item is shifted by one whenever both cycles end together, so that
-    # no pair meets twice on an item
+    # Pairs and items are used in turn. Whenever both would begin again together, after `period` trials, the items move on by
+    # one, so that no pair gets an item twice.
     trial = np.arange(n_trials)
-    pair = trial % n_pairs
+    n_earlier_of_pair, pair = np.divmod(trial, n_pairs)
     period = lcm(n_pairs, n_items)
     item_order = rng.permutation(n_items).astype(np.int32)
     item = item_order[(trial + trial // period) % n_items]
 
-    # the order of the two texts alternates, beginning with a random one
-    agent_a, agent_b = pairs[pair].T
-    n_before = trial // n_pairs  # earlier trials of the same pair
-    initial_order = rng.integers(2, size=n_pairs)[pair]
-    is_swapped = (n_before + initial_order) % 2 == 1
-    first = np.where(is_swapped, agent_b, agent_a)
-    second = np.where(is_swapped, agent_a, agent_b)
+    # the order of the two texts alternates between the trials of a pair, beginning with a random one
+    initial_order = rng.integers(2, size=n_pairs)
+    is_swapped = (n_earlier_of_pair + initial_order[pair]) % 2 == 1
+    first = np.where(is_swapped, agent_b[pair], agent_a[pair])
+    second = np.where(is_swapped, agent_a[pair], agent_b[pair])
     has_texts = planted.pool.present[first, item] & planted.pool.present[second, item]
     return Trials.paired(item, first, second).take(has_texts)
 
@@ -396,7 +401,9 @@ def plan_stress(
         Base agent, whose responses the attacks start from. Default: the last of the ranking; the agent with the fewest
         words if a ranking would cost calls.
     calls : int, optional
-        Calls of both trial types in the plan of a pool. A run keeps its own plan.
+        Calls of both trial types in the plan of a pool. A run keeps its own plan. Default: 450 paired trials per agent with
+        their independent ones; for a judge that makes no calls to a server, all pairs in both orders, but at most
+        `MAX_FREE_CALLS` calls.
     seed : int, default 0
         Seed of the attacks and the plans.
     store : str, optional
@@ -441,7 +448,7 @@ def plan_stress(
 def _read_source(
     source: Path, *, judge: str | None, calls: int | None, seed: int, store: str | None, default_store: str | None
 ) -> _Source:
-    """Read the pool that is attacked and plan its trials, or read the plan of a judged run.
+    """Read what a stress test starts from: the plan of a judged run, or a pool, for which a plan is made.
 
     source : folder of a pool or of a run
     judge : name or file of the judge; None for the judge of the run, or "lexical" for a pool
@@ -453,10 +460,12 @@ def _read_source(
     folder = RunFolder(source)
     if folder.has("pool.json"):
         return _read_run_source(folder, judge=judge, calls=calls, store=store, default_store=default_store)
+
     pool = read_pool(source)
     config = load_judge_config(judge or "lexical")
     if calls is None and not config.makes_calls:
-        calls = min(MAX_FREE_CALLS, pool.n_agents * (pool.n_agents - 1) * pool.n_items)
+        n_possible = pool.n_agents * (pool.n_agents - 1) * pool.n_items
+        calls = min(MAX_FREE_CALLS, n_possible)
     store_location = make_pool_config(source, {"store": store}, default_store).store_location
     plan = make_plan(pool, calls=calls, holdout=0.0, seed=seed)
     base = plan_experiment(pool.name, plan, judge=config, store=store_location)

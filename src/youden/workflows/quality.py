@@ -85,16 +85,18 @@ def read_answers(
     folder : RunFolder
         A fitted run.
     labels : path, sequence of paths, or DataFrame
-        Tables of labels; or columns agent, item and a label. Labels of other agents are left out.
+        Tables of labels; or columns agent, item and a label. Labels of agents that are not in the run are ignored, but each
+        file must label at least one agent of the run.
     label : str, optional
         Column of the label, if the tables have several. Default for a DataFrame: "label".
     scale : (float, float), default (0, 1)
-        Lowest and highest possible label.
+        Lowest and highest possible label. Labels are checked against it, but not rescaled.
 
     Returns
     -------
     LabelledAnswers
-        The mean of all labels of each answer, over all tables. Missing labels (NaN) are left out.
+        The mean of all labels of each answer, over all tables, in the unit of the labels (and in [0, 1] as its property
+        `unit`). Missing labels (NaN) are left out.
 
     Raises
     ------
@@ -116,18 +118,19 @@ def read_answers(
     pool_agents = folder.read_pool().agents
     tables = [open_labels(path, pool_agents, repeated=True) for path in _to_paths(labels)]
 
-    ranked = set(agent_ids)
-    rows, names = [], []
+    ranked_agents = set(agent_ids)
+    labels_of_answers, names = [], []
     for table in tables:
         name = _find_label_column(table, label)
         names.append(name)
         values = table.value[:, table.names.index(name)].tolist()
-        rows += [
+        items = table.items or ()  # not None: `_find_label_column` has checked that the table has items
+        labels_of_answers += [
             (agent, item, value)
-            for agent, item, value in zip(table.agents, table.items or (), values, strict=True)
-            if agent in ranked and not np.isnan(value)
+            for agent, item, value in zip(table.agents, items, values, strict=True)
+            if agent in ranked_agents and not np.isnan(value)
         ]
-    return _average_by_answer(agent_ids, rows, label=" and ".join(dict.fromkeys(names)), scale=scale)
+    return _average_by_answer(agent_ids, labels_of_answers, label=" and ".join(dict.fromkeys(names)), scale=scale)
 
 
 def _to_paths(labels: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
@@ -246,7 +249,8 @@ def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates
 def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: QualityEstimates) -> list[QualityRow]:
     """Make the rows of quality.csv, the agent of the highest quality first and agents without an estimate last.
 
-    Qualities and intervals of the rows have the scale of the labels.
+    Qualities and intervals of the rows have the scale of the labels. Agents with equal qualities, and agents without an
+    estimate, remain in the order of the ranking.
 
     agent_ids : ids of the agents in the order of the ranking
     answers : labelled responses, with the scale of the labels
@@ -295,7 +299,8 @@ def estimate_quality(
     folder : RunFolder
         A fitted run. Its other files do not change.
     labels : path, sequence of paths, or DataFrame
-        Tables of labels; or columns agent, item and a label. Labels of other agents are left out.
+        Tables of labels; or columns agent, item and a label. Labels of agents that are not in the run are ignored, but each
+        file must label at least one agent of the run.
     label : str, optional
         Column of the label, if the tables have several. Default for a DataFrame: "label".
     scale : (float, float), default (0, 1)
@@ -414,13 +419,14 @@ def _format_row(row: QualityRow) -> list[str]:
 def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -> tuple[float, float, float]:
     """Estimate the difference between the qualities of two agents, q_a − q_b, with a credible interval.
 
-    Given the regression on ability, the two agents are treated as independent.
+    A quality is a mean label, scaled to [0, 1]. Given the regression on ability, the two agents are treated as independent.
 
     fit : posterior distributions of the qualities, on a grid in [0, 1]
     a, b : positions of the agents in `fit`
     level : posterior probability that the interval contains the difference, in (0, 1)
 
-    Returns (difference, low, high). Raises StatisticsError [quality-unknown] if one of the qualities is unknown.
+    Returns the difference of the estimated qualities and both ends of the equal-tailed interval, all in [−1, 1]. Raises
+    StatisticsError [quality-unknown] if one of the qualities is unknown.
     """
     if np.isnan(fit.quality[[a, b]]).any():
         raise StatisticsError(
@@ -441,34 +447,41 @@ def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -
     return float(fit.quality[a] - fit.quality[b]), low, high
 
 
-def with_quality(gate_answers: GateAnswers, folder: RunFolder, answers: LabelledAnswers | None) -> GateAnswers:
-    """Add estimates of quality from labels to the answers of a gate, so that it compares agents by quality.
+def add_quality_comparison(
+    gate_answers: GateAnswers, folder: RunFolder, labelled: LabelledAnswers | None
+) -> GateAnswers:
+    """Return the answers of a gate with a function that compares agents by quality, estimated from labels.
 
-    The digest of the result also covers the labels, so that new labels count as new answers in the gate's ledger.
+    A gate with this function compares agents by quality instead of ability. The digest of the result also covers the labels,
+    so that new labels count as new answers in the ledger of the gate.
 
     gate_answers : answers of the run, by which a gate compares agents by ability
     folder : folder of the run
-    answers : labelled responses; None to return `gate_answers` unchanged
+    labelled : labelled responses, read for this run by `read_answers` of this module; None to return `gate_answers`
+        unchanged
     """
-    if answers is None:
+    if labelled is None:
         return gate_answers
-    fit = fit_quality(folder, answers)
-    agent_ids = [row.agent for row in folder.read_ranking()]
-    n_labels = np.bincount(answers.agent, minlength=len(agent_ids))
-    scale_width = answers.scale[1] - answers.scale[0]
+    fit = fit_quality(folder, labelled)
+    agent_ids = [row.agent for row in folder.read_ranking()]  # in the order of `fit` and of `labelled.agent`
+    n_labels = np.bincount(labelled.agent, minlength=len(agent_ids))
+    low_label, high_label = labelled.scale
+    scale_width = high_label - low_label
 
-    def compute_difference(agent: str, baseline: str, level: float) -> QualityDifference:
+    def compare_quality(agent: str, baseline: str, level: float) -> QualityDifference:
         """Compute the difference of two agents in quality, agent minus baseline, on the scale of the labels."""
-        position, baseline_position = agent_ids.index(agent), agent_ids.index(baseline)
-        value, low, high = quality_difference(fit, position, baseline_position, level=level)
-        n_labels_of_both = int(n_labels[position] + n_labels[baseline_position])
-        return QualityDifference(scale_width * value, scale_width * low, scale_width * high, n_labels_of_both)
+        a = agent_ids.index(agent)
+        b = agent_ids.index(baseline)
+        difference, low, high = quality_difference(fit, a, b, level=level)
+        return QualityDifference(
+            scale_width * difference, scale_width * low, scale_width * high, int(n_labels[a] + n_labels[b])
+        )
 
-    labels = sorted(zip(answers.agent.tolist(), answers.item_ids, answers.value.tolist(), strict=True))
-    content = f"{gate_answers.digest} {answers.scale} {labels}"
+    labels = sorted(zip(labelled.agent.tolist(), labelled.item_ids, labelled.value.tolist(), strict=True))
+    content = f"{gate_answers.digest} {labelled.scale} {labels}"
     return replace(
         gate_answers,
         digest=hashlib.sha256(content.encode()).hexdigest(),
         method=f"from {len(labels):,} labelled answers and ability",
-        quality=compute_difference,
+        quality=compare_quality,
     )

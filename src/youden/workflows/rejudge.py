@@ -86,7 +86,7 @@ def plan_rejudge(
         `out`: the folder RUN-by-JUDGE next to `run`. If it has a smaller part, also one from before an extension of
         `run`, the answers to it are used.
     usual_store : str, optional
-        Store to use if `changes` names none.
+        Store to use if neither `changes` nor the new folder names one. Default: the store of the project.
 
     Returns
     -------

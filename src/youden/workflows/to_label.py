@@ -39,18 +39,18 @@ _MIN_ID_RANGE = 9000
 
 @dataclass(frozen=True)
 class ToLabel:
-    """Files with the answers to label.
+    """Files with the responses to label.
 
     Attributes
     ----------
     table : Path
-        CSV file with one answer per row and an empty column `label`.
+        CSV file with one response per row and an empty column `label`.
     key : Path
         JSON file with the agent and the item of each row.
     given : dict of str to int
-        Number of answers in the table by agent; agents without one are left out.
+        Number of responses in the table by agent; agents without one are left out.
     n_known : int
-        Number of answers that had labels before.
+        Number of responses that had labels before.
     """
 
     table: Path
@@ -59,8 +59,8 @@ class ToLabel:
     n_known: int
 
 
-class _ChosenAnswer(NamedTuple):
-    """An answer by its id in the table, and the positions of its agent in the ranking and of its item in the pool."""
+class _ChosenResponse(NamedTuple):
+    """A response by its id in the table, and the positions of its agent in the ranking and of its item in the pool."""
 
     id: str
     agent: int
@@ -77,23 +77,23 @@ def choose_to_label(
     show_agents: bool = False,
     seed: int = 0,
 ) -> ToLabel:
-    """Choose the next answers to label and write them to a table.
+    """Choose the next responses to label and write them to a table.
 
-    A JSON file next to the table has the agent and the item of each answer.
+    A JSON file next to the table has the agent and the item of each response.
 
     Parameters
     ----------
     folder : RunFolder
         A fitted run.
     n : int
-        Number of answers to choose, at least 1; fewer are written if fewer have no label yet.
+        Number of responses to choose, at least 1; fewer are written if fewer have no label yet.
     out : Path
         CSV file to write. Its columns are id, prompt, text, the other agents' texts on the item, and an empty label.
         Texts that a spreadsheet would run as a formula begin with an apostrophe.
     purpose : {"all", "best"}, default "all"
         Narrow the intervals of all agents, or find the best agent.
     labelled : LabelledAnswers, optional
-        Answers that have a label already and are not chosen again.
+        Responses that have a label already and are not chosen again.
     show_agents : bool, default False
         Add the agent of each row in a column `shown_agent`.
     seed : int, default 0
@@ -102,12 +102,12 @@ def choose_to_label(
     Returns
     -------
     ToLabel
-        The two files and the number of answers by agent.
+        The two files and the number of responses by agent.
 
     Raises
     ------
     ConfigError
-        [label-out] if `out` is not a .csv or one of the two files exists; [nothing-to-label] if every answer has
+        [label-out] if `out` is not a .csv or one of the two files exists; [nothing-to-label] if every response has
         a label.
     RunFolderError, PoolError
         If the run is not fitted, or its pool cannot be read; [run-preference] if it asks for preferences;
@@ -135,7 +135,7 @@ def choose_to_label(
         )
 
     rng = stream("answers to label", seed)
-    chosen = _draw_answers(is_unlabelled, n_chosen, is_shared_order=purpose == "best", rng=rng)
+    chosen = _draw_responses(is_unlabelled, n_chosen, is_shared_order=purpose == "best", rng=rng)
 
     # the key: agent and item of each chosen answer, with the probability that it was chosen
     probabilities = (n_chosen / np.maximum(n_unlabelled, 1)).tolist()
@@ -203,9 +203,9 @@ def _find_unlabelled(pool: Pool, texts: Objects, answers: LabelledAnswers) -> Bo
     return is_unlabelled
 
 
-def _draw_answers(
+def _draw_responses(
     is_unlabelled: Bools, n_chosen: Positions, *, is_shared_order: bool, rng: np.random.Generator
-) -> list[_ChosenAnswer]:
+) -> list[_ChosenResponse]:
     """Draw unlabelled responses of each agent, and return them in random order under random ids.
 
     is_unlabelled : bool array (n_agents, n_items), responses that may be drawn
@@ -214,18 +214,19 @@ def _draw_answers(
     """
     n_items = is_unlabelled.shape[1]
     shared_order = rng.permutation(n_items)
-    cells = []
+    cells = []  # agent and item of each response
     for agent, count in enumerate(n_chosen.tolist()):
-        order = shared_order if is_shared_order else rng.permutation(n_items)
-        items = order[is_unlabelled[agent, order]][:count].tolist()
-        cells += [(agent, item) for item in items]
+        item_order = shared_order if is_shared_order else rng.permutation(n_items)
+        unlabelled_items = item_order[is_unlabelled[agent, item_order]]
+        cells += [(agent, item) for item in unlabelled_items[:count].tolist()]
 
-    n_cells = len(cells)
-    ids = rng.permutation(max(_MIN_ID_RANGE, n_cells))[:n_cells] + _FIRST_ID
-    order_of_cells = rng.permutation(n_cells).tolist()
-    return [
-        _ChosenAnswer(str(id_), *cells[position]) for id_, position in zip(ids.tolist(), order_of_cells, strict=True)
-    ]
+    # ids are different numbers from `_FIRST_ID` on, which have four digits unless there are very many responses
+    n_responses = len(cells)
+    n_possible_ids = max(_MIN_ID_RANGE, n_responses)
+    ids = _FIRST_ID + rng.permutation(n_possible_ids)[:n_responses]
+
+    order = rng.permutation(n_responses).tolist()
+    return [_ChosenResponse(str(id_), *cells[position]) for id_, position in zip(ids.tolist(), order, strict=True)]
 
 
 def _write_table(out: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

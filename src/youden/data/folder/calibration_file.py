@@ -151,9 +151,10 @@ def find_calibration(runs: Path, judge: Mapping[str, Json], *, pool: str | None)
     runs : Path
         Folder of runs to search; if it has no calibration of the judge, ./runs is searched.
     judge : mapping of str to JSON value
-        Settings of the judge, as in the signature of a run. Its name is not compared.
+        Settings of the judge, as in the signature of a run. Its name and the models that answered are not compared.
     pool : str or None
-        Digest of the pool of the run. A calibration on this pool is preferred to a later one on another pool.
+        Digest of the pool of the run; None if it is unknown. A calibration on this pool is preferred to a later one on
+        another pool.
 
     Returns
     -------

@@ -13,9 +13,13 @@ from youden.resources import find_resource_folders
 def make_relative(key: str, value: object, folder: Path) -> object:
     """Return the value of a config key; if it is a path of the user, the path is made relative to `folder`.
 
-    Paths of pools and judges that are shipped with youden, and values of keys that hold no path, stay unchanged.
+    Paths of pools and judges that are shipped with youden, lists, objects, and values of keys that hold no path stay
+    unchanged.
 
-    value : path relative to the current directory, or absolute
+    key : key of the config, such as "pool"; use "pool" for the pools of an extension, too
+    value : value of the key; a path is relative to the current directory, or absolute
+
+    Returns the path as a text with forward slashes, or the unchanged value.
     """
     if not _is_user_path(key, value, folder=Path()):
         return value

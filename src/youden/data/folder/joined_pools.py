@@ -178,7 +178,7 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
 
 
 def _find_required_items(pool: Pool, *, kind: Literal["agents", "items"], n_new_items: int) -> list[bool]:
-    """Find the items to which no added agent, or no agent of the added items, may lack a response.
+    """Return, for each item of the added responses, whether all agents of the added responses must have responded to it.
 
     kind : "agents" if agents are added. A new agent must respond to each item of `pool` to which all agents of `pool`
         responded. Returns one bool per item of `pool`.

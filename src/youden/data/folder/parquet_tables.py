@@ -54,9 +54,9 @@ def encode_table(columns: Sequence[TableColumn], values: Mapping[str, NDArray[An
     columns : sequence of TableColumn
         Columns of the table.
     values : mapping of str to array (n_rows,) or None
-        Values by name of a column; None for a column of nulls. A text is given by its position in the column's `words`
-        or in `names`. Missing values are −1 in texts and whole numbers, and NaN in other numbers. At least one column
-        has an array, which sets the number of rows.
+        Values by name of a column, for each of `columns`; None for a column of nulls. A text is given by its position in
+        the column's `words` or in `names`. Missing values are −1 in texts and whole numbers, and NaN in other numbers. At
+        least one column has an array, which sets the number of rows.
     names : mapping of str to sequence of str
         Ids by kind: "agents", "items" or "models".
 

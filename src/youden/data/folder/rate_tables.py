@@ -40,15 +40,15 @@ class RatesMetadata(TableMetadata):
 
 
 def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan | Rates) -> None:
-    """Write rates without their `detail`, one row per ordered pair of agents and item.
+    """Write rates without their `detail` to a Parquet file, one row per ordered pair of agents and item.
 
     Parameters
     ----------
     path : Path
-        File to write; an existing one is replaced.
+        File to write; an existing one is replaced atomically.
     chunks : iterable of (int, Rates)
         Position of the first item of each chunk of items, and the rates on these items, which are numbered from 0 in
-        each chunk. At least one; only one chunk is held in memory.
+        each chunk. At least one, in the order of the items; only one chunk is held in memory.
     template : Plan or Rates
         Object with the agents, the items and the split of all chunks.
     """
@@ -127,12 +127,12 @@ class PairsMetadata(TableMetadata):
 
 
 def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_digest: str) -> None:
-    """Write pairs of agents, one row per ordered pair; NaN becomes null.
+    """Write pairs of agents to a Parquet file, one row per ordered pair; NaN becomes null.
 
     Parameters
     ----------
     path : Path
-        File to write; an existing one is replaced.
+        File to write; an existing one is replaced atomically.
     pairs : Pairs
         Measures of all pairs.
     agents : tuple of str

@@ -291,7 +291,7 @@ class RunFolder:
         ----------
         chunks : iterable of (int, Rates)
             Position of the chunk's first item, and the rates of its items, which are numbered from 0 in each chunk. At
-            least one; only one chunk is held in memory.
+            least one, in the order of the items; only one chunk is held in memory.
         template : Plan or Rates
             Object with the agents, items and split of the whole.
         """

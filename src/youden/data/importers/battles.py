@@ -74,46 +74,65 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
         [battles-value]: if a winner or an order is unknown, or a model or an item has no name;
         [import-agents]: if a name cannot be an id; [import-empty]: if no battle is left.
     """
-    unknown = sorted(columns.keys() - _COLUMNS.keys())
-    if unknown:
-        problem = f"a battle has no field {', '.join(unknown)}. Set only {', '.join(_COLUMNS)}."
+    unknown_roles = sorted(columns.keys() - _COLUMNS.keys())
+    if unknown_roles:
+        problem = f"a battle has no field {', '.join(unknown_roles)}. Set only {', '.join(_COLUMNS)}."
         raise import_error(path, problem, slug="battles-columns")
-    table = _read_table(path, columns)
-    is_alone = table["model_a"] == table["model_b"]
-    table = table[~is_alone]
+
+    table, notes = _complete_table(path, _read_table(path, columns))
+    model_numbers, model_names = pd.factorize(pd.concat([table["model_a"], table["model_b"]]), sort=True)
+    item_numbers, item_names = pd.factorize(table["item"], sort=True)
+    for name in (*model_names, *item_names):
+        fault = find_name_fault(name)
+        if fault:
+            raise import_error(path, f"the name {name[:60]!r} {fault}", slug="import-agents")
+
+    # the first model of a trial is the one that was shown first, and the answer is the preference for it
+    model_a, model_b = np.split(model_numbers.astype(np.int32), 2)
+    is_swapped = table["order"].to_numpy(dtype=np.float64) == 1
+    first = np.where(is_swapped, model_b, model_a)
+    second = np.where(is_swapped, model_a, model_b)
+    plan = _make_plan(
+        Trials.paired(item_numbers.astype(np.int32), first, second), tuple(model_names), tuple(item_names)
+    )
+    preference_for_a = table["winner"].to_numpy(dtype=np.float64)
+    answer = np.where(is_swapped, 1 - preference_for_a, preference_for_a)
+
+    is_missing = np.isnan(answer)
+    if is_missing.any():
+        notes.append(f"{is_missing.sum():,} of {len(answer):,} battles have no winner and count as missing answers")
+    missing_reason = np.where(is_missing, MISSING_REASONS.index("unparsed"), 0).astype(np.int8)
+    hard_answer = np.where(is_missing, np.nan, answer > 0.5)
+
+    judges = sorted(set(table["judge"]) - {""})
+    judge_name = ", ".join(judges) if len(judges) in (1, 2) else "imported"
+    findings = tuple(Finding("import", note) for note in notes)
+    return Verdicts(plan, answer, hard_answer, missing_reason, {"name": judge_name}, warnings=findings)
+
+
+def _complete_table(path: Path, table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Remove the battles of a model with itself, and make each battle an item if the table names no items.
+
+    table : result of `_read_table`
+
+    Returns the changed table, and notes on the changes and on a missing order of the responses.
+
+    Raises: ImportFormatError [import-empty] if no battle of two models is left.
+    """
     notes = []
-    if is_alone.any():
-        notes.append(f"{format_count(is_alone.sum(), 'battle')} of a model with itself skipped")
+    is_against_itself = table["model_a"] == table["model_b"]
+    table = table[~is_against_itself]
+    if is_against_itself.any():
+        notes.append(f"{format_count(is_against_itself.sum(), 'battle')} of a model with itself skipped")
     if table.empty:
         raise import_error(path, "it has no battle of two models. Pass a file with battles.", slug="import-empty")
+
     if (table["item"] == "").all():
         notes.append("no column names the items, so that intervals treat battles as independent of each other")
         table = table.assign(item=[f"battle-{number}" for number in range(1, len(table) + 1)])
     if table["order"].isna().all():
         notes.append("no column states the order of the responses: model_a counts as shown first")
-
-    models, agents = pd.factorize(pd.concat([table["model_a"], table["model_b"]]), sort=True)
-    item, items = pd.factorize(table["item"], sort=True)
-    for name in (*agents, *items):
-        fault = find_name_fault(name)
-        if fault:
-            raise import_error(path, f"the name {name[:60]!r} {fault}", slug="import-agents")
-
-    a, b = np.split(models.astype(np.int32), 2)
-    is_swapped = table["order"].to_numpy(dtype=np.float64) == 1
-    preference = table["winner"].to_numpy(dtype=np.float64)
-    answer = np.where(is_swapped, 1 - preference, preference)
-    trials = Trials.paired(item.astype(np.int32), np.where(is_swapped, b, a), np.where(is_swapped, a, b))
-    plan = _make_plan(trials, tuple(agents), tuple(items))
-    is_missing = np.isnan(answer)
-    if is_missing.any():
-        notes.append(f"{is_missing.sum():,} of {len(answer):,} battles have no winner and count as missing answers")
-    reason = np.where(is_missing, MISSING_REASONS.index("unparsed"), 0).astype(np.int8)
-    hard_answer = np.where(is_missing, np.nan, answer > 0.5)
-    judges = sorted(set(table["judge"]) - {""})
-    judge = {"name": ", ".join(judges) if len(judges) in (1, 2) else "imported"}
-    findings = tuple(Finding("import", note) for note in notes)
-    return Verdicts(plan, answer, hard_answer, reason, judge, warnings=findings)
+    return table, notes
 
 
 def _make_plan(trials: Trials, agent_ids: tuple[str, ...], item_ids: tuple[str, ...]) -> Plan:

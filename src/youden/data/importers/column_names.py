@@ -38,7 +38,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         ),
         "prompt": (
             "prompt question instruction input query user_input request problem source document article passage "
-            "topic text task messages contents history conversations conversation contexts documents "
+            "topic text task messages contents history conversations conversation contexts documents nachricht betreff "
             "q frage kundenfrage anfrage pregunta consulta demande domanda pergunta 質問 問い合わせ お問い合わせ 问题 提问 "
             "ticket message body context background title"
         ),
@@ -169,9 +169,9 @@ def _describes_response(name: str) -> bool:
 def _infer_role_of_name(name: str) -> str | None:
     """Infer the role of a column from one normalized name, such as "question_text".
 
-    The first of these that is a usual name of a role decides: the whole name, its first word if its last word is generic,
-    and its last word. If none is, a usual ending of a compound word decides. Ids, and messages of the author of a question,
-    have rules of their own.
+    The first of these parts that is a usual name of a role decides: the whole name, its first word (only if its last word is
+    generic), and its last word. If there is no such part, a usual ending of a compound word decides. Separate rules apply to
+    ids, and to messages of the author of a question.
 
     Returns one of `ROLES`, or "about" for the id of a response; None if the name is not known.
     """
@@ -189,7 +189,7 @@ def _infer_role_of_name(name: str) -> str | None:
     if other_words and is_message_of_asker:
         return "prompt"
 
-    # such as "question_text", of which "text" alone would be a response
+    # such as "question_text": its last word alone would be a response
     deciding_parts = [name, last_word]
     if last_word in _GENERIC:
         deciding_parts.insert(1, first_word)

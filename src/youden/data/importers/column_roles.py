@@ -8,7 +8,7 @@ either, the error names the option with which the user decides.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -47,8 +47,12 @@ _AGENT_NAMES = {"agent", "model"}
 """Names of columns that may hold agents even if their values do not recur."""
 _RUN_NAMES = {"run", "experiment"}
 """Words for the run of an agent on a data set, as in "dataset_run_name"."""
+_REMARK = re.compile(rf"(the_|my_)?({'|'.join(sorted(REMARKS))})_(of|by|from|on|about|for|von|zu|de|du|des|di|da)_")
+"""Beginning of the normalized name of a column of remarks, such as "Comment of the reviewer"."""
 _UNNAMED = re.compile(r"column \d+")
 """Name that a column without a name gets when the table is read."""
+_REPEATED = re.compile(r" \(\d+\)$")
+"""Number that is appended to the name of a column if an earlier one has the same name."""
 _MIN_WORDS = 4
 """A column with repeated values holds texts, not categories, if they have at least this mean number of words."""
 _MIN_WORDS_OF_RESPONSE = 8
@@ -112,7 +116,8 @@ def find_roles(
     location_columns : sequence of str
         Columns that hold the folder and the file of a row, if there are several files.
     given : mapping of str to str, optional
-        Column by role, as named by the user. The role text may have one column per agent, separated by commas.
+        Column by role, as named by the user. The role text may have one column per agent, separated by commas. The rows
+        must have these columns, which is not checked.
 
     Returns
     -------
@@ -185,27 +190,16 @@ class _RoleSearch:
                 return self.make_roles(agents=(), text=None, agent_columns=agent_columns)
 
         agents = found_agents or tuple([*candidates, *self.location_columns][:1])
-        prose = [name for name in self.unnamed_columns if table[name].is_prose]
-        prose.sort(key=lambda name: table[name].mean_length)
-        # Agents share questions, but no two agents give the same response.
-        unshared_prose = [name for name in prose if table.count_shared_cells(agents, name) == 0]
-
         if found_agents is None:
             self.check_agents_are_not_rows(candidates)
-        text = None
-        if self.text_columns:
-            text = self.text_columns[0]
-        elif prose and (found_agents or self.location_columns):
-            text = (unshared_prose or prose)[-1]
 
-        are_agents_locations = {*agents} <= {*self.location_columns}
-        is_text_ambiguous = not self.text_columns and len(unshared_prose) > 1 and are_agents_locations
-        if text is None or is_text_ambiguous:
-            problem = "no column holds responses as text"
-            if len(unshared_prose) > 1:
-                problem += f", or several do ({', '.join(unshared_prose)})"
-            options = {"text": ",".join(unshared_prose)} if len(unshared_prose) > 1 else {}
-            raise UnclearColumnsError(problem, **options)
+        # agents share questions, but no two agents give the same response
+        prose = [name for name in self.unnamed_columns if table[name].is_prose]
+        prose.sort(key=lambda name: table[name].mean_length)
+        unshared_prose = [name for name in prose if table.count_shared_cells(agents, name) == 0]
+        text = self.choose_text_column(
+            prose, unshared_prose, agents=agents, are_agents_certain=found_agents is not None
+        )
         if is_ambiguous:
             raise UnclearColumnsError(
                 f"folders and files may both be the agents: add --column 'agent={FOLDER}' or --column 'agent={FILE}'"
@@ -218,8 +212,48 @@ class _RoleSearch:
         roles = self.make_roles(agents=agents, text=text, agent_columns=())
         rivals = [name for name in self.text_columns[1:] if self.is_rival_text_column(name, chosen=text)]
         unshared_rivals = [name for name in rivals if table.count_shared_cells(agents, name) == 0]
+        if normalize_name(text) in NAMES["text"]:
+            unshared_prose = [name for name in unshared_prose if not is_part_of_response(name)]
         self.check_single_text_column(roles, [*unshared_prose, *unshared_rivals])
         return roles
+
+    def choose_text_column(
+        self,
+        prose_columns: Sequence[str],
+        unshared_columns: Sequence[str],
+        *,
+        agents: tuple[str, ...],
+        are_agents_certain: bool,
+    ) -> str:
+        """Return the column of responses of a table in which one column has the responses of all agents.
+
+        It is the first of these columns that exists:
+
+        1. the most reliable column whose name suggests responses;
+        2. the column of the longest texts among the columns of prose in which no two agents have the same text;
+        3. the column of the longest texts among all columns of prose.
+
+        prose_columns : columns of prose whose names suggest no role, the column of the shortest texts first
+        unshared_columns : the columns among these in which no two agents have the same text, in the same order
+        agents : columns that together name an agent
+        are_agents_certain : whether the agents were found by the items that they have in common
+
+        Raises: UnclearColumnsError if there is no column of responses, or if several columns of prose may hold them.
+        """
+        if self.text_columns:
+            return self.text_columns[0]
+
+        are_agents_locations = {*agents} <= {*self.location_columns}
+        may_hold_other_texts = len(unshared_columns) > 1 and are_agents_locations
+        can_choose = are_agents_certain or bool(self.location_columns)
+        if not prose_columns or not can_choose or may_hold_other_texts:
+            problem = "no column holds responses as text"
+            options: dict[str, str] = {}
+            if len(unshared_columns) > 1:
+                problem += f", or several do ({', '.join(unshared_columns)})"
+                options["text"] = ",".join(unshared_columns)
+            raise UnclearColumnsError(problem, **options)
+        return (unshared_columns or prose_columns)[-1]
 
     def check_agents_are_not_rows(self, agent_candidates: Sequence[str]) -> None:
         """Raise UnclearColumnsError if each row seems to hold all responses of one agent, in a column per question.
@@ -228,10 +262,12 @@ class _RoleSearch:
 
         agent_candidates : columns whose names and values suggest agents
         """
+        if self.text_columns or self.given or self.table.n_rows < 2:
+            return
         prose = [name for name in self.table.names if self.table[name].is_prose and not is_about_responses(name)]
         agent_ids = [self.table[name].value_texts for name in agent_candidates]
-        has_agent_per_row = any(len(set(ids)) == len(ids) > 1 for ids in agent_ids)
-        if has_agent_per_row and len(prose) > 2 and not self.text_columns and not self.given:
+        has_agent_per_row = any(len(set(ids)) == self.table.n_rows for ids in agent_ids)
+        if has_agent_per_row and len(prose) >= 3:
             raise UnclearColumnsError(_ROW_PER_AGENT)
 
     def check_columns_are_not_items(self, agent_columns: Sequence[str]) -> None:
@@ -248,11 +284,13 @@ class _RoleSearch:
                 raise UnclearColumnsError(_ROW_PER_AGENT)
 
     def check_has_header(self, text_columns: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if all columns of responses seem to have a response as their name."""
+        """Raise UnclearColumnsError if the columns of responses have long texts, with a full stop in one, as their names."""
         for name in text_columns:
-            is_named = name in self.given_text_columns or len(name.split()) < _MIN_WORDS_OF_RESPONSE
-            if is_named or len(name) < 0.5 * self.table[name].mean_length:
+            is_long = len(name.split()) >= _MIN_WORDS_OF_RESPONSE and len(name) >= 0.5 * self.table[name].mean_length
+            if name in self.given_text_columns or not is_long:
                 return
+        if not any(re.search(r"[.!。](\s|$)", name) for name in text_columns):
+            return
         raise UnclearColumnsError("the first line seems to hold responses; insert a line with a name for each column")
 
     def is_rival_text_column(self, name: str, *, chosen: str) -> bool:
@@ -306,7 +344,7 @@ class _RoleSearch:
         if names_subjects or column.is_contact or not column.distinct_texts:
             return False
 
-        n_filled_rows = sum(bool(key) for key in column.value_texts)
+        n_filled_rows = sum(bool(text) for text in column.value_texts)
         max_agents = min(_MAX_AGENTS, max(1, n_filled_rows // 2))
         longest_value = max(map(len, column.distinct_texts))
         return len(column.distinct_texts) <= max_agents and longest_value <= MAX_ID_LENGTH
@@ -385,8 +423,9 @@ class _RoleSearch:
     def find_agents_sharing_most_items(self, agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:
         """Return the column, or pair of columns, whose agents have the most items in common; None if they have none.
 
-        The items in common are counted by `count_max_shared_cells`; of equal choices, the first is returned, and single
-        columns precede pairs. Pairs are formed from the first four columns of `agents`.
+        The items in common are counted for each column of `items` separately, and the largest number counts
+        (`count_max_shared_cells`). Of equal choices, the first is returned, and single columns precede pairs. Pairs are
+        formed from the first four columns of `agents`.
 
         agents : columns that may name agents
         items : columns of ids or prompts
@@ -487,10 +526,16 @@ class _RoleSearch:
         question : column of questions, which the error proposes as the column of prompts; None if there is none
         """
         words_by_column = {name: normalize_name(name).split("_") for name in agent_columns}
-        remarks = [name for name, words in words_by_column.items() if not REMARKS.isdisjoint(words)]
-        without_last_word = [words[:-1] for words in words_by_column.values() if words[-1] in PARTS]
+        remarks = [
+            name for name, words in words_by_column.items() if words[-1] in REMARKS or _REMARK.match("_".join(words))
+        ]
         parts = [name for name, words in words_by_column.items() if words[-1] in PARTS]
-        divided = [name for name, words in words_by_column.items() if words in without_last_word]
+
+        # "gpt" has the part "gpt thinking"
+        words_of_agents = [words_by_column[name][:-1] for name in parts]
+        columns_with_part = [name for name, words in words_by_column.items() if words in words_of_agents]
+        n_other_columns = len(agent_columns) - len(parts) - len(remarks)
+        has_part_per_agent = len(parts) == len(columns_with_part) == n_other_columns
 
         median_filled = median(self.table[name].filled_fraction for name in agent_columns)
         doubtful = list(remarks)
@@ -501,8 +546,7 @@ class _RoleSearch:
         asking = self.find_column_with_most_questions(agent_columns) if question is not None else None
         if asking is not None:
             doubtful.append(asking)
-        has_part_per_agent = 1 < len(parts) == len(divided) == len(agent_columns) - len(parts) - len(remarks)
-        if has_part_per_agent:
+        if has_part_per_agent and len(parts) > 1:
             doubtful += parts
         doubtful = [name for name in agent_columns if name in doubtful]
         responses = [name for name in agent_columns if name not in doubtful]
@@ -523,6 +567,9 @@ class _RoleSearch:
             return False
         position = names.index(name)
         positions = [names.index(agent) for agent in agent_columns]
+        recurs = _REPEATED.search(name) or any(other_name.startswith(f"{name} (") for other_name in names)
+        if not self.table[name].is_text and (_UNNAMED.fullmatch(name) or recurs):
+            return False  # a measurement, with the same name for each agent
         n_prose = sum(len(text.split()) >= _MIN_WORDS for text in self.table[name].texts)
         return min(positions) < position < max(positions) or n_prose > 0.2 * len(self.table[name].value_texts)
 
@@ -651,10 +698,10 @@ class _RoleSearch:
     def check_question_position(self, question: str, prose_columns: Sequence[str]) -> None:
         """Raise UnclearColumnsError if there are columns of prose both before and after the column of questions.
 
-        The error proposes the larger group of columns as the responses.
+        The error proposes the larger group of columns as the responses, or the columns after it if the groups are equal.
 
         question : name of the column of questions
-        prose_columns : names of the columns of prose, in the order of the table
+        prose_columns : names of all columns of prose, including `question`, in the order of the table
         """
         position = prose_columns.index(question)
         before, after = prose_columns[:position], prose_columns[position + 1 :]
@@ -684,7 +731,7 @@ class _RoleSearch:
         name : str
             Column to be tested.
         prose_columns : sequence of str
-            Names of all columns of prose, including `name`; at least two.
+            Names of all columns of prose, including `name`; at least three.
 
         Returns
         -------
@@ -731,7 +778,8 @@ class _RoleSearch:
     def make_roles(self, *, agents: tuple[str, ...], text: str | None, agent_columns: tuple[str, ...]) -> Roles:
         """Find the columns of the remaining roles, and return all roles.
 
-        The remaining roles are item, prompt, group, empty and repeat.
+        The remaining roles are item, prompt, group, empty (a mark for responses that are empty on purpose) and repeat. If
+        several columns may have one of these roles, the most reliable or the first one gets it; there is no error.
 
         agents : columns that together name an agent; empty if the table has a column per agent
         text : column of responses; None if the table has a column per agent
@@ -757,23 +805,32 @@ class _RoleSearch:
             if prompt:
                 columns["prompt"] = prompt
 
-        excluded = (*agents, item, *given.values())
         for role in ("group", "empty", "repeat"):
-            if role in given:
-                columns[role] = given[role]
-                continue
-            candidates = [name for name in table.names if infer_role(name) == role and name not in excluded]
-            if not candidates:
-                continue
-
-            # An agent belongs to one group only.
-            first_candidate = candidates[0]
-            if role != "group" or self.is_constant_per_agent(agents, first_candidate):
-                columns[role] = first_candidate
+            column = self.find_named_column(role, agents=agents, excluded=(*agents, item, *given.values()))
+            if column is not None:
+                columns[role] = column
 
         all_used = {*columns.values(), *agents, *agent_columns}
         unused = tuple(name for name in table.names if name not in all_used)
         return Roles(columns, agents, agent_columns, has_generated_ids=not has_ids, unused=unused)
+
+    def find_named_column(self, role: str, *, agents: tuple[str, ...], excluded: Collection[str | None]) -> str | None:
+        """Return the column that the user named for a role, or else the first whose name suggests it; None without one.
+
+        A column of groups must also have one value per agent, because an agent belongs to one group only.
+
+        role : "group", "empty" or "repeat"
+        agents : columns that together name an agent; empty if each agent has its own column
+        excluded : columns that have another role
+        """
+        if role in self.given:
+            return self.given[role]
+        candidates = [name for name in self.table.names if infer_role(name) == role and name not in excluded]
+        if not candidates:
+            return None
+        if role == "group" and not self.is_constant_per_agent(agents, candidates[0]):
+            return None
+        return candidates[0]
 
     def has_item_name(self, column: str) -> bool:
         """Return whether the user named a column as the item, or its name suggests items."""
@@ -869,7 +926,7 @@ class _RoleSearch:
     def is_constant_per_agent(self, agents: tuple[str, ...], column: str) -> bool:
         """Return whether a column has a single value in all rows of each agent; missing values are ignored.
 
-        agents : columns that together name the agent of a row
+        agents : columns that together name the agent of a row; if there are none, the result is False
         """
         if not agents:
             return False

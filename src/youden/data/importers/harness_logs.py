@@ -276,7 +276,7 @@ def _format_steps(sample: Mapping[str, Json]) -> Iterator[str]:
 def _get_text_or_attachment(message: Json, attachments: Json) -> str:
     """Return the text of a message, or the attachment to which it refers; empty if it has no text.
 
-    attachments : texts of the sample by their ids, in place of which messages contain references
+    attachments : long texts of the sample by id; a message refers to one by "attachment://" and its id
     """
     text = _get_text(get_nested(message, "content")) or ""
     if not text.startswith(_ATTACHMENT):

@@ -37,8 +37,8 @@ def flatten(row: Mapping[str, Json], prefix: str = "", depth: int = MAX_DEPTH) -
     Some data sets store a whole conversation as the prompt. If it ends with a response, it becomes two columns: one with the
     last question, under the path of the conversation, and one with the response, under this path and `LAST_ANSWER`.
 
-    prefix : text put before each path
-    depth : number of levels to flatten; objects nested more deeply remain values, as do empty ones
+    prefix : text put before each path, such as "outer."
+    depth : number of levels to flatten; objects nested more deeply remain values, as do empty ones and lists
 
     Returns a dictionary: path of a value, such as "input.q" → the value, or its text if it is a conversation.
 

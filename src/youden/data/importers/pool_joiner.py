@@ -148,7 +148,7 @@ class PoolBuilder:
         """Add one response, or a list of responses, which are repeats.
 
         A response that cannot be used is counted by its reason. It counts as left out if there is nothing to import: if the
-        text is None, or equal to an earlier response that it repeats. It counts as dropped if a response is lost:
+        text is None, or equal to an earlier response that it repeats. It counts as dropped in the other cases:
 
         - The text is not a string.
         - The id of the agent or of the item is missing, has another type than `str` or `int`, or is not a valid name.
@@ -168,7 +168,8 @@ class PoolBuilder:
         group : str, optional
             Group of the agent; ignored if an earlier response of the agent has one.
         repeat : str or int, optional
-            Number or label that distinguishes several responses of the agent to the item.
+            Number or label that distinguishes several responses of the agent to the item. Several responses in a list get
+            the labels "<repeat>.1", "<repeat>.2" and so on, or 1, 2 and so on if `repeat` is None.
         """
         texts: Sequence[object] = extract_responses(text) if isinstance(text, list) else [text]
         if not texts:

@@ -368,8 +368,8 @@ def _remove_folder_number(file: Path) -> Path:
 def with_prompts(roles: Roles, rows: Sequence[dict[str, Json]], others: Sequence[SourceTable]) -> Roles:
     """Return roles with a column of prompts from another table, and add this column to `rows`.
 
-    The roles are returned unchanged if they have prompts or no ids of items, or if no other table has prompts for the
-    same ids. The prompt of an item that the other table lacks is None.
+    The first other table with a prompt for at least one of the ids is used; the prompt of an item that it lacks is None. The
+    roles are returned unchanged if they have prompts or no ids of items, or if there is no such table.
 
     roles : roles of the columns of `rows`
     rows : rows of the tables with responses, changed in place

@@ -75,6 +75,11 @@ class ColumnPath:
     def parse(cls, text: str, columns: Collection[str]) -> ColumnPath | None:
         """Parse a path such as `choices[].text`, the name of a column, or names of columns joined by +.
 
+        A text that is the name of a column is never parsed as one of the other two. All names joined by + must be among
+        `columns`.
+
+        columns : names of the columns of the table
+
         Returns None if the text is none of these, has more than one list (`[]`), or does not start with one of
         `columns`.
         """
@@ -188,9 +193,10 @@ def parse_column_paths(
     Returns
     -------
     paths : dict of str to ColumnPath
-        Path by role.
+        Path by role, without the role text if several columns of texts are named.
     agent_paths : dict of str to ColumnPath
-        Path of the responses by agent; empty unless several columns of texts are named.
+        Path of the responses by agent, if several columns of texts are named, which are also the names of the agents;
+        otherwise empty.
 
     Raises
     ------
@@ -309,7 +315,8 @@ class ResponseReader:
         response.
 
         A row with empty lists has no response: it is counted as left out. The responses of a row with lists of different
-        lengths are lost: they are counted as dropped.
+        lengths are lost: they are counted as dropped. Values that no pool can hold, such as a response that is a number, are
+        counted in the same way (`PoolBuilder.add`); no error is raised.
 
         row : values by column, which may be nested
         location : file and line, for messages
@@ -385,13 +392,27 @@ class ResponseReader:
         text = replace_nonfinite(values.get("text"))
         if text is None and str(values.get("empty")).casefold() in _TRUE:
             text = ""
-        group = values.get("group")
-        if self.is_exact:
-            if "item" not in self.paths and isinstance(prompt, str) and prompt.strip():
-                item = self.items.get_id(str(agent), prompt, text, repeat=repeat)
-            self.builder.add(agent, item, text, prompt=prompt, group=group, location=location, repeat=repeat)
+        if not self.is_exact:
+            self._add_cleaned_response(values, location, agent=agent, text=text, repeat=repeat, is_listed=is_listed)
             return
 
+        if "item" not in self.paths and isinstance(prompt, str) and prompt.strip():
+            item = self.items.get_id(str(agent), prompt, text, repeat=repeat)
+        self.builder.add(agent, item, text, prompt=prompt, group=values.get("group"), location=location, repeat=repeat)
+
+    def _add_cleaned_response(
+        self, values: Mapping[str, Json], location: str, *, agent: Json, text: Json, repeat: Json, is_listed: bool
+    ) -> None:
+        """Add one response from a table that is not read as it is: clean its values, and number the repeats.
+
+        Runs of spaces in ids are collapsed, and other values than texts become texts. Empty cells and errors of spreadsheets
+        are no responses. Without a column of repeats, each different response of an agent to an item is a repeat.
+
+        values : value of each role in the row; those of the agent, the text and the repeat are not used
+        location : file and row, for messages
+        agent, text, repeat : values of these roles for the response; `text` is None if there is no response
+        is_listed : whether the response comes from a list of several responses, in which equal responses are repeats, too
+        """
         if text is None:
             self.builder.count_left_out("an empty cell in place of a text", location)
             return
@@ -401,6 +422,8 @@ class ResponseReader:
             self.builder.count_left_out("an error of the spreadsheet (such as #REF!) in place of a text", location)
             return
 
+        item = unwrap_single(values.get("item"))
+        prompt = join_prompt(values.get("prompt"))
         if isinstance(agent, float):  # such as the version 1.1
             agent = f"{agent:g}"
         missing = self._find_missing_id(agent, item, prompt)
@@ -412,16 +435,16 @@ class ResponseReader:
         item = _collapse_spaces(item)
         prompt = None if _is_sheet_error(prompt) else _collapse_spaces(prompt)
         item_key = str(item or prompt or location)
-        if "repeat" not in self.paths:  # a different response is a repeat, and the same response again is not
+        if "repeat" not in self.paths:
             numbers = self._numbers_by_text.setdefault((str(agent), item_key), {})
             text_key = f"{repeat}: {text}" if is_listed else text
             repeat = numbers.setdefault(text_key, len(numbers) + 1)
 
         is_invalid_id = isinstance(item, str) and (len(item) > _MAX_ID_LENGTH or bool(find_name_fault(item)))
         if self.has_generated_ids or is_invalid_id:
-            prompt = join_prompt(values.get("prompt") or values.get("item"))
+            prompt = join_prompt(values.get("prompt") or values.get("item"))  # an item without an id may be its prompt
             item = self.items.get_id(str(agent), item_key, text, repeat=repeat)
-        self.builder.add(agent, item, text, prompt=prompt, group=group, location=location, repeat=repeat)
+        self.builder.add(agent, item, text, prompt=prompt, group=values.get("group"), location=location, repeat=repeat)
 
     def _find_missing_id(self, agent: Json, item: Json, prompt: Json) -> str | None:
         """Return the reason why a row names no agent or no item; None if it names both.

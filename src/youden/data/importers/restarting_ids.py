@@ -57,8 +57,8 @@ def with_unique_items(roles: Roles, rows: Sequence[Row], *, location: str) -> Ro
 
     Ids restart if different items have the same id, for example the id 1 in each subject. The column of items is then
     combined with other columns, as in "subject + id", or replaced by the column of prompts if no combination is unique.
-    If a column numbers the repeats, it is added to the roles. The roles are returned unchanged if no agent has two rows
-    with the same id.
+    If a column numbers the repeats, it is added to the roles. The item is not changed if no agent has two rows with the same
+    id, or if there are neither such columns nor prompts; rows with the same id then count as repeats.
 
     Parameters
     ----------
@@ -229,8 +229,8 @@ class _Responses:
         - If there are no prompts, the rows of an agent with the same group, id and repeat have the same response, and the
           agents have items in common (`has_shared_items`).
 
-        groups : group of items of each row (n_rows,), such as its subject or file
-        repeats : number or label of the repeat of each row (n_rows,)
+        groups : group of items of each row (n_rows,), such as its subject or file; None if missing
+        repeats : number or label of the repeat of each row (n_rows,); None if missing, "" in all rows without repeats
         """
         if any(groups[row] is None for row in self.answered):
             return False

@@ -340,7 +340,7 @@ def is_pool_header(names: Iterable[object]) -> bool:
 
 
 def read_separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the location and the fields of each record of a CSV text; a blank line is an empty list.
+    """Yield the location and the fields of each record of a CSV text, the header first; a blank line is an empty list.
 
     A location has the number of the record's first line.
 
@@ -401,7 +401,7 @@ def _decode_separated(file: Path, note: Note, replaced: Replacements | None, *, 
     replaced : counter of the characters that are replaced because they are not valid; None to count none
 
     Raises: ImportFormatError [import-encoding] if the file is not UTF-8 and Windows-1252 is not tried or gives no text of a
-    European language, or if it contains a null byte, which no text does.
+    European language, or if it contains null bytes, which no text does; [import-format] if it is a ZIP archive.
     """
     try:
         text = read_text(file, replaced)
@@ -409,6 +409,9 @@ def _decode_separated(file: Path, note: Note, replaced: Replacements | None, *, 
         if strict or error.slug != "import-encoding":
             raise
         raw = file.read_bytes()
+        if raw.startswith(b"PK\x03\x04"):
+            problem = "it is a ZIP archive, as Excel files are. Rename it to .xlsx if it is an Excel file."
+            raise import_error(file, problem, slug="import-format") from error
         first_line = raw.split(b"\n", 1)[0].decode("ascii", "ignore")
         has_pool_header = is_pool_header(re.findall(r"\w+", first_line))
         decoded = _decode_lines(raw.removeprefix(codecs.BOM_UTF8))
@@ -416,8 +419,10 @@ def _decode_separated(file: Path, note: Note, replaced: Replacements | None, *, 
             raise
         text = decoded
         note("not UTF-8, read as Windows-1252", file.name)
-    if "\0" in text and not strict:
-        problem = "it contains null bytes, as a file in UTF-16 without a byte order mark does. Save the file as UTF-8."
+    if text.count("\0") > 0.2 * len(text) and not strict:
+        problem = (
+            "it contains many null bytes, as a file in UTF-16 without a byte order mark does. Save the file as UTF-8."
+        )
         raise import_error(file, problem, slug="import-encoding")
     return text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 
@@ -30,6 +31,8 @@ _TOTAL = re.compile(
 """Labels at the beginning of a line of totals or means."""
 _ROLES_OF_ONE_COLUMN = ("agent", "item", "prompt", "text")
 """Roles whose usual names must not be those of several different columns."""
+_MAX_TITLES = 10
+"""Number of lines with several cells among which the header is searched."""
 _MIN_EMPTY_FRACTION = 0.3
 """A column with at least this fraction of empty cells counts as a column with merged cells."""
 
@@ -45,7 +48,7 @@ def count_cells(record: Sequence[Json]) -> int:
 
 
 def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: bool = False) -> Rows:
-    """Find the header of a table, the first line with several cells, and return the rows below it.
+    """Find the header of a table, the first line with several cells that is no title, and return the rows below it.
 
     Parameters
     ----------
@@ -54,7 +57,8 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
     file : Path
         File of the table, for error messages.
     note : callable
-        Receives a remark if there are lines above the header, two header lines, or lines of totals.
+        Receives a sentence and its location if there are lines above the header, two header lines, lines of totals, or
+        several columns of one name.
     ragged : bool, default False
         Whether rows may be longer than the header; the additional columns get names.
 
@@ -78,7 +82,7 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
         n_lines = format_count(len(lines), "filled line")
         problem = f"it has no row below a header: got {n_lines}. Pass a table with a header and at least one row."
         raise import_error(file, problem, slug="import-empty")
-    n_above = header_positions[0]
+    n_above = _find_header(lines, header_positions)
     if n_above > 0:
         first_location, _ = lines[0]
         note(f"{format_count(n_above, 'line')} above the header not read", first_location)
@@ -120,10 +124,36 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
     return [(location, _make_row(record, positions)) for location, record in body]
 
 
-def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Json]]) -> list[Json] | None:
-    """Join the names of a header with those of the line below it, as in "gpt answer"; None if this is no header line.
+def _find_header(lines: Records, candidates: Sequence[int]) -> int:
+    """Return the position of the header: the first line with several cells that is no title, such as "Export | May 2026".
 
-    The line below is a second header if at least two names of the header have the same two or more labels below them, such as
+    A line is a title if it has cells in at most half of the columns, and a line with more cells follows, whose cells are
+    texts and much shorter than those in the line below it. The first of two header lines whose names are joined is no title.
+
+    lines : location and cells of each line that is not empty
+    candidates : positions of the lines with several cells, at least one
+    """
+    n_columns = max(count_cells(record) for _, record in lines)
+    for position, next_position in pairwise(candidates[:_MAX_TITLES]):
+        _, record = lines[position]
+        _, next_record = lines[next_position]
+        rows = [record for _, record in lines[position + 1 : position + 3]]
+        if count_cells(record) > 0.5 * n_columns or _join_header_lines(record, rows) is not None:
+            break
+        cells = [str(cell) for cell in next_record if cell is not None]
+        cells_below = [
+            str(cell) for _, row in lines[next_position + 1 : next_position + 2] for cell in row if cell is not None
+        ]
+        has_names = len(cells) > 0.5 * n_columns and not any(map(_is_number, cells)) and bool(cells_below)
+        if has_names and sum(map(len, cells)) < 0.5 * sum(map(len, cells_below)):
+            return next_position
+    return candidates[0]
+
+
+def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Json]]) -> list[Json] | None:
+    """Join the names of a header with the labels in the line below it, as in "gpt answer"; None if these are no labels.
+
+    The line below contains labels if at least two names of the header have the same two or more texts below them, such as
     "answer" and "score". A name belongs to its column and to the following columns that have the same name or, as in merged
     cells, none.
 
@@ -133,31 +163,40 @@ def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Jso
     if len(first_rows) < 2:
         return None
     labels, values = first_rows
-    positions_by_name: dict[str, list[int]] = {}
+
+    # the name of each column, and the labels below each name
     names: list[str] = []
+    labels_by_name: dict[str, list[Json]] = {}
     name = ""
     for position, label in enumerate(labels):
         cell = header[position] if position < len(header) else None
-        name = name if cell is None else " ".join(str(cell).split())
+        if cell is not None:
+            name = _collapse_spaces(cell)
         names.append(name)
         if name and label is not None:
-            positions_by_name.setdefault(name, []).append(position)
+            labels_by_name.setdefault(name, []).append(label)
 
-    groups = Counter(tuple(labels[position] for position in group) for group in positions_by_name.values())
-    repeated_groups = [group for group, n in groups.items() if n > 1 and len(group) > 1]
-    if not repeated_groups:
+    n_names_by_labels = Counter(map(tuple, labels_by_name.values()))
+    repeated_labels = [group for group, n_names in n_names_by_labels.items() if n_names > 1 and len(group) > 1]
+    if not repeated_labels:
+        return None
+    group = repeated_labels[0]
+    are_words = all(isinstance(label, str) and not _NUMBER.fullmatch(label) for label in group)
+    are_unique = len(set(group)) == len(group)
+    recur_below = any(value in group for value in values)
+    if not are_words or not are_unique or recur_below:
         return None
 
-    group = repeated_groups[0]
-    is_named = all(isinstance(label, str) and not _NUMBER.fullmatch(label) for label in group)
-    recurs_below = any(label in group for label in values)
-    if not is_named or len(set(group)) < len(group) or recurs_below:
-        return None
-    joined: list[Json] = []
+    joined_names: list[Json] = []
     for name, label in zip(names, labels, strict=True):
-        parts = [name] if label is None else [name, " ".join(str(label).split())]
-        joined.append(" ".join(filter(None, parts)) or None)
-    return joined
+        label_text = "" if label is None else _collapse_spaces(label)
+        joined_names.append(f"{name} {label_text}".strip() or None)
+    return joined_names
+
+
+def _collapse_spaces(cell: Json) -> str:
+    """Convert a cell to text, with each run of white space replaced by one space."""
+    return " ".join(str(cell).split())
 
 
 def _get_longest_name(header: Sequence[Json]) -> str:
@@ -277,20 +316,22 @@ def _remove_totals(lines: Records, note: Note) -> Records:
     lines : location and cells of each line below the header
     note : function that receives a remark on the lines
     """
+    records = [record for _, record in lines]
     n_kept = len(lines)
-    while n_kept > 2 and _is_total(lines[n_kept - 1][1], [record for _, record in lines[: n_kept - 1]]):
+    while n_kept > 2 and _is_total(records[n_kept - 1], records[: n_kept - 1]):
         n_kept -= 1
+
     totals = lines[n_kept:]
     if totals:
-        location, record = totals[0]
-        label = next(str(cell) for cell in record if cell is not None and not _is_number(cell))
-        note(f"{format_count(len(totals), 'line')} of totals not read ({label!r})", location)
+        first_location, first_total = totals[0]
+        label = _list_texts(first_total)[0]
+        note(f"{format_count(len(totals), 'line')} of totals not read ({str(label)!r})", first_location)
     return lines[:n_kept]
 
 
 def _is_total(record: Sequence[Json], records_above: Sequence[Sequence[Json]]) -> bool:
     """Return whether a line has the label of a total, and numbers in at least two columns that hold texts above it."""
-    texts = [cell for cell in record if cell is not None and not _is_number(cell)]
+    texts = _list_texts(record)
     if len(texts) != 1 or not _TOTAL.match(str(texts[0])):
         return False
 
@@ -298,10 +339,16 @@ def _is_total(record: Sequence[Json], records_above: Sequence[Sequence[Json]]) -
     for position, cell in enumerate(record):
         if not _is_number(cell):
             continue
-        cells_above = [above[position] for above in records_above if position < len(above)]
-        n_texts = sum(cell is not None and not _is_number(cell) for cell in cells_above)
-        n_text_columns += n_texts > len(cells_above) / 2
+        cells_above = [record_above[position] for record_above in records_above if position < len(record_above)]
+        holds_texts = len(_list_texts(cells_above)) > len(cells_above) / 2
+        if holds_texts:
+            n_text_columns += 1
     return n_text_columns > 1
+
+
+def _list_texts(cells: Sequence[Json]) -> list[Json]:
+    """Return the cells that are neither empty nor numbers."""
+    return [cell for cell in cells if cell is not None and not _is_number(cell)]
 
 
 def _is_number(cell: Json) -> bool:
@@ -338,7 +385,7 @@ def _name_columns(header: Sequence[Json], positions: Sequence[int]) -> dict[str,
     position_by_name: dict[str, int] = {}
     for position in positions:
         cell = header[position] if position < len(header) else None
-        name = f"column {position + 1}" if cell is None else " ".join(str(cell).split())
+        name = f"column {position + 1}" if cell is None else _collapse_spaces(cell)
         while name in position_by_name:
             name = f"{name} ({position + 1})"
         position_by_name[name] = position
@@ -346,7 +393,7 @@ def _name_columns(header: Sequence[Json], positions: Sequence[int]) -> dict[str,
 
 
 def fill_down(rows: Rows, column: str, note: Note) -> None:
-    """Fill the empty cells of a column in place, each with the value above it, as in a column with merged cells.
+    """Fill the empty cells (None) of a column in place, each with the value above it, as in a column with merged cells.
 
     Nothing is filled if the first cell is empty, or if less than 30 % of the cells are.
 
@@ -357,7 +404,7 @@ def fill_down(rows: Rows, column: str, note: Note) -> None:
     column : str
         Name of the column.
     note : callable
-        Receives a sentence about the filled cells, and the location of the first row.
+        Receives a sentence about the filled cells, and the location of the first row of the table.
     """
     n_empty = sum(row.get(column) is None for _, row in rows)
     has_merged_cells = _MIN_EMPTY_FRACTION * len(rows) <= n_empty < len(rows)

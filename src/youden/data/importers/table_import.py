@@ -62,10 +62,11 @@ def read_table(
     paths : sequence of Path
         Files, and folders of tables that belong together.
     columns : mapping of str to str
-        Column, or path inside a column, by role; for texts also several columns, separated by commas, one per agent.
+        Column, or path inside a column, by role: agent, item, text, prompt, group, empty or repeat; for texts also several
+        columns, separated by commas, one per agent. Roles that are not named are inferred; the mapping may be empty.
     exact : bool, default True
-        Whether tables whose columns are named are read as they are: an empty cell is an empty response, a number is not
-        a text, and ids keep the spaces around them.
+        Whether tables whose columns are named are read as they are: an empty cell is an empty response, a response that is
+        a number is left out of the pool and counted in the result, and ids keep the spaces around them.
     previous_pool : Pool, optional
         Pool that was imported from the same path before; its prompts keep their item ids. It has no effect on tables
         with ids of items, nor on those that `exact` reads as they are.
@@ -270,13 +271,10 @@ def _read_unnamed(
     """
     path = paths[0]
     builder = PoolBuilder(path.stem, merges=True)
-    tables, tables_without_responses = split_by_responses(path, _prepare_tables(path, files, columns, builder), columns)
+    all_tables = _prepare_tables(path, files, columns, builder)
+    tables, tables_without_responses = split_by_responses(path, all_tables, columns)
     if tables_without_responses:
-        file_names = ", ".join(repr(table.file.name) for table in tables_without_responses[:3])
-        ellipsis = " …" if len(tables_without_responses) > 3 else ""
-        builder.add_note(
-            f"{format_count(len(tables_without_responses), 'table')} without responses not read ({file_names}{ellipsis})"
-        )
+        builder.add_note(_describe_unread_tables(tables_without_responses))
     location_columns = add_location_columns(tables)
     _add_combined_columns(tables, columns)
     _check_columns(path, columns, [*tables, *tables_without_responses])
@@ -319,6 +317,13 @@ def _read_unnamed(
         counts += f" of {format_count(len(tables), 'table')}"
     choices = f"{counts}: {'; '.join(descriptions)}"
     return replace(imported, used_columns=choices, question=question, unused=tuple(unused))
+
+
+def _describe_unread_tables(tables: Sequence[SourceTable]) -> str:
+    """Describe for a note how many tables without responses were not read, with the names of the first three files."""
+    file_names = ", ".join(repr(table.file.name) for table in tables[:3])
+    ellipsis = " …" if len(tables) > 3 else ""
+    return f"{format_count(len(tables), 'table')} without responses not read ({file_names}{ellipsis})"
 
 
 def _add_unknown_layout(

@@ -73,8 +73,8 @@ class Spool:
         If the texts are in a file, the result is a `TextsInFile`, which is indexed like an array and reads texts from
         the file when needed.
 
-        cells : int array (n_texts,), position of each text in the flattened array
-        shape : shape of the array
+        cells : int array (n_texts,), position of each text in the array, counted row by row from 0
+        shape : number of rows and of columns of the array
         """
         n_bytes = np.frombuffer(self._n_bytes, dtype=np.int64)
         n_bytes_with_separator = n_bytes + len(SEPARATOR)
@@ -215,7 +215,12 @@ class Source:
             yield file
 
     def decode(self, raw: bytes, number: int) -> str:
-        """Decode row `number` from UTF-8; raise PoolError [pool-encoding], which names the row, if it is not UTF-8."""
+        """Decode a row of the file from UTF-8; a byte order mark is not removed.
+
+        number : number of the row in the file, from 1, for the error
+
+        Raises: PoolError [pool-encoding] if the row is not UTF-8.
+        """
         try:
             return raw.decode()
         except UnicodeDecodeError as error:
@@ -264,7 +269,7 @@ class Source:
 
         number : number of the row in the file, from 1, for the error
 
-        Raises: PoolError [pool-text] if it is not a string.
+        Raises: PoolError [pool-text] if it is not a string, for example None or NaN.
         """
         if isinstance(value, str):
             self.warn_if_long(value, "text", number)
@@ -314,7 +319,7 @@ class Source:
         """Log a warning if a text has more than LONG_TEXT characters.
 
         noun : what the text is, such as "response", for the warning
-        number : number of the row, for the warning
+        number : number of the row in the file, from 1, for the warning
         """
         if len(value) > LONG_TEXT:
             _LOG.warning(
@@ -435,15 +440,9 @@ class PoolCells:
         if len(duplicates) > 0:
             earliest = duplicates[np.argmin(order[duplicates + 1])]
             first, second = order[earliest], order[earliest + 1]
-            agent = format_excerpt(agents[self._agent[second]])
-            item = format_excerpt(items[self._item[second]])
-            raise source.make_error(
-                self._number[second],
-                f"agent {agent} already has a response to item {item} "
-                f"in {source.unit} {self._number[first]}. Remove one of the two or, if both are responses of the agent, number "
-                "them in `repeat`.",
-                slug="pool-duplicate",
-            )
+            agent = agents[self._agent[second]]
+            item = items[self._item[second]]
+            raise self._make_duplicate_error(source, agent, item, first=first, second=second)
         if not is_same_cell.any():
             return self._texts.to_array(cell, (n_agents, n_items)), None
 
@@ -462,3 +461,17 @@ class PoolCells:
         texts = texts_in_file.rows(slice(n_agents))
         repeat_texts = texts_in_file.rows(slice(n_agents, None))
         return cast(Objects, texts), cast(Objects, repeat_texts)
+
+    def _make_duplicate_error(self, source: Source, agent: str, item: str, *, first: int, second: int) -> PoolError:
+        """Make the error for two responses of an agent to an item that no repeat distinguishes [pool-duplicate].
+
+        source : file of the responses
+        first, second : positions of the two responses, in the order in which they were added
+        """
+        return source.make_error(
+            self._number[second],
+            f"agent {format_excerpt(agent)} already has a response to item {format_excerpt(item)} "
+            f"in {source.unit} {self._number[first]}. Remove one of the two or, if both are responses of the agent, number "
+            "them in `repeat`.",
+            slug="pool-duplicate",
+        )

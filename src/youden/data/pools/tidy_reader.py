@@ -257,7 +257,8 @@ class _TidyRows:
     def add(self, fields: Sequence[Any], *, number: int) -> None:
         """Check one row of the table, and add its response to the pool.
 
-        fields : agent, item, text, prompt, group and repeat of the row, in this order. The last three may be None.
+        fields : agent, item, text, prompt, group and repeat of the row, in this order. The last three may be None; a missing
+            prompt or group does not contradict an earlier one.
         number : number of the row in the table, from 1, for errors
 
         Raises: PoolError if a field is not valid, for example [pool-text]; [pool-contradiction] if an earlier row states

@@ -199,7 +199,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         return self.api_key_env if is_set else self.record.key_variable
 
     def with_prices(self, price_in: float, price_out: float, *, source: str) -> Self:
-        """Return a copy with other prices.
+        """Return a copy of the config with other prices.
 
         Parameters
         ----------

@@ -109,7 +109,7 @@ class BatchRunner:
         TooManyMissingError
             If too many trials have no answer.
         """
-        async with self._leases.hold(on_failure=self._stop.stop_with_error):
+        async with self._leases.hold(on_failure=self._stop.request_stop_with_error):
             while not self._stop.is_stopped:
                 self._leases.has_peer_lease = False
                 jobs = await self._resume_batches()
@@ -125,7 +125,7 @@ class BatchRunner:
                 self._outcomes.store_failures()
 
         if self._is_over_cap:  # reported only if the run was not stopped for another reason
-            self._stop.stop(lambda: self._work.make_budget_error(self._budget))
+            self._stop.request_stop(lambda: self._work.make_budget_error(self._budget))
         self._stop.raise_if_stopped(self._budget)
 
     async def _resume_batches(self) -> list[Job]:
@@ -369,10 +369,10 @@ class BatchRunner:
         self._budget.settle(job.usd, spent_usd)
 
         if state.status == "failed" and not outcomes:
-            self._stop.stop_with_error(batch_refused_error(job, state, judge=self._config.name))
+            self._stop.request_stop_with_error(batch_refused_error(job, state, judge=self._config.name))
         elif state.status == "cancelled":
             n_unanswered = sum(isinstance(outcome, CallError) for outcome in outcomes.values())
-            self._stop.stop_with_error(batch_cancelled_error(job, n_unanswered=n_unanswered))
+            self._stop.request_stop_with_error(batch_cancelled_error(job, n_unanswered=n_unanswered))
         return None
 
     def _store_outcomes(self, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
@@ -469,7 +469,9 @@ class BatchRunner:
 
     def _end_run(self, error: CallError, job: Job | None) -> None:
         """End the run because of a failure; `job` is the record of the batch, or None if it was not started."""
-        self._stop.stop_with_error(make_run_error(error, config=self._config, job=job, store_name=self._store.name))
+        self._stop.request_stop_with_error(
+            make_run_error(error, config=self._config, job=job, store_name=self._store.name)
+        )
 
     def _report(self, message: str) -> None:
         """Show a message about a batch to the user, and write it to the log."""

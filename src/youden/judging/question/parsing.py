@@ -13,7 +13,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -258,8 +258,8 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
         The labels that may be answered, and their grades.
     decision : {"text", "json", "logprobs"}, default "text"
         Form of the answer: a label, a JSON object, or log-probabilities. With "logprobs", the label in the text gives
-        the hard answer, and the graded answer is the expected grade, Σ P(label)·grade, with the probabilities of the
-        labels as the first token.
+        the hard answer, and the graded answer is the expected grade, Σ P(label)·grade. P(label) is the probability of the
+        label as the first token, divided by the sum over all labels.
 
     Returns
     -------
@@ -282,12 +282,16 @@ def read_answer(completion: Completion, prompt: Prompt, *, decision: Decision = 
     if decision != "logprobs":
         return _make_reading(label, prompt)
 
+    # If the answer begins with the label, the log-probabilities are those of the label, even if all labels are unlikely:
+    # they may be computed without the server's restriction of the answer to the labels.
     first_word = answer.split(maxsplit=1)[0]
     begins_with_label = find_unique_label(first_word, labels) == label
     min_probability = 0.0 if begins_with_label else MIN_LABEL_PROBABILITY
     probabilities = compute_label_probabilities(completion.top_logprobs, labels, min_probability=min_probability)
     if probabilities is None:
         return make_missing_reading("unparsed")
+
+    # after reasoning, the log-probabilities may be those of the first token of the reasoning
     if has_reasoning and not _is_likeliest_label(label, completion.top_logprobs, labels):
         return make_missing_reading("unparsed")
     expected_grade = math.fsum(probability * prompt.labels[name] for name, probability in probabilities.items())
@@ -301,9 +305,10 @@ def _make_reading(label: str, prompt: Prompt, *, answer: float | None = None) ->
 
 
 def _is_likeliest_label(label: str, top_logprobs: Sequence[tuple[str, float]], labels: Sequence[str]) -> bool:
-    """Return whether the token with the largest log-probability belongs to a label.
+    """Return whether the token with the largest log-probability equals a label or is the beginning of it.
 
-    If it does not, the log-probabilities may be those of the first token of the reasoning.
+    top_logprobs : pairs of token and log-probability
+    labels : all labels that may be answered
     """
     likeliest_token, _ = max(top_logprobs, key=lambda pair: pair[1])
     return find_unique_label(likeliest_token, labels) == label
@@ -364,14 +369,7 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     """
     choices = tuple(labels)
     normalized_text = _normalize_characters(text)
-    occurring_labels = set()
-    for match in _compile_label_pattern(choices).finditer(normalized_text):
-        is_part_of_word = _is_combining_mark(normalized_text, match.start() - 1) or _is_combining_mark(
-            normalized_text, match.end()
-        )
-        if match.lastgroup and not is_part_of_word:
-            number = int(match.lastgroup.removeprefix("l"))
-            occurring_labels.add(choices[number])
+    occurring_labels = set(_iter_labels(normalized_text, choices))
     if len(occurring_labels) == 1:
         return occurring_labels.pop()
 
@@ -380,6 +378,19 @@ def find_label(text: str, labels: Collection[str]) -> str | None:
     labels_of_lines = {_parse_label(line, choices) for line in first_and_last_lines}
     labels_of_lines.discard(None)
     return labels_of_lines.pop() if len(labels_of_lines) == 1 else None
+
+
+def _iter_labels(text: str, labels: tuple[str, ...]) -> Iterator[str]:
+    """Yield the labels that occur as whole words in a text with normalized characters."""
+    for match in _compile_label_pattern(labels).finditer(text):
+        group_name = match.lastgroup  # "l" and the position of the label; None for a number that is not a label
+        if group_name is None:
+            continue
+        follows_mark = _is_combining_mark(text, match.start() - 1)
+        precedes_mark = _is_combining_mark(text, match.end())
+        is_part_of_word = follows_mark or precedes_mark
+        if not is_part_of_word:
+            yield labels[int(group_name.removeprefix("l"))]
 
 
 @lru_cache(maxsize=256)

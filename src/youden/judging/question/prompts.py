@@ -147,10 +147,11 @@ def make_fence(first: str, second: str) -> str:
 def make_fence_bytes(n_first: int, first: bytes, second: bytes) -> bytes:
     """Compute the fence of two texts, a part of the tags around them that neither contains, from their encoded forms.
 
-    It is the same fence as that of `make_fence`, without encoding each text again for each request.
+    `make_fence` returns the same fence for texts that are not encoded. Here, a caller can encode a text once and use it for
+    several requests.
 
     n_first : number of characters of the first text
-    first, second : the texts in UTF-8
+    first, second : the texts in UTF-8, which has no lone surrogates
 
     Returns 16 hexadecimal digits in ASCII.
     """

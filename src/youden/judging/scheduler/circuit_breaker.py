@@ -53,7 +53,7 @@ class CircuitBreaker:
         self.max_outage = max_outage
         self.has_answered = False
         self._clock = clock
-        self._opened: float | None = None  # time at which the circuit was opened; None while it is closed
+        self._outage_start: float | None = None  # time at which the circuit was opened; None while it is closed
         self._failed_calls: list[Attempts] = []  # calls that failed for the first time since the last reply
         self._n_probes = 0  # in this outage
         self._probe_lock = asyncio.Lock()
@@ -62,12 +62,12 @@ class CircuitBreaker:
     @property
     def is_open(self) -> bool:
         """Whether there is an outage."""
-        return self._opened is not None
+        return self._outage_start is not None
 
     @property
     def timed_out(self) -> bool:
         """Whether the outage lasts longer than the run waits."""
-        return self._opened is not None and self._clock() - self._opened >= self.max_outage
+        return self._outage_start is not None and self._clock() - self._outage_start >= self.max_outage
 
     def needs_other_probe(self, attempts: Attempts) -> bool:
         """Return whether another request must be sent as the probe, the call that tests whether an outage is over.
@@ -85,19 +85,22 @@ class CircuitBreaker:
         """
         self.has_answered |= is_answer
         self._failed_calls.clear()
-        opened = self._opened
-        self._opened = None
+        outage_start = self._outage_start
+        self._outage_start = None
         self._wake.set()
-        return None if opened is None else self._clock() - opened
+        return None if outage_start is None else self._clock() - outage_start
 
     def record_failure(self, attempts: Attempts, error: CallError) -> bool:
         """Record a failed call, which may open the circuit.
 
+        If the failure belongs to an outage, `attempts.suspect` is set. If the failure opens the circuit, `suspect` is also
+        set for the earlier failed calls that led to this, and their `n_failed` becomes 0. No count of attempts is
+        increased here; the caller counts a failure that belongs to no outage (`RetryPolicy.next_wait`).
+
         Parameters
         ----------
         attempts : Attempts
-            The attempts of the call, changed in place: `suspect` is set if the failure belongs to an outage. If the
-            circuit opens, this also holds for the calls whose failures led to it, and their `n_failed` becomes 0.
+            The attempts of the call, changed in place.
         error : CallError
             The failure; only one without a usable reply of the server can belong to an outage.
 
@@ -109,7 +112,7 @@ class CircuitBreaker:
         is_enabled = self.has_answered and self.max_outage > 0
         if not is_enabled or not is_no_response(error):
             return False
-        if self._opened is None:
+        if not self.is_open:
             if not self._opens_circuit(attempts, error):
                 return False
             self._open()
@@ -117,14 +120,18 @@ class CircuitBreaker:
         return True
 
     def _opens_circuit(self, attempts: Attempts, error: CallError) -> bool:
-        """Count a failure without a usable reply, and return whether it opens the circuit.
+        """Count a failed call without a usable reply, and return whether its failure opens the circuit.
 
-        A failure to connect opens it at once. Otherwise it opens at the first failures of three calls.
+        A failure to connect opens it at once. Other failures open it when `FAILURE_THRESHOLD` different calls have failed
+        since the last reply. Only the first failure of a call counts.
+
+        attempts : earlier attempts of the call
+        error : the failure
         """
-        was_never_sent = error.unbilled and error.status is None
+        was_never_sent = error.unbilled and error.status is None  # the connection could not be opened
         if was_never_sent:
             return True
-        has_failed_before = attempts.n_failed > 0 or attempts.suspect
+        has_failed_before = attempts.n_failed > 0 or attempts.suspect  # outside of an outage, or during one
         if has_failed_before:
             return False
         self._failed_calls.append(attempts)
@@ -136,20 +143,22 @@ class CircuitBreaker:
         If the circuit is closed, the call is admitted at once. While it is open, one call at a time is admitted as the
         probe; when it closes, all waiting calls are admitted.
         """
-        return _ADMITTED if self._opened is None else self._admit_probe()
+        return self._admit_probe() if self.is_open else _ADMITTED
 
     @asynccontextmanager
     async def _admit_probe(self) -> AsyncIterator[None]:
-        """Admit one call at a time, as a probe, while the circuit is open; admit all calls once it has closed.
+        """Admit one call at a time while the circuit is open, and all waiting calls once it has closed.
 
-        The block of the context is the attempt to send the call. A probe has the lock until the end of its block. A call
-        that is admitted after the circuit has closed releases the lock before its block.
+        The block of the context sends the call. While the circuit is open, the call holds the probe lock until the end of
+        the block, so that all other calls wait for its result.
         """
-        async with AsyncExitStack() as lock_holder:
-            await lock_holder.enter_async_context(self._probe_lock)
+        async with AsyncExitStack() as held_lock:
+            await held_lock.enter_async_context(self._probe_lock)
             await self._wait_for_probe()
+
+            # if the circuit has closed during the wait, release the lock now, so that the other calls need not wait
             if not self.is_open:
-                await lock_holder.aclose()
+                await held_lock.aclose()
             yield
 
     def wake_waiters(self) -> None:
@@ -158,7 +167,7 @@ class CircuitBreaker:
 
     def _open(self) -> None:
         """Open the circuit, at the beginning of an outage."""
-        self._opened = self._clock()
+        self._outage_start = self._clock()
         self._n_probes = 0
         self._wake.clear()
         # the failures that led to this are due to the outage, so they do not count as attempts

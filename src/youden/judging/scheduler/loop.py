@@ -48,24 +48,24 @@ class RequestLoop:
         Outcomes of the work.
     caller : Caller
         Sends the calls.
-    team : WorkerGroup, optional
+    workers : WorkerGroup, optional
         The other processes that work on the same run; None if there are none.
     """
 
-    def __init__(self, outcomes: Outcomes, *, caller: Caller, team: WorkerGroup | None = None) -> None:
+    def __init__(self, outcomes: Outcomes, *, caller: Caller, workers: WorkerGroup | None = None) -> None:
         self._outcomes = outcomes
         self._store, self._stop, self._log = outcomes.store, outcomes.stop, outcomes.log
         self.budget = caller.budget
         self._caller = caller
         self._config = caller.config
-        self._team = team
+        self._workers = workers
         self._policy = RetryPolicy(caller.config.max_tries, caller.config.backoff)
         self._queue = CallQueue(caller.config.concurrency)
         self._dispatcher = Dispatcher(outcomes, queue=self._queue, caller=caller)
         self._caller.has_leases = lambda: not self._dispatcher.leases.maybe_expired
         self._n_in_flight = 0
         self._n_cancelled = 0
-        self._n_lease_doubts = 0  # how often the maintenance loop found that the leases may have expired
+        self._n_possible_expiries = 0  # how often the maintenance loop found that the leases may have expired
         self._first_failure_lock = asyncio.Lock()
         self._flush_needed, self._flushed = asyncio.Event(), asyncio.Event()
         self._stop.on_stop.append(self._stop_sending)
@@ -85,7 +85,7 @@ class RequestLoop:
             self._outcomes.store_failures()
         n_batched_rows = self._dispatcher.n_batched_rows
         if n_batched_rows:
-            self._stop.stop_with_error(make_batches_pending_error(n_batched_rows, store=self._store.name))
+            self._stop.request_stop_with_error(make_batches_pending_error(n_batched_rows, store=self._store.name))
 
     def release_leases(self) -> None:
         """Release the leases on requests that were not sent, and report how many calls were cut off.
@@ -110,22 +110,26 @@ class RequestLoop:
         )
 
     async def _dispatch_and_wait(self) -> None:
-        """Queue the calls of all requests, wait until all have ended, and let the tasks that send calls end.
+        """Queue the calls of all requests, wait until all calls have ended, and then let the tasks that send calls end.
 
-        A call also ends if another process sends its request and stores the outcome.
+        A call also ends if another process sends its request and stores the outcome. An error requests the end of the run.
         """
         try:
-            if self._team is not None and self._team.others.n_sending:
-                self._share_limits()
-                if self._caller.rate_limiter.is_limited:
-                    # within this time, the other processes reduce their share of the rate limits
-                    await asyncio.sleep(2 * HEARTBEAT_SECONDS)
+            await self._join_rate_limits()
             await self._dispatcher.dispatch_all()
         except YoudenError as error:
-            self._stop.stop_with_error(error)
-        while self._queue.open or self._dispatcher.leased_elsewhere:
+            self._stop.request_stop_with_error(error)
+        while self._queue.open_calls or self._dispatcher.leased_by_others:
             await self._queue.wait_for_change()
         self._queue.stop_workers()
+
+    async def _join_rate_limits(self) -> None:
+        """Take a share of the rate limits, and wait until other processes of the run have reduced theirs."""
+        if self._workers is None or self._workers.others.n_sending == 0:
+            return
+        self._share_limits()
+        if self._caller.rate_limiter.is_limited:
+            await asyncio.sleep(2 * HEARTBEAT_SECONDS)  # each process adapts its share at its next report
 
     async def _worker(self) -> None:
         """Take calls from the queue and send them, one at a time, until the queue has no more."""
@@ -143,12 +147,12 @@ class RequestLoop:
                 concurrency.release()
 
     async def _attempt(self, call: Call) -> None:
-        """Send a call once and handle the outcome."""
-        # if too many answers are not on disk yet, wait until they are
-        while self._store.n_pending >= MAX_PENDING_WRITES and not self._stop.is_stopped:
-            self._flushed.clear()
-            await self._flushed.wait()
+        """Send a call once, and handle its outcome: an answer, a failure, or the end of the run.
 
+        Nothing is sent if the run has to end, or if this process may have lost the lease on the request, its exclusive
+        right to send it.
+        """
+        await self._wait_for_flush()
         if self._stop.is_stopped:
             self._queue.close(call)
             return
@@ -157,7 +161,7 @@ class RequestLoop:
             return
 
         self._n_in_flight += 1
-        n_lease_doubts = self._n_lease_doubts
+        n_expiries_before = self._n_possible_expiries
         call.last_usd = 0.0  # the cost of its last attempt is booked already
         try:
             if self._caller.breaker.needs_other_probe(call.attempts):
@@ -168,13 +172,13 @@ class RequestLoop:
             self._outcomes.record_cost(call.key, call.last_usd)
             raise
         except OutOfMoneyError:
-            self._stop.stop(lambda: self._outcomes.work.make_budget_error(self._caller.budget))
+            self._stop.request_stop(lambda: self._outcomes.work.make_budget_error(self._caller.budget))
             self._queue.close(call)
         except CallError as error:
             self._outcomes.record_cost(call.key, call.last_usd)
-            # the lease may have expired at any time during the attempt
-            may_have_lost_lease = n_lease_doubts < self._n_lease_doubts or not self._caller.has_leases()
-            if may_have_lost_lease and error.kind == "transient" and not self._stop.is_stopped:
+            # another process may send the request if the lease has expired at any time during the attempt
+            may_have_expired = self._n_possible_expiries > n_expiries_before or not self._caller.has_leases()
+            if may_have_expired and error.kind == "transient" and not self._stop.is_stopped:
                 self._leave_to_other_process(call)
             else:
                 await self._handle_failure(call, error)
@@ -186,17 +190,23 @@ class RequestLoop:
             if self._store.n_pending >= MAX_PENDING_WRITES // 2:
                 self._flush_needed.set()
 
+    async def _wait_for_flush(self) -> None:
+        """Wait while too many outcomes are not on disk yet, unless the run has to end."""
+        while self._store.n_pending >= MAX_PENDING_WRITES and not self._stop.is_stopped:
+            self._flushed.clear()
+            await self._flushed.wait()
+
     def _leave_to_other_process(self, call: Call) -> None:
         """Wait for the answer of another process, which may send the request if our lease on it has expired."""
         self._queue.close(call)
-        self._dispatcher.leased_elsewhere[call.key] = call
+        self._dispatcher.leased_by_others[call.key] = call
 
     def _handle_answer(self, call: Call, completion: Completion) -> None:
         """End a call with its answer."""
         self._record_reply(is_answer=True)
         self._outcomes.record_answer(call, completion)
-        if self._team is not None:
-            self._team.answered += 1
+        if self._workers is not None:
+            self._workers.answered += 1
         self._queue.close(call)
 
     async def _handle_failure(self, call: Call, error: CallError) -> None:
@@ -212,17 +222,25 @@ class RequestLoop:
         is_stopped = self._stop.is_stopped
         if not is_stopped and self._hold_in_outage(call, error):
             return
-        if not is_no_response(error):
+        has_server_replied = not is_no_response(error)
+        if has_server_replied:
             self._record_reply(is_answer=False)
 
-        seconds_to_wait = None if is_stopped else self._policy.next_wait(call.attempts, error)
-        may_retry = seconds_to_wait is not None
-        if not may_retry and error.kind != "fatal" and self._caller.backend.live:
+        seconds_until_retry = None
+        if not is_stopped:
+            seconds_until_retry = self._policy.next_wait(call.attempts, error)
+        may_retry = seconds_until_retry is not None
+
+        # before a failure of this request is recorded, test whether the server fails every request
+        is_request_at_fault = not may_retry and error.kind != "fatal"
+        if is_request_at_fault and self._caller.backend.live:
             await self._test_server_before_first_answer(call)
-        if self._outcomes.record_failure(call, error, may_retry=may_retry):
+
+        has_ended = self._outcomes.record_failure(call, error, may_retry=may_retry)
+        if has_ended:
             self._queue.close(call)
         else:
-            self._queue.back_off(call, seconds_to_wait or 0.0)
+            self._queue.back_off(call, seconds_until_retry or 0.0)
 
     def _hold_in_outage(self, call: Call, error: CallError) -> bool:
         """Set a call aside if it failed because of an outage, and return whether it did.
@@ -241,7 +259,7 @@ class RequestLoop:
             self._announce_outage(error)
         if breaker.timed_out:
             judge, address, max_outage = self._config.name, self._config.address, breaker.max_outage
-            self._stop.stop(lambda: make_outage_error(error, judge=judge, address=address, outage=max_outage))
+            self._stop.request_stop(lambda: make_outage_error(error, judge=judge, address=address, outage=max_outage))
         return True
 
     def _announce_outage(self, error: CallError) -> None:
@@ -253,9 +271,10 @@ class RequestLoop:
         )
 
     async def _test_server_before_first_answer(self, call: Call) -> None:
-        """Test whether the server works at all if a call has failed for good before any call was answered.
+        """Test whether the server works at all, after a call has failed for good before any call was answered.
 
-        The request for the test was answered in an earlier run. Without one, nothing is tested.
+        The test sends a request that was answered in an earlier run. If there is no such request, nothing is sent. If
+        another call was answered in the meantime, or the run has to end, no test is needed.
 
         call : the call that failed, to which the cost of the test is added
         """
@@ -307,24 +326,32 @@ class RequestLoop:
                 async with asyncio.timeout(FLUSH_INTERVAL_SECONDS):
                     await self._flush_needed.wait()
             self._flush_needed.clear()
+
             try:
                 if self._dispatcher.leases.maybe_expired:
-                    # other processes may send the requests that are not in flight, so wait for their answers
-                    self._n_lease_doubts += 1
-                    unsent_calls = self._queue.withdraw_all()
-                    self._dispatcher.leased_elsewhere |= {call.key: call for call in unsent_calls}
+                    self._n_possible_expiries += 1
+                    self._leave_unsent_to_other_processes()
                 await asyncio.to_thread(self._flush_and_renew)
                 self._flushed.set()
                 self._share_limits()
-                if self._queue.is_empty:  # calls that were set aside in an outage are the only ones left to probe with
+
+                # in an outage, if all calls were set aside, put them back, so that one of them is sent as the next probe
+                if self._queue.is_empty:
                     self._queue.release_held()
+
+                # a flush because of many outcomes may come earlier than the next check
                 is_check_due = time.monotonic() - last_check >= FLUSH_INTERVAL_SECONDS
                 if is_check_due and not self._stop.is_stopped:
                     await self._dispatcher.check_peer_results()
                     last_check = time.monotonic()
                     self._queue.notify_change()
             except YoudenError as error:
-                self._stop.stop_with_error(error)
+                self._stop.request_stop_with_error(error)
+
+    def _leave_unsent_to_other_processes(self) -> None:
+        """Wait for the answers of other processes to all calls that are not in flight; they may send the requests now."""
+        unsent_calls = self._queue.withdraw_all()
+        self._dispatcher.leased_by_others |= {call.key: call for call in unsent_calls}
 
     def _flush_and_renew(self) -> None:
         """Write all outcomes to the store, then renew the leases on the requests; runs in another thread."""
@@ -332,24 +359,26 @@ class RequestLoop:
         self._dispatcher.leases.renew()
 
     def _share_limits(self) -> None:
-        """Divide the rate limits equally among the processes that send requests for the run.
+        """Divide the rate limits equally among the processes that send requests for the run, and show their number.
 
-        End the run here if a report of this process to the others has failed (`WorkerGroup.lost`).
+        If this process could no longer report to the others (`WorkerGroup.lost`), the end of the run is requested.
         """
-        if self._team is None:
+        if self._workers is None:
             return
-        others = self._team.others
+        others = self._workers.others
         n_processes = 1 + others.n_sending
         self._caller.share(n_processes)
         self._log.report_workers(others.n_sending, answered=others.answered)
-        if self._team.lost is not None:
-            self._stop.stop_with_error(self._team.lost)
+
+        report_error = self._workers.lost
+        if report_error is not None:
+            self._stop.request_stop_with_error(report_error)
 
     def _stop_sending(self) -> None:
         """Send no more calls, and close all calls that are not in flight, because the run has to end."""
         self._caller.stop()
         self._flushed.set()
-        self._dispatcher.leased_elsewhere.clear()
+        self._dispatcher.leased_by_others.clear()
         self._queue.cancel_waiting()
 
 
@@ -430,7 +459,7 @@ def _stop_after_signal(loops: Sequence[RequestLoop], stop_reason: StopReason, gr
     for loop in loops:
         loop.announce_shutdown(grace)
     message = "A stop signal ended the run. All answers are stored; run the same command again to resume."
-    stop_reason.stop_with_error(IncompleteRunError(message, slug="stopped"))
+    stop_reason.request_stop_with_error(IncompleteRunError(message, slug="stopped"))
 
 
 async def _run_concurrently(loops: Sequence[RequestLoop]) -> None:

@@ -76,7 +76,8 @@ def make_batch_options(
     on_status : callable, optional
         Called with a line of text for each change. Default: nothing is reported.
     folder : str or Path, optional
-        Where `batch_provider: folder` writes its files.
+        Where `batch_provider: folder` writes its files if the store is not a file. If the store is a file, they are in
+        `batches` next to it. A judge with this provider and another store needs a folder.
 
     Returns
     -------

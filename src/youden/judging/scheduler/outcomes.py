@@ -114,12 +114,12 @@ class Outcomes:
             self.store.pay(self.account, key, make_payment(usd, completion))
 
     def record_answer(self, call: Call, completion: Completion) -> None:
-        """End a call with an answer: store and report it, and store earlier failures that waited for a first answer.
+        """End a call with an answer: store it, pass it to `work`, and show the progress.
 
-        The run has to end if the first answers lack log-probabilities that the judge needs. This sets `stop` and raises
-        nothing.
+        The first answer also shows that the server works, so that earlier failures are now stored. If the first replies
+        lack the log-probabilities that the judge needs, the end of the run is requested (`stop`); nothing is raised here.
 
-        call : the call, whose cost `usd` is reported
+        call : the call, with its cost in USD (`usd`)
         completion : the reply, also one that cannot be parsed
         """
         if self._lacks_logprobs(completion):
@@ -152,7 +152,7 @@ class Outcomes:
             without a failure.
         """
         if error.kind == "fatal":
-            self.stop.stop(lambda: self._fatal_error(error))
+            self.stop.request_stop(lambda: self._fatal_error(error))
         elif self.stop.is_stopped and error.kind == "transient":
             return True
         elif may_retry:
@@ -175,12 +175,13 @@ class Outcomes:
             self._store(*self._early_failures.pop())
 
     def _end_with_failure(self, call: Call, error: CallError) -> None:
-        """End a call with a failure, and report it to the work.
+        """End a call with a failure, and pass the failure to `work`.
 
-        The failure is stored at once if a call of this run was answered. Until then the server may be at fault, so that
-        the failure is kept in memory, and `store_failures` stores it later.
+        The failure is stored at once if a call of this run was answered. Before that, the server may be at fault: the
+        failure is kept in memory, and `store_failures` stores it later. If the first requests of the run all fail, the end
+        of the run is requested.
 
-        call : the call, whose cost `usd` is reported
+        call : the call, with its cost in USD (`usd`)
         error : why its last attempt failed
         """
         if self.backend.live:

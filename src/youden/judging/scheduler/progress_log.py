@@ -132,7 +132,7 @@ class ProgressLog:
         outcome : str
             "answered", or the reason why the answer is missing.
         usd : float
-            Cost of all attempts of the call in USD.
+            Cost of all attempts of the call in USD; NaN if unknown, which is logged as null.
         """
         self.write_event(
             "call",

@@ -35,12 +35,12 @@ class CallQueue:
 
     Attributes
     ----------
-    open : dict of str to Call
+    open_calls : dict of str to Call
         The open calls by key.
     """
 
     def __init__(self, n_workers: int) -> None:
-        self.open: dict[str, Call] = {}
+        self.open_calls: dict[str, Call] = {}
         self._n_workers = n_workers
         self._ready: asyncio.Queue[Call | None] = asyncio.Queue()
         self._waiting: dict[str, asyncio.TimerHandle | None] = {}
@@ -53,7 +53,7 @@ class CallQueue:
 
     def add(self, call: Call) -> None:
         """Add a new call at the end."""
-        self.open[call.key] = call
+        self.open_calls[call.key] = call
         self._ready.put_nowait(call)
 
     async def next(self) -> Call | None:
@@ -75,7 +75,7 @@ class CallQueue:
         """Put all calls that were set aside by `hold` at the end of the queue again."""
         held_keys = [key for key, timer in self._waiting.items() if timer is None]
         for key in held_keys:
-            self._wake(self.open[key])
+            self._wake(self.open_calls[key])
 
     @property
     def is_empty(self) -> bool:
@@ -84,14 +84,14 @@ class CallQueue:
 
     def close(self, call: Call) -> None:
         """Remove a call that has ended."""
-        del self.open[call.key]
+        del self.open_calls[call.key]
         self._changed.set()
 
     def cancel_waiting(self) -> list[Call]:
         """Close all calls that wait for another attempt or were set aside, and return them."""
         calls = []
         for key, timer in self._waiting.items():
-            calls.append(self.open[key])
+            calls.append(self.open_calls[key])
             if timer is not None:
                 timer.cancel()
         self._waiting.clear()
@@ -153,7 +153,7 @@ class Dispatcher:
     ----------
     leases : Leases
         The leases of this loop.
-    leased_elsewhere : dict of str to Call
+    leased_by_others : dict of str to Call
         Calls whose requests other processes send, by key.
     n_batched_rows : int
         Number of rows whose requests are in batches in progress.
@@ -161,7 +161,7 @@ class Dispatcher:
 
     def __init__(self, outcomes: Outcomes, *, queue: CallQueue, caller: Caller) -> None:
         self.leases = outcomes.store.leases()
-        self.leased_elsewhere: dict[str, Call] = {}
+        self.leased_by_others: dict[str, Call] = {}
         self.n_batched_rows = 0
         self._outcomes = outcomes
         self._work, self._store, self._stop = outcomes.work, outcomes.store, outcomes.stop
@@ -196,17 +196,17 @@ class Dispatcher:
     async def _wait_for_space(self) -> None:
         """Wait until new calls may be added, or the run has to end."""
         while not self._stop.is_stopped:
-            if not self._queue.is_full and len(self.leased_elsewhere) < MAX_BACKING_OFF:
+            if not self._queue.is_full and len(self.leased_by_others) < MAX_BACKING_OFF:
                 return
             await self._queue.wait_for_change()
 
     async def check_peer_results(self) -> None:
         """Check the calls of other processes: take over stored results, and send requests whose leases expired."""
-        await self._lease_or_wait(list(self.leased_elsewhere.values()))
+        await self._lease_or_wait(list(self.leased_by_others.values()))
 
     def _count_unanswered_in_batches(self) -> int:
         """Count the rows whose requests are in batches in progress and have no stored answer."""
-        batched_keys = self._batched_keys.read()
+        batched_keys = self._batched_keys.read_request_hashes()
         if not batched_keys:
             return 0
         row_keys = self._work.iter_row_keys()
@@ -244,7 +244,7 @@ class Dispatcher:
         """
         new_calls = []
         for call in calls:
-            open_call = self._queue.open.get(call.key) or self.leased_elsewhere.get(call.key)
+            open_call = self._queue.open_calls.get(call.key) or self.leased_by_others.get(call.key)
             if open_call is not None:
                 open_call.rows.extend(call.rows)
             else:
@@ -256,7 +256,7 @@ class Dispatcher:
 
         A lease is the exclusive right to send a request. A call ends if another process has answered it in the meantime,
         or has sent it in a batch. A call is queued if its lease was acquired here. All other calls are leased by other
-        processes, and wait in `leased_elsewhere` for their answers.
+        processes, and wait in `leased_by_others` for their answers.
 
         Raises: YoudenError, if the judge cannot be made, for example JudgeError [judge-no-key].
         """
@@ -264,26 +264,26 @@ class Dispatcher:
             return
         self._caller.backend.open()  # raises an error about the API key before anything is leased
         keys = [call.key for call in calls]
-        leased_keys, batched_keys, stored = await asyncio.to_thread(self._acquire_leases, keys)
+        leased_keys, batched_keys, stored_outcomes = await asyncio.to_thread(self._acquire_leases, keys)
 
         ended_keys = []
         for call in calls:
             key = call.key
-            outcome = stored.get(key)
-            has_changed = outcome != call.cached  # another process has written it since the call was looked up
-            if outcome is not None and has_changed and is_final(outcome):
-                self.leased_elsewhere.pop(key, None)
+            self.leased_by_others.pop(key, None)  # added again below if another process still has the lease
+
+            # an outcome is new if another process has stored it since the call was looked up
+            outcome = stored_outcomes.get(key)
+            is_new = outcome != call.cached
+            if outcome is not None and is_new and is_final(outcome):
                 self._take_stored(call, outcome)
                 ended_keys.append(key)
             elif key in batched_keys:
-                self.leased_elsewhere.pop(key, None)
                 self.n_batched_rows += len(call.rows)
                 ended_keys.append(key)
             elif key in leased_keys:
-                self.leased_elsewhere.pop(key, None)
                 self._queue.add(call)
             elif not self._stop.is_stopped:
-                self.leased_elsewhere[key] = call
+                self.leased_by_others[key] = call
         if ended_keys:
             await asyncio.to_thread(self.leases.release, ended_keys)
 
@@ -293,4 +293,4 @@ class Dispatcher:
         The order matters: the sender of a batch holds the leases on its keys until the batch is recorded, and deletes
         the record after its answers are stored.
         """
-        return self.leases.acquire(keys), self._batched_keys.read(), self._store.get_outcomes(keys)
+        return self.leases.acquire(keys), self._batched_keys.read_request_hashes(), self._store.get_outcomes(keys)

@@ -41,11 +41,14 @@ SIGNAL_CHECK_SECONDS = 0.2
 async def wait_with_grace(task: asyncio.Task[None], *, stop: Callable[[], None], grace: float) -> None:
     """Wait for a task; if this coroutine is cancelled, let the task end within a grace period.
 
-    The task is cancelled a little earlier, by up to a second or a quarter of `grace`, so that answers can be written.
+    If the task has not ended shortly before the end of the grace period, it is cancelled. The rest of the period, a
+    quarter of it and at most a second, remains for writing its answers.
 
-    stop : function that asks the task to end
+    task : the task
+    stop : function that asks the task to end, called if this coroutine is cancelled
+    grace : grace period in seconds
 
-    Raises: whatever the task raises; CancelledError if the waiting was cancelled, after the task has ended.
+    Raises: whatever the task raises; CancelledError if this coroutine was cancelled, after the task has ended.
     """
     try:
         await asyncio.wait({task})
@@ -54,13 +57,13 @@ async def wait_with_grace(task: asyncio.Task[None], *, stop: Callable[[], None],
         seconds_to_flush = min(FLUSH_RESERVE_SECONDS, grace / 4)
         try:
             await asyncio.wait({task}, timeout=grace - seconds_to_flush)
-        finally:
-            task.cancel()
+        finally:  # also if this coroutine is cancelled a second time
+            task.cancel()  # without effect if the task has ended
             await asyncio.wait({task})
             if not task.cancelled():
                 task.exception()  # mark the exception as retrieved, or asyncio logs it
         raise
-    await task
+    await task  # raises the exception of the task
 
 
 def run_until_stopped(main: Coroutine[Any, Any, T]) -> T:
@@ -212,16 +215,17 @@ class StopReason:
         """Whether the run has to end."""
         return self._make_error is not None
 
-    def stop(self, make_error: Callable[[], YoudenError]) -> None:
-        """Record the error with which the run has to end, and call the callbacks in `on_stop`.
+    def request_stop(self, make_error: Callable[[], YoudenError]) -> None:
+        """Record that the run has to end and with which error, and call the callbacks in `on_stop`.
 
-        `raise_if_stopped` raises the error later. If the run has to end already, the call has no effect.
+        Nothing is raised here: `raise_if_stopped` raises the error after the calls in flight have ended. If a reason was
+        recorded before, this method has no effect.
 
         Parameters
         ----------
         make_error : callable
-            Function without arguments that returns the error. It is called when the last call has ended, so that the
-            error can count all calls.
+            Function without arguments that returns the error. `raise_if_stopped` calls it, so that the error can count
+            all calls.
         """
         if self.is_stopped:
             return
@@ -229,9 +233,9 @@ class StopReason:
         for callback in self.on_stop:
             callback()
 
-    def stop_with_error(self, error: YoudenError) -> None:
-        """Record an error as the reason why the run has to end. Later reasons are ignored."""
-        self.stop(lambda: error)
+    def request_stop_with_error(self, error: YoudenError) -> None:
+        """Record that the run has to end with an error that exists already, as `request_stop` does."""
+        self.request_stop(lambda: error)
 
     def record_answer(self) -> None:
         """Record that a call was answered."""
@@ -240,19 +244,19 @@ class StopReason:
     def record_failure(self, make_error: Callable[[], YoudenError], *, n_requests: int) -> None:
         """Record that a request failed and is not sent again; end the run if none of the first 3 requests was answered.
 
-        The run ends by `stop(make_error)`; this method raises nothing.
+        The run ends by `request_stop(make_error)`; this method raises nothing.
 
         Parameters
         ----------
         make_error : callable
             Function without arguments that returns the error that ends the run.
         n_requests : int
-            Number of requests of the work; if it is below 3, the run ends after as many failures.
+            Number of requests that the run has in all. If it has fewer than 3, the run ends when all of them have failed.
         """
         self._n_failed += 1
         max_failures = min(MAX_INITIAL_FAILURES, n_requests)
         if not self.has_answers and self._n_failed >= max_failures:
-            self.stop(make_error)
+            self.request_stop(make_error)
 
     def raise_if_stopped(self, *budgets: Budget) -> None:
         """Raise the error that ended the run, if there is one.
@@ -260,13 +264,13 @@ class StopReason:
         Parameters
         ----------
         *budgets : Budget
-            Budgets of the loops of the run. If an answer reported no valid token counts, its budget has a note on the
-            cost that is counted for it, which is added to the error; equal notes are added once.
+            Budgets of the run. If a budget counts an estimated cost for answers without valid token counts, a note about
+            this cost is added to the error. Equal notes are added once.
 
         Raises
         ------
         YoudenError
-            The error that was passed to `stop`, or made by its function.
+            The error of the recorded reason (`request_stop`, `request_stop_with_error`).
         """
         if self._make_error is None:
             return

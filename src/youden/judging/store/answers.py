@@ -279,8 +279,8 @@ class Store:
     ) -> None:
         """Add an answer or a failure, to be written by the next `flush`.
 
-        An answer replaces a stored failure, and, if `replaces_answer` is true, a stored answer. A failure never replaces an
-        answer.
+        An answer replaces a stored failure, and, if `replaces_answer` is true, a stored answer. A failure replaces an earlier
+        failure, and never an answer.
 
         Parameters
         ----------
@@ -292,8 +292,14 @@ class Store:
             Whether an answer replaces the stored answer, because the request was repeated. By default, the first answer
             is kept.
         may_flush : bool, default True
-            Whether this call may flush, and so wait for the disk. If False, the caller has to call `flush`
-            from another thread.
+            Whether this call flushes if `MAX_PENDING_WRITES` outcomes are in memory, or if the last flush was
+            `FLUSH_INTERVAL_SECONDS` ago; it then waits for the disk. If False, the caller has to call `flush` from another
+            thread.
+
+        Raises
+        ------
+        JudgeError
+            If this call flushes and the backend fails. The outcomes stay in memory.
         """
         with self._pending_lock:
             if isinstance(outcome, Completion):

@@ -117,9 +117,10 @@ class PendingWrites:
     payments: dict[tuple[str, str], Payment] = field(default_factory=dict)
     """(account, key) → payment."""
     again: set[str] = field(default_factory=set)
-    """Keys of repeated requests, whose answers replace the stored ones."""
+    """Keys of requests that were sent although the store had an answer. The new answers replace the stored ones."""
     settled: dict[str, Row | None] = field(default_factory=dict)
-    """Primary key of a row of `batches` whose results are written → its replacement, or None to delete it."""
+    """Batches whose results are among the outcomes: primary key of the row of `batches` → row that replaces it, or None to
+    delete it."""
 
     def __len__(self) -> int:
         """Return the number of outcomes."""
@@ -131,7 +132,7 @@ class PendingWrites:
         return not (self.answers or self.failures or self.payments or self.settled)
 
     def pay(self, account: str, key: str, payment: Payment) -> None:
-        """Add a payment of an account to those for the same request, in memory.
+        """Add a payment, in memory. Payments of one account for one request are summed.
 
         Parameters
         ----------
@@ -148,10 +149,13 @@ class PendingWrites:
     def merge(self, later: PendingWrites) -> Self:
         """Add later writes to these, in place.
 
+        A later answer, failure or row of `batches` replaces an earlier one with the same key. Payments of one account for
+        one request are added.
+
         Parameters
         ----------
         later : PendingWrites
-            Writes that were made after these; they replace those with the same key.
+            Writes that were made after these.
 
         Returns
         -------
@@ -236,8 +240,8 @@ class StorageBackend(Protocol):
     def write(self, writes: PendingWrites) -> None:
         """Write outcomes, payments and rows of `batches`, and release the leases on the keys of the outcomes.
 
-        The first outcome of a key is kept, with two exceptions: an answer replaces a failure, and the outcome of a
-        repeated request replaces the stored one.
+        A stored answer is kept, except that a new answer to a request in `writes.again` replaces it. A stored failure is
+        replaced by a new answer or a new failure.
 
         Parameters
         ----------
@@ -269,7 +273,7 @@ class StorageBackend(Protocol):
         owner : str
             Name of the holder.
         seconds : float
-            Duration of the leases.
+            Time from now until the leases expire; also set for leases that `owner` held already.
         gone : collection of str
             Names of holders whose leases may be taken over, because they have expired; this is not checked again.
 
@@ -312,8 +316,9 @@ class StorageBackend(Protocol):
         run : str
             Name of the run.
         change : callable
-            Gets the current time and the members, and returns the new members. It may be called again if the connection
-            was lost before its result was confirmed.
+            Gets the current time, in seconds as in `Member.expires`, and the members, and returns the new members. It may
+            be called again if the connection was lost before its result was confirmed. If it raises an error, the members
+            stay unchanged, and the error is raised to the caller.
 
         Returns
         -------
@@ -352,8 +357,8 @@ class StorageBackend(Protocol):
         Returns
         -------
         list of tuple
-            Values in the order of the table's columns; rows in the order of their primary key. Empty after the last
-            row.
+            Values in the order of the table's columns; rows in the order of their primary key. The list is empty only if
+            there are no more rows.
         """
 
     def put_rows(self, table: CopiedTable, rows: Iterable[Row]) -> int:

@@ -65,7 +65,8 @@ class Leases:
         self._holder = new_holder_name()
         self._last_renewal = now()
         self._last_check = -LIVENESS_CHECK_SECONDS
-        self._other_holders: dict[str, tuple[float, float]] = {}  # holder → (expiry time, when it was first seen)
+        # holder → (expiry time of its leases, time on our clock since which it is unchanged)
+        self._other_holders: dict[str, tuple[float, float]] = {}
         self._dead_holders: list[str] = []
 
     @property
@@ -101,31 +102,38 @@ class Leases:
         self._backend.release(self._holder, keys)
 
     def _find_dead_holders(self, now: float) -> None:
-        """Find the other holders that have ended on this machine, or that did not renew for the duration of a lease.
+        """Find the other holders whose leases may be taken over, and record them in `_dead_holders`.
 
-        now : time of the store's clock, in seconds
+        These are processes of this machine that have ended, and holders that have not renewed their leases for more than
+        `LEASE_SECONDS`. A renewal is recognised by a changed expiry time.
+
+        now : time of this process's clock, in seconds
         """
         self._last_check = now
-        previous = {} if self.maybe_expired else self._other_holders
-        current: dict[str, tuple[float, float]] = {}
+
+        # if this process did not reach the store, the others may not have reached it either, and get the full time again
+        previous_holders = {} if self.maybe_expired else self._other_holders
+        other_holders: dict[str, tuple[float, float]] = {}
         for holder, expiry in self._backend.owners().items():
             if holder == self._holder:
                 continue
-            previous_expiry, first_seen = previous.get(holder, (None, now))
-            if previous_expiry != expiry:
-                first_seen = now
-            current[holder] = expiry, first_seen
+            previous_expiry, unchanged_since = previous_holders.get(holder, (None, now))
+            has_renewed = expiry != previous_expiry
+            if has_renewed:
+                unchanged_since = now
+            other_holders[holder] = expiry, unchanged_since
 
-        self._other_holders = current
+        self._other_holders = other_holders
         self._dead_holders = []
-        for holder, (_, first_seen) in current.items():
-            if now - first_seen > LEASE_SECONDS or is_dead_process(holder):
+        for holder, (_expiry, unchanged_since) in other_holders.items():
+            has_expired = now - unchanged_since > LEASE_SECONDS
+            if has_expired or is_dead_process(holder):
                 self._dead_holders.append(holder)
 
 
 @cache
 def _machine_id() -> str:
-    """Return an id of the set of processes among which the number of a process is unique: a machine or a container.
+    """Return an id of this machine or container. Within it, each process number belongs to one process.
 
     On Linux, the id consists of the host name, the namespace of process numbers, and the id of the machine's start. The
     last one is needed because host names are not unique, and the first containers of all hosts have the same namespace
@@ -201,9 +209,9 @@ class PendingBatchKeys:
 
     def __init__(self, backend: StorageBackend) -> None:
         self._backend = backend
-        self._cached: tuple[list[str], frozenset[str]] = ([], frozenset())
+        self._cached: tuple[list[str], frozenset[str]] = ([], frozenset())  # ids of the batches, and request hashes
 
-    def read(self) -> frozenset[str]:
+    def read_request_hashes(self) -> frozenset[str]:
         """Return the request hashes in all pending batches.
 
         The records of the batches are read again only if one was added or deleted since the last call.

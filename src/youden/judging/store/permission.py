@@ -101,7 +101,8 @@ def check_store_allowed(address: str | Path) -> None:
 def check_password(address: str) -> None:
     """Check that opening a store sends no password of the user to a host that the user did not name.
 
-    Only stores that `network_stores_allowed` allows are checked. Of all others, only those that the user named are opened.
+    A store that the user named passes the check. All stores pass it outside of `network_stores_allowed`, because only
+    stores that the user named can then be opened.
 
     Parameters
     ----------
@@ -111,27 +112,33 @@ def check_password(address: str) -> None:
     Raises
     ------
     ConfigError
-        [store-password] if the user did not name the store, and the host would get PGPASSWORD without permission, or the
-        parameters of the URL may name another host than the URL shows.
+        [store-password] if the user did not name the store, and one of two conditions holds: its host would get PGPASSWORD
+        without permission, or a parameter of the URL may direct the connection to another host than the URL shows.
     """
     if not _permission.allows_all or _permission.is_named(address):
         return
-
-    _, _, query = address.partition("?")
-    parameters = {name for name, _ in parse_qsl(query, keep_blank_values=True)}
-    redirecting_parameters = _REDIRECTING & parameters
-    sends_environment_password = bool(os.environ.get("PGPASSWORD")) and not _has_password(address)
-    if redirecting_parameters:
-        reason = f"it has the parameter {min(redirecting_parameters)}"
-    elif sends_environment_password and not _permission.allows_password:
-        reason = "its host would get the password in PGPASSWORD"
-    else:
+    reason = _find_password_risk(address)
+    if reason is None:
         return
     raise ConfigError(
         f"Only the config names the store {redact_location(address)}, and {reason}. Nothing was sent. If "
         f"you know the host, name the store by --store or in the variable {VARIABLE}.",
         slug="store-password",
     )
+
+
+def _find_password_risk(address: str) -> str | None:
+    """Return why opening a store could send a password to an unknown host, for an error message; None if it could not."""
+    _, _, query = address.partition("?")
+    parameters = {name for name, _ in parse_qsl(query, keep_blank_values=True)}
+    redirecting_parameters = _REDIRECTING & parameters
+    if redirecting_parameters:
+        return f"it has the parameter {min(redirecting_parameters)}"
+
+    sends_environment_password = bool(os.environ.get("PGPASSWORD")) and not _has_password(address)
+    if sends_environment_password and not _permission.allows_password:
+        return "its host would get the password in PGPASSWORD"
+    return None
 
 
 def _has_password(url: str) -> bool:

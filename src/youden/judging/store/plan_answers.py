@@ -264,7 +264,7 @@ class PlanAnswers:
         Parameters
         ----------
         judge : mapping
-            Description of the judge, to which the names of the served models are added.
+            Description of the judge. The verdicts have a copy, to which the names of the served models are added.
         costs : Costs, optional
             Costs of the calls. Default: none, because nothing was sent.
         usd_calibration : float, default 0
@@ -357,7 +357,7 @@ def read_answers(
         row_keys: list[str] = []
         readings: list[tuple[Reading, Completion | None]] = []
         for row, key in chunk:
-            reading = _read_outcome(questions, plan, row, outcomes.get(key))
+            reading = _read_or_explain(questions, plan, row, outcomes.get(key))
             if reading is None:
                 on_not_stored(key, row)
                 continue
@@ -379,19 +379,26 @@ def read_answers(
     return plan_answers
 
 
-def _read_outcome(
+def _read_or_explain(
     questions: Questions, plan: Plan, row: int, outcome: Completion | Failure | None
 ) -> tuple[Reading, Completion | None] | None:
-    """Read the stored outcome of the trial in a row of the plan.
+    """Parse the stored outcome of a trial, or find out why it has none.
 
-    Returns the reading, and the completion if there is one. Returns None if there is no outcome, although the request can
-    be sent.
+    questions : parser and context window of the judge
+    row : position of the trial in the plan
+    outcome : stored outcome of the trial's request; None if there is none
+
+    Returns the parsed answer, or the reason why it is missing, as a `Reading`; and the completion that was parsed, None
+    for a failure or a request that is too long for the model. Returns None alone if the request can be sent and has no
+    outcome yet.
     """
     if isinstance(outcome, Completion):
         return questions.read(outcome), outcome
-    if outcome is not None:
+    if isinstance(outcome, Failure):
         return _FAILED, None
-    if not questions.fits(questions.request(plan, row)):
+
+    is_too_long = not questions.fits(questions.request(plan, row))
+    if is_too_long:
         return _NOT_ASKED, None
     return None
 

@@ -39,6 +39,8 @@ _SCHEMA = (
 _KEEPALIVE: dict[str, Any] = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 _TIMEOUTS = (errors.QueryCanceled, errors.LockNotAvailable, errors.IdleInTransactionSessionTimeout)
 _CONNECT_TIMEOUT_SECONDS = 10
+_RECONNECT_SECONDS = 0.25
+"""Time between two attempts to reach the server."""
 _SET_LIMITS = "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS t (name, value)"
 _LIMITS = {
     **dict.fromkeys(
@@ -173,9 +175,11 @@ class PostgresBackend(SqlBackend):
         the server reports an error.
         """
         with self._lock:
+            if self._lost is not None:
+                raise self._lost
             self._watchdog.begin()
             outage_start: float | None = None  # None while the server is reachable
-            while self._lost is None:
+            while True:
                 try:
                     if self._connection.closed:
                         self._connection = self._connect()
@@ -187,19 +191,28 @@ class PostgresBackend(SqlBackend):
                     if not is_outage:
                         raise self._to_judge_error(error) from None
                     outage_start = outage_start or time.monotonic()
-                    self._watchdog.warn_if_late()
-                    if time.monotonic() - outage_start > max_wait():
-                        unreachable_error = self._unreachable_error(error)
-                        if shutdown_started.is_set():
-                            self._lost = unreachable_error
-                        raise unreachable_error from None
-                    time.sleep(0.25)
+                    self._wait_in_outage(outage_start, error)
                 except psycopg.Error as error:
                     raise self._to_judge_error(error) from None
                 else:
                     self._watchdog.end()
                     return result
-            raise self._lost
+
+    def _wait_in_outage(self, outage_start: float, error: psycopg.OperationalError) -> None:
+        """Wait a moment before the next attempt to reach the server.
+
+        outage_start : monotonic time in seconds
+        error : the last failure
+
+        Raises: JudgeError [store-unreachable] if the outage has lasted for `max_wait` seconds.
+        """
+        self._watchdog.warn_if_late()
+        if time.monotonic() - outage_start > max_wait():
+            unreachable_error = self._unreachable_error(error)
+            if shutdown_started.is_set():
+                self._lost = unreachable_error
+            raise unreachable_error from None
+        time.sleep(_RECONNECT_SECONDS)
 
     def _connect(self) -> Connection:
         """Open a connection with limits on waiting, and with commits that survive a power cut of the server."""

@@ -179,11 +179,16 @@ class SqliteBackend(SqlBackend):
 
 
 def _find_common_name(path: Path, *, read_only: bool) -> Path:
-    """Return the path by which all processes of this user open the file, which may be another hard link to it.
+    """Return the path by which all processes of this user open a store; it may be another hard link to the file.
 
     SQLite keeps its log and its locks next to the path that it is given. Processes that use two paths of one file would
-    miss each other's writes and damage the file. So the first path is recorded in the temporary folder, in a file that is
-    named by the device and the inode number of the store. The store is created if it does not exist.
+    miss each other's writes and damage the file. So the path that was used first is recorded in the temporary folder, in a
+    file that is named by the device and the inode number of the store.
+
+    path : path of the store, which is created if it does not exist
+    read_only : whether neither the store nor a record is created
+
+    Returns `path` itself if no other path of the file is recorded.
     """
     if not read_only and not path.exists():
         path.touch()
@@ -196,19 +201,28 @@ def _find_common_name(path: Path, *, read_only: bool) -> Path:
     is_recorded = record.exists()
     first_path = _read_first_path(record, resolved)
     if first_path is None and not read_only:
+        # a record without a valid path belongs to a deleted file, whose inode number was reused
         with suppress(OSError):
-            folder.mkdir(mode=0o700, exist_ok=True)
-            if is_recorded:  # by a deleted file with the same inode number
-                record.unlink(missing_ok=True)
-            tmp_path = folder / uuid.uuid4().hex
-            tmp_path.write_text(str(resolved), encoding="utf-8")
-            with suppress(FileExistsError):
-                os.link(tmp_path, record)
-            tmp_path.unlink()
-        first_path = _read_first_path(record, resolved)
+            _record_first_path(record, resolved, replaces_record=is_recorded)
+        first_path = _read_first_path(record, resolved)  # another process may have recorded its path before
     if first_path is None or first_path == resolved:
         return path
     return first_path
+
+
+def _record_first_path(record: Path, resolved: Path, *, replaces_record: bool) -> None:
+    """Write a path into a record, unless another process writes the record first.
+
+    The record appears with its content in one step, because it is a hard link to a complete file.
+    """
+    record.parent.mkdir(mode=0o700, exist_ok=True)
+    if replaces_record:
+        record.unlink(missing_ok=True)
+    tmp_path = record.parent / uuid.uuid4().hex
+    tmp_path.write_text(str(resolved), encoding="utf-8")
+    with suppress(FileExistsError):
+        os.link(tmp_path, record)
+    tmp_path.unlink()
 
 
 def _read_first_path(record: Path, resolved: Path) -> Path | None:

@@ -146,11 +146,13 @@ class SqlBackend:
     def find_outcomes(self, keys: Sequence[str]) -> tuple[list[tuple[str, str]], list[FailureRow]]:
         """Read the stored answers and failures of requests, given by their hashes.
 
-        Returns two lists: pairs of request hash and answer, as JSON; and rows of the table of failures.
+        Returns two lists: pairs of request hash and answer, as JSON; and rows of the table of failures (request hash, kind,
+        HTTP status or None, reason).
         """
         answers: list[tuple[str, str]] = []
         failures: list[FailureRow] = []
-        # the rows of answers have three more columns in rows of failures, which are NULL
+        # The query returns answers and failures as rows of four columns. An answer needs only two of them: its status and
+        # reason are NULL.
         for key, completion_or_kind, status, reason in self._rows(_SELECT_OUTCOMES, _to_json(keys), _to_json(keys)):
             is_answer = reason is None
             if is_answer:
@@ -164,39 +166,31 @@ class SqlBackend:
         self._run_in_session("transaction", lambda session: self._write_in_session(session, writes))
 
     def _write_in_session(self, session: Session, writes: PendingWrites) -> None:
-        """Write everything, unless an earlier attempt was committed before the connection was lost.
+        """Write outcomes, payments and rows of `batches`, and release the leases on the requests that have an outcome.
 
-        session : session in a transaction; it replaces `@`, EACH and NOW in the statements (see the module's docstring)
-        writes : answers, failures, payments, and records of batches whose results are among the answers
+        Nothing is written if an earlier attempt was committed before the connection was lost.
+
+        session : session in a transaction
+        writes : what to write
         """
         if not self._is_new(session):
             return
-
-        if writes.again:  # requests that were repeated, whose new answers replace the stored ones
-            replaced_keys = _to_json(writes.again & writes.answers.keys())
-            session.execute("DELETE FROM @answers WHERE key IN (SELECT value FROM EACH)", replaced_keys)
-        insert_answer = "INSERT INTO @answers (key, completion, created) VALUES (?, ?, NOW) ON CONFLICT DO NOTHING"
-        session.insert_many(insert_answer, sorted(writes.answers.items()))
-
-        # an answer replaces a failure; a failure never replaces an answer
-        session.execute("DELETE FROM @failures WHERE key IN (SELECT value FROM EACH)", _to_json(writes.answers))
-        failures = sorted(writes.failures.values())
-        if failures:
-            query = "SELECT key FROM @answers WHERE key IN (SELECT value FROM EACH)"
-            answered_keys = {key for (key,) in session.fetch_all(query, _to_json(writes.failures))}
-            session.insert_many(_UPSERT_FAILURE, [row for row in failures if row[0] not in answered_keys])
+        _write_answers(session, writes)
+        if writes.failures:
+            _write_failures(session, writes)
 
         outcome_keys = _to_json([*writes.answers, *writes.failures])
         session.execute(_RELEASE_LEASES.format("key IN (SELECT value FROM EACH)"), outcome_keys)
-        payments = [
-            _payment_row(account, key, writes.payments[account, key]) for account, key in sorted(writes.payments)
+        payment_rows = [
+            _payment_row(account, key, payment) for (account, key), payment in sorted(writes.payments.items())
         ]
-        session.insert_many(_ADD_PAYMENT, payments)
-        if (
-            writes.settled
-        ):  # batches whose results are written; each maps to the record of the remaining requests, or None
+        session.insert_many(_ADD_PAYMENT, payment_rows)
+
+        # delete the rows of batches whose results are written, or replace them by rows of the remaining requests
+        if writes.settled:
             session.execute("DELETE FROM @batches WHERE id IN (SELECT value FROM EACH)", _to_json(writes.settled))
-            session.insert_many(_insert_statement("batches"), [row for row in writes.settled.values() if row])
+            replacements = [row for row in writes.settled.values() if row is not None]
+            session.insert_many(_insert_statement("batches"), replacements)
 
     def paid(self, account: str) -> dict[str, Payment]:
         """Return the payments of an account by the hash of the request."""
@@ -248,9 +242,12 @@ class SqlBackend:
         return members
 
     def rows(self, table: CopiedTable, after: Row | None, *, n: int) -> list[Row]:
-        """Return the next `n` rows of a table in the order of its primary key, after the row `after`.
+        """Return the next rows of a table, as tuples of the values of all columns, in the order of the primary key.
 
-        The first rows are returned if `after` is None, and an empty list if there are no more.
+        after : last row of the previous call; None for the first rows
+        n : largest number of rows
+
+        Returns fewer than `n` rows at the end of the table, and an empty list if there are no more.
         """
         key_columns = primary_key(table)
         last_key: Row = ()
@@ -292,6 +289,24 @@ class SqlBackend:
     def _run(self, sql: str, *values: object) -> int:
         """Run a statement that changes the database; return the number of changed rows."""
         return self._run_in_session("write", lambda session: session.execute(sql, *values))
+
+
+def _write_answers(session: Session, writes: PendingWrites) -> None:
+    """Write answers. They replace stored failures, but stored answers only if the requests were repeated (`again`)."""
+    if writes.again:
+        repeated_keys = _to_json(writes.again & writes.answers.keys())
+        session.execute("DELETE FROM @answers WHERE key IN (SELECT value FROM EACH)", repeated_keys)
+    insert_answer = "INSERT INTO @answers (key, completion, created) VALUES (?, ?, NOW) ON CONFLICT DO NOTHING"
+    session.insert_many(insert_answer, sorted(writes.answers.items()))
+    session.execute("DELETE FROM @failures WHERE key IN (SELECT value FROM EACH)", _to_json(writes.answers))
+
+
+def _write_failures(session: Session, writes: PendingWrites) -> None:
+    """Write the failures of requests that have no answer. They replace stored failures."""
+    query = "SELECT key FROM @answers WHERE key IN (SELECT value FROM EACH)"
+    answered_keys = {key for (key,) in session.fetch_all(query, _to_json(writes.failures))}
+    new_rows = [row for key, row in sorted(writes.failures.items()) if key not in answered_keys]
+    session.insert_many(_UPSERT_FAILURE, new_rows)
 
 
 def _payment_row(account: str, key: str, payment: Payment) -> tuple[object, ...]:

@@ -76,9 +76,9 @@ class Watchdog:
 
     @contextmanager
     def warn_during(self) -> Iterator[None]:
-        """Call `warn_if_late` from another thread during the block, which waits for the server and cannot call it.
+        """Call `warn_if_late` once during a block, `WARN_AFTER_SECONDS` after its beginning, unless the block ends before.
 
-        The call is made once, `WARN_AFTER_SECONDS` after the beginning of the block, unless the block ends before.
+        Another thread makes the call, because the thread of the block waits for the server.
         """
         timer = threading.Timer(WARN_AFTER_SECONDS, self.warn_if_late)
         timer.daemon = True
@@ -91,26 +91,27 @@ class Watchdog:
     def with_deadline(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
         """Add a deadline to a generator of psycopg that waits for the server.
 
-        Such a generator yields what it waits for: that the connection can be read, or written. psycopg sends it what the
-        connection is ready for. While nothing happens, it sends 0 at intervals; then a warning is logged if it is late.
+        psycopg runs a statement by such a generator. The generator yields the event that it waits for: the connection can
+        be read, or it can be written. psycopg sends the events that occur to the generator. At intervals without an event,
+        it sends 0; a warning is then logged if the server is late (`warn_if_late`).
 
         steps : generator of psycopg
 
-        Returns a generator that yields the same, and returns the result of `steps`.
-        Raises: UnresponsiveError if only 0 is sent for `DEADLINE_SECONDS`.
+        Returns a generator that yields the same events, and returns the result of `steps`.
+        Raises: UnresponsiveError if no event occurs for `DEADLINE_SECONDS`.
         """
-        last_event = time.monotonic()
+        last_event_time = time.monotonic()
         try:
             awaited_event = next(steps)
             while True:
                 event = yield awaited_event
                 if event:
-                    last_event = time.monotonic()
+                    last_event_time = time.monotonic()
                     awaited_event = steps.send(event)
-                elif time.monotonic() - last_event >= DEADLINE_SECONDS:
+                    continue
+                if time.monotonic() - last_event_time >= DEADLINE_SECONDS:
                     raise UnresponsiveError
-                else:
-                    self.warn_if_late()
-        except StopIteration as stop:
+                self.warn_if_late()
+        except StopIteration as stop:  # `steps` has ended
             result: T = stop.value
             return result

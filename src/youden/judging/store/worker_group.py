@@ -43,7 +43,7 @@ class BudgetReport(NamedTuple):
     """Amount of the cap that it requests, in total."""
 
     def without(self, amount: int) -> BudgetReport:
-        """Return the amounts minus an amount that the row of ended members contains, but at least 0."""
+        """Return the amounts minus `amount`, which another row contains already, but at least 0."""
         return BudgetReport(
             spent=max(0, self.spent - amount),
             minimum=max(0, self.minimum - amount),
@@ -116,10 +116,11 @@ class WorkerGroup:
         self._heartbeat = heartbeat
         self._name = new_holder_name()
         self._joined = False
-        # in picodollars; the last two amounts are 0 until other members have removed the row of this member, see `_report`
-        self._granted = 0  # granted in the last report
-        self._spent_before_removal = 0  # spent or reserved until this member noticed that its row was removed
-        self._presumed_spent = 0  # what the row of ended members contains for this member: all that it was granted
+        self._granted = 0  # picodollars that the row of this member grants it
+        # Other members may have removed this member's row because it seemed to have ended. They have then added all that it
+        # was granted to the row of ended members. These amounts, in picodollars, are 0 if this has not happened (`_report`).
+        self._granted_before_removal = 0  # part of the row of ended members that is due to this member
+        self._used_before_removal = 0  # what this member had spent or reserved when it noticed the removal
         self._report_lock = threading.Lock()
         self._left = threading.Event()
         self._reporter = threading.Thread(target=self._send_heartbeats, name="youden workers", daemon=True)
@@ -143,76 +144,78 @@ class WorkerGroup:
         self._budget = budget
         self.sync()
 
-    def sync(self, wanted: int = 0) -> None:
-        """Report this member's amounts, update those of the others, and request more of the cap.
+    def sync(self, needed: int = 0) -> None:
+        """Write this member's amounts to the store, read the amounts of the others, and request more of the cap.
 
         Parameters
         ----------
-        wanted : int, default 0
-            Picodollars that this member needs beyond what it has reserved.
+        needed : int, default 0
+            Picodollars that this member needs for its next calls, in addition to what it has spent and reserved.
 
         Raises
         ------
         JudgeError
             [run-busy] or [lease-lost] if another process is the coordinator; the errors of the store.
         """
-        self._report(wanted, is_leaving=False)
+        self._report(needed, is_leaving=False)
 
-    def _report(self, wanted: int, *, is_leaving: bool) -> None:
-        """Update this member's row in the store, and set the attributes from the new rows of all members.
+    def _report(self, needed: int, *, is_leaving: bool) -> None:
+        """Update this member's row in the store, and set the attributes of this object from the rows of all members.
 
         If other members have removed the row because this member seemed to have ended, the row of ended members contains
-        all that it was granted. What it spent or reserved until it noticed is then no longer part of its own, new row.
+        all that it was granted. This member then gets a new row, which begins with the amounts 0: it does not contain what
+        the member spent or reserved before it noticed the removal.
 
-        wanted : picodollars that this member needs in addition to what it has spent and reserved
+        needed : picodollars that this member needs in addition to what it has spent and reserved
         is_leaving : whether the member leaves the group; it then requests only what it has spent and reserved
         """
         with self._report_lock:
-            report = BudgetReport(0, 0, 0) if self._budget is None else self._budget.make_report(wanted)
-            rows_before: Sequence[Member] = ()
+            report = BudgetReport(0, 0, 0) if self._budget is None else self._budget.make_report(needed)
+            read_rows: list[Sequence[Member]] = []  # rows before each update; the update may be repeated
 
             def update_rows(now: float, rows: Sequence[Member]) -> Sequence[Member]:
-                nonlocal rows_before
-                rows_before = rows  # of the last call, if the transaction is repeated
-                new_amounts = report.without(self._find_spent_before_removal(rows, report))
-                return self._update_rows(now, rows, new_amounts, is_leaving=is_leaving)
+                """Return the new rows of all members; called in the transaction of the store."""
+                read_rows.append(rows)
+                used_before = report.minimum if self._was_removed(rows) else self._used_before_removal
+                return self._update_rows(now, rows, report.without(used_before), is_leaving=is_leaving)
 
             new_rows = self._store.backend.replace_members(self._run, update_rows)
+            rows_before = read_rows[-1]
             if self._was_removed(rows_before):
                 spent_by_ended = sum(row.spent for row in rows_before if not row.name)
-                self._presumed_spent += min(self._granted, spent_by_ended)
-                self._spent_before_removal = report.minimum
+                self._granted_before_removal += min(self._granted, spent_by_ended)
+                self._used_before_removal = report.minimum
             self._joined = True
-            self._set_totals(new_rows, report.without(self._spent_before_removal))
+            self._set_attributes(new_rows, report.without(self._used_before_removal))
 
-    def _set_totals(self, rows: Sequence[Member], report: BudgetReport) -> None:
-        """Set the totals over the other members, and what this member was granted.
+    def _was_removed(self, rows: Sequence[Member]) -> bool:
+        """Return whether other members have removed this member's row because it seemed to have ended.
+
+        rows : rows of all members
+        """
+        return self._joined and all(row.name != self._name for row in rows)
+
+    def _set_attributes(self, rows: Sequence[Member], report: BudgetReport) -> None:
+        """Set `others`, `is_limited` and the share of the cap that this member may spend.
 
         rows : new rows of all members; the row of this member is the last one
-        report : amounts that belong to this row
+        report : amounts of this member that its row contains
         """
         *other_rows, self_row = rows
-        living = [row for row in other_rows if row.expires]  # the row of ended members has the expiry time 0
+        living = [row for row in other_rows if row.expires > 0]  # the row of ended members has the expiry time 0
         spent_in_rows = sum(row.spent for row in other_rows)
         self.others = OtherMembers(
             n=len(living),
             n_sending=sum(row.asks for row in living),
-            spent=max(0, spent_in_rows - self._presumed_spent),
+            spent=max(0, spent_in_rows - self._granted_before_removal),
             reserved=sum(row.granted - row.spent for row in living),
             answered=sum(row.answered for row in other_rows),
         )
         self._granted = self_row.granted
         self.is_limited = self_row.granted < report.requested
         if self._budget is not None:
-            self._budget.set_granted(self_row.granted + self._spent_before_removal)
-
-    def _find_spent_before_removal(self, rows: Sequence[Member], report: BudgetReport) -> int:
-        """Return the picodollars that this member spent or reserved before it noticed that its row was removed."""
-        return report.minimum if self._was_removed(rows) else self._spent_before_removal
-
-    def _was_removed(self, rows: Sequence[Member]) -> bool:
-        """Return whether other members removed this member's row because it seemed to have ended."""
-        return self._joined and all(row.name != self._name for row in rows)
+            # the budget counts from the time at which this member joined, the row from the removal
+            self._budget.set_granted(self._used_before_removal + self_row.granted)
 
     def _update_rows(
         self, now: float, rows: Sequence[Member], report: BudgetReport, *, is_leaving: bool
@@ -221,8 +224,10 @@ class WorkerGroup:
 
         now : time of the database, in seconds
         rows : rows of all members so far
-        report : amounts that belong to this member's row
+        report : amounts of this member that its row contains
         is_leaving : whether this member leaves the group
+
+        Raises: JudgeError [run-busy] or [lease-lost] if this member is the coordinator, and another living one is, too.
         """
         # a store that someone else wrote could contain a negative amount, which would raise the cap
         others = [replace(row, granted=max(0, row.granted)) for row in rows if row.name != self._name]
@@ -235,25 +240,31 @@ class WorkerGroup:
         is_first_member = self._is_coordinator and not self._joined and not living
         if is_first_member:  # a new run starts with the whole cap
             ended = []
-        granted_to_ended = sum(row.granted for row in ended)
-        ended_rows = []
-        if ended:
-            # one row without a name; all that ended members were granted counts as spent
-            n_answered = sum(row.answered for row in ended)
-            ended_rows = [Member("", False, granted_to_ended, granted_to_ended, n_answered, 0.0)]
+        other_rows = [*living, *_merge_ended(ended)]
 
-        # granted = min(requested, cap − granted to others), but at least the minimum, which may be spent already
+        granted_to_others = sum(row.granted for row in other_rows)
         requested = report.minimum if is_leaving else report.requested
-        granted = requested
-        if self._budget is not None and self._budget.cap < math.inf:
-            granted_to_others = granted_to_ended + sum(row.granted for row in living)
-            remaining = int(self._budget.cap * PICODOLLARS_PER_USD) - granted_to_others
-            granted = max(report.minimum, min(requested, remaining))
-        expires = 0.0 if is_leaving else now + LEASE_SECONDS
         self_row = Member(
-            self._name, self._is_coordinator, granted, report.spent, self.answered, expires, self.sends_requests
+            name=self._name,
+            leads=self._is_coordinator,
+            granted=self._compute_grant(requested, granted_to_others, minimum=report.minimum),
+            spent=report.spent,
+            answered=self.answered,
+            expires=0.0 if is_leaving else now + LEASE_SECONDS,
+            asks=self.sends_requests,
         )
-        return [*living, *ended_rows, self_row]
+        return [*other_rows, self_row]
+
+    def _compute_grant(self, requested: int, granted_to_others: int, *, minimum: int) -> int:
+        """Compute the part of the cap that this member may spend; all amounts are in picodollars.
+
+        It is the requested amount, or what the other members leave of the cap if this is less. It is at least `minimum`,
+        which may be spent already.
+        """
+        if self._budget is None or self._budget.cap == math.inf:
+            return requested
+        cap = int(self._budget.cap * PICODOLLARS_PER_USD)
+        return max(minimum, min(requested, cap - granted_to_others))
 
     def _busy_error(self) -> JudgeError:
         """Make the error for a run that another process coordinates: [lease-lost] after joining, [run-busy] before."""
@@ -285,6 +296,18 @@ def _is_alive(member: Member, *, now: float) -> bool:
     return bool(member.name) and member.expires >= now and not is_dead_process(member.name)
 
 
+def _merge_ended(ended: Sequence[Member]) -> list[Member]:
+    """Merge the rows of ended members into one row without a name; return no row if there are none.
+
+    All that ended members were granted counts as spent, because they may have spent it after their last report.
+    """
+    if not ended:
+        return []
+    granted = sum(row.granted for row in ended)
+    n_answered = sum(row.answered for row in ended)
+    return [Member(name="", leads=False, granted=granted, spent=granted, answered=n_answered, expires=0.0)]
+
+
 def is_in_progress(store: Store, run: str) -> bool:
     """Return whether a process sends requests for a run, according to its heartbeat.
 
@@ -298,10 +321,11 @@ def is_in_progress(store: Store, run: str) -> bool:
     Returns
     -------
     bool
-        False once the last process has ended; on another machine, `LEASE_SECONDS` after its last heartbeat. False if
-        the storage backend of another package lacks `read_members`, which earlier versions did not require.
+        Whether a process is alive that takes part in the run. A process of this machine is alive until it ends, and a
+        process of another machine until `LEASE_SECONDS` after its last heartbeat. False, too, if the storage backend has no
+        method `read_members`.
     """
-    if not hasattr(store.backend, "read_members"):
+    if not hasattr(store.backend, "read_members"):  # a plugin for an earlier version of the contract
         return False
     now, members = store.backend.read_members(run)
     return any(_is_alive(member, now=now) for member in members)
@@ -361,8 +385,8 @@ BUDGET_CHECK_SECONDS = 0.05
 class SharedBudget(Budget):
     """Share of the cost cap of a group that one member may spend without another report.
 
-    Beyond what it has spent and reserved, it requests the reserved amount again and twice what it needs, so that one
-    report covers many calls. If the process dies, the others lose no more than that.
+    It requests more than it has spent and reserved, so that one report covers many calls: the reserved amount again, and
+    twice what it needs for its next calls. If the process dies, the others lose no more than that.
 
     Parameters
     ----------
@@ -375,9 +399,9 @@ class SharedBudget(Budget):
     def __init__(self, cap: float, workers: WorkerGroup) -> None:
         super().__init__(cap)
         self._workers = workers
-        self._granted = 0
-        self._wanted = 0
-        self._report: asyncio.Future[None] | None = None
+        self._granted = 0  # picodollars that this member may spend
+        self._needed = 0  # picodollars that the tasks in `reserve` wait for, in all
+        self._pending_report: asyncio.Future[None] | None = None
         self._amounts_lock = threading.RLock()
         workers.spend_from(self)
 
@@ -394,7 +418,14 @@ class SharedBudget(Budget):
         return self._available() >= amount
 
     async def reserve(self, usd: float) -> None:
-        """Reserve a cost in USD. Wait while this or another member may release a reservation.
+        """Reserve a cost, after requesting more of the cap from the group if necessary.
+
+        If the cap does not allow the cost yet, wait for reservations that this process or another one may release.
+
+        Parameters
+        ----------
+        usd : float
+            Cost in USD.
 
         Raises
         ------
@@ -404,15 +435,16 @@ class SharedBudget(Budget):
             If the store cannot be reached, or another process coordinates the run.
         """
         amount = math.ceil(usd * PICODOLLARS_PER_USD)
-        self._wanted += amount
+        self._needed += amount
         try:
             while not self._try_reserve(amount):
                 await self._request_more()
-                is_enough = self._available() >= amount  # another task may reserve it first
-                if not is_enough and self._workers.is_limited:
+                # if the group granted all that was requested, another task has reserved it, so request again at once
+                is_available = self._available() >= amount
+                if not is_available and self._workers.is_limited:
                     await self._wait_for_release()
         finally:
-            self._wanted -= amount
+            self._needed -= amount
 
     async def _wait_for_release(self) -> None:
         """Wait a moment, in which a member may release a reservation. Raises: OutOfMoneyError if none has one."""
@@ -421,15 +453,18 @@ class SharedBudget(Budget):
         await asyncio.sleep(BUDGET_CHECK_SECONDS)
 
     async def _request_more(self) -> None:
-        """Request more of the cap from the group, by one report (`WorkerGroup.sync`) for all tasks that wait for it.
+        """Request the part of the cap that the waiting tasks need, and wait for the reply.
+
+        One report (`WorkerGroup.sync`) serves all tasks that wait at the same time.
 
         Raises: JudgeError if the store cannot be reached, or another process coordinates the run.
         """
-        if self._report is None or self._report.done():
-            self._report = asyncio.ensure_future(asyncio.to_thread(self._workers.sync, self._wanted))
-        report = self._report
-        await asyncio.wait({report})
-        report.result()
+        if self._pending_report is None or self._pending_report.done():
+            # the store is accessed in another thread
+            self._pending_report = asyncio.ensure_future(asyncio.to_thread(self._workers.sync, self._needed))
+        report = self._pending_report
+        await asyncio.wait({report})  # if this task is cancelled, the report continues for the others
+        report.result()  # raises the error of the report
 
     def reserve_unconditionally(self, usd: float) -> None:
         """Reserve a cost in USD, even if this exceeds the cap."""
@@ -442,18 +477,20 @@ class SharedBudget(Budget):
             self.spent += spent
             self._reserved -= math.ceil(reserved * PICODOLLARS_PER_USD)
 
-    def make_report(self, wanted: int) -> BudgetReport:
+    def make_report(self, needed: int) -> BudgetReport:
         """Return the amounts that this member has spent and reserved, and the amount of the cap that it requests.
 
-        The request is the sum of three amounts: what is spent and reserved, the reserved amount again, and twice `wanted`.
-        It replaces earlier requests, so that no more than the requested amount is available until `set_granted` is called.
+        The request replaces earlier ones. If the share that was granted is larger, it is reduced to the request, because the
+        group may give the difference to other members.
 
-        wanted : picodollars that are needed in addition to what is spent and reserved
+        needed : picodollars that are needed in addition to what is spent and reserved
         """
         with self._amounts_lock:
             spent = self._spent_picodollars()
             minimum = spent + self._reserved
-            requested = minimum + self._reserved + 2 * wanted
+
+            # request more than is needed, so that one report covers many calls (see the docstring of the class)
+            requested = minimum + self._reserved + 2 * needed
             self._granted = min(self._granted, requested)
             return BudgetReport(spent, minimum, requested)
 

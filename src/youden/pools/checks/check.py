@@ -191,7 +191,7 @@ def _estimate_default_calls(pool: Pool, design: str, *, n_dense_calls: int) -> i
     if design_class.default_trials_per_agent is not None:
         size = PlanSize(pool.n_agents, pool.n_items)
         return min(n_dense_calls, size.default_calls(design_class.default_trials_per_agent))
-    compares_all_pairs = design_class.plans_holdout  # designs without a default budget that also plan held-out cells
+    compares_all_pairs = design_class.plans_holdout  # true of designs without a default budget that plan held-out cells
     if compares_all_pairs:
         return n_dense_calls
     raise PlanError(

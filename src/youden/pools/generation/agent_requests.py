@@ -182,29 +182,30 @@ class Models:
 
         requests : requests by key, which is the request hash
         """
-        texts_by_model = {name: GeneratedTexts(self) for name in self._callers}
+        work_by_model = {name: ModelWork(self) for name in self._callers}
         for agent_request in requests.values():
-            texts_by_model[agent_request.model].requests.append(agent_request)
+            work_by_model[agent_request.model].requests.append(agent_request)
 
+        # both ways add the completions to `ModelWork.answers`
         if self._replay:
-            self._record_stored_outcomes(requests, texts_by_model)
+            self._record_stored_outcomes(requests, work_by_model)
         else:
-            loops = [self._make_loop(name, texts) for name, texts in texts_by_model.items() if texts.requests]
+            loops = [self._make_loop(name, work) for name, work in work_by_model.items() if work.requests]
             try:
                 await run_loops(loops, self._stop, grace=self._options.grace)
             finally:
                 self._store.flush()
 
         completions: dict[str, Completion] = {}
-        for texts in texts_by_model.values():
-            completions |= texts.answers
+        for work in work_by_model.values():
+            completions |= work.answers
         return completions
 
-    def _make_loop(self, model: str, texts: GeneratedTexts) -> RequestLoop:
-        """Make the loop that sends the requests in `texts` to one model."""
+    def _make_loop(self, model: str, work: ModelWork) -> RequestLoop:
+        """Make the loop that sends the requests in `work` to one model."""
         caller = self._callers[model]
         outcomes = Outcomes(
-            texts,
+            work,
             caller.config,
             caller.backend,
             self._store,
@@ -219,12 +220,12 @@ class Models:
         await self._open.aclose()
 
     def _record_stored_outcomes(
-        self, requests: Mapping[str, AgentRequest], texts_by_model: Mapping[str, GeneratedTexts]
+        self, requests: Mapping[str, AgentRequest], work_by_model: Mapping[str, ModelWork]
     ) -> None:
         """Record the stored outcome of each request; raise ReplayMissError if one is missing.
 
         requests : requests by key
-        texts_by_model : work of each model, in which the outcomes are recorded
+        work_by_model : work of each model, in which the outcomes are recorded
         """
         outcomes = self._store.get_outcomes(list(requests))
         for key, agent_request in requests.items():
@@ -234,8 +235,8 @@ class Models:
                 keys_of_model = {request.key for request in same_model}
                 has_other_model = keys_of_model.isdisjoint(outcomes)
                 raise self._missing_answer_error(agent_request, has_other_model=has_other_model)
-            texts = texts_by_model[agent_request.model]
-            status = texts.record_outcome([0], key, outcomes[key], usd=0.0, stored=True)  # rows are ignored
+            work = work_by_model[agent_request.model]
+            status = work.record_outcome([0], key, outcomes[key], usd=0.0, stored=True)  # rows are ignored
             self._log.advance(1, outcome=status, stored=True)
 
     def _missing_answer_error(self, agent_request: AgentRequest, *, has_other_model: bool) -> ReplayMissError:
@@ -247,21 +248,30 @@ class Models:
         judges = sorted({str(judge.get("name")) for judge in self._store.judges()})
         contents = f" The store contains answers of {', '.join(judges)}." if judges else ""
         replacement = judges[0] if len(judges) == 1 else "JUDGE"
-        remedy = "Replay"
+        same_inputs = "with the same agents, items and models, or generate without --replay."
+        remedy = f"Replay {same_inputs}"
         if has_other_model:
             remedy = (
                 f"The store has no answer of the model '{agent_request.model}'.{contents} If another model was used in its "
-                f"place, set --model-map {agent_request.model}={replacement}. Otherwise replay"
+                f"place, set --model-map {agent_request.model}={replacement}. Otherwise replay {same_inputs}"
             )
         return ReplayMissError(
             f"The store {self._store.name} has no answer of {agent_request} (under {agent_request.key}), and a replay makes no "
-            f"calls. {remedy} with the same agents, items and models, or generate without --replay.",
+            f"calls. {remedy}",
             slug="replay-miss",
         )
 
 
-class GeneratedTexts:
-    """Requests to one model, as work for the scheduler; `answers` maps a key to its completion."""
+class ModelWork:
+    """Requests to one model, in the form in which the scheduler takes work, and the answers to them.
+
+    Attributes
+    ----------
+    requests : list of AgentRequest
+        Requests to send.
+    answers : dict of str to Completion
+        Key of a request → its completion; filled while the requests are sent.
+    """
 
     def __init__(self, models: Models) -> None:
         self.requests: list[AgentRequest] = []
@@ -297,7 +307,7 @@ class GeneratedTexts:
 
         rows, usd : passed by the scheduler and ignored
         key : key of the request
-        outcome : None if the request was not sent
+        outcome : None if the request was not sent, which counts as failed
         stored : whether the outcome was in the store before
 
         Returns "answered", "unfinished_reasoning" if the model's reasoning did not end, or "failed".

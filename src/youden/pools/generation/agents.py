@@ -57,7 +57,8 @@ class Instruction:
         """Fill in the placeholders {{text}} and {{notes}} of the template.
 
         Returns the system message, if there is one, and the user message. The texts are enclosed in tags that they
-        cannot contain, also if they are empty. `notes` has no effect without its placeholder.
+        cannot contain, also if they are empty. A text has no effect if the template lacks its placeholder; `load_instruction`
+        accepts no template without {{text}}.
         """
         text = text.encode("utf-8", "replace").decode()
         notes = notes.encode("utf-8", "replace").decode()
@@ -83,7 +84,8 @@ def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruc
     folder : Path
         Folder in which relative paths start.
     notes : bool, default False
-        Whether the placeholder {{notes}} is required; otherwise it is not allowed.
+        Whether the placeholder {{notes}} is required; otherwise it is not allowed. The placeholder {{text}} is always
+        required, and no other placeholder is allowed.
 
     Returns
     -------
@@ -195,14 +197,18 @@ class AgentSpec(BaseModel):
 
     @property
     def transforms(self) -> tuple[Step, ...]:
-        """The transforms; raises ConfigError [unknown-transform] or [transform-option] if one does not fit."""
+        """The transforms of `steps`, with their options.
+
+        Raises ConfigError [unknown-transform] if no transform has the name of a step, and [transform-option] if it has no such
+        option.
+        """
         transforms = []
         for step in self.steps:
             if isinstance(step, str):
                 transforms.append(Step(step))
-            else:
-                ((name, options),) = step.items()
-                transforms.append(Step(name, options))
+                continue
+            [(name, options)] = step.items()  # a dict with one key
+            transforms.append(Step(name, options))
         return tuple(transforms)
 
 

@@ -85,7 +85,8 @@ def generate(
     environment : mapping, optional
         Environment variables, for API keys. Default: those of the process.
     judges : mapping, optional
-        Name of a model → object that is queried instead of it.
+        Name of a model → object that is queried instead of it, with the methods of `youden.types.Judge`: its `answer` takes
+        the request and returns the text of the response as a `Completion`.
     name : str, default "generated"
         Name of the pool.
 
@@ -180,27 +181,31 @@ QueryFunction = Callable[[Mapping[str, AgentRequest]], Awaitable[Mapping[str, Co
 
 
 async def _respond(generation: Generation, query: QueryFunction) -> Responses:
-    """Return the responses of each agent by its id, in the order of `generation.responses`; None for a missing response.
+    """Let all agents respond to all items.
 
-    The key SOURCE has the prompts of the items. Each round processes the agents whose input exists: first their notes, then
-    their responses, then their transforms.
+    The input of an agent are the prompts of the items, or the responses of another agent. Each round processes the agents whose
+    input exists: the models write notes, if an agent has an instruction for them, then responses, which are then transformed.
 
     generation : agents, items and instructions
     query : function that sends requests and returns the completions by key
+
+    Returns the responses by id of the agent, in the order of `generation.responses`; None for a missing response. The key SOURCE
+    has the prompts in the same order.
     """
-    texts: Responses = {SOURCE: [item.prompt for item, _ in generation.responses]}
+    texts_by_agent: Responses = {SOURCE: [item.prompt for item, _ in generation.responses]}
     waiting = list(generation.file.sorted_agents)
     while waiting:
-        ready = [agent for agent in waiting if agent.based_on in texts]
+        ready = [agent for agent in waiting if agent.based_on in texts_by_agent]
         agents_with_notes = [agent for agent in ready if agent.notes_instruction]
         agents_with_model = [agent for agent in ready if agent.model]
-        notes = await _query_agents(generation, query, agents_with_notes, texts, None)
-        answers = await _query_agents(generation, query, agents_with_model, texts, notes)
+        notes = await _query_agents(generation, query, agents_with_notes, texts_by_agent, None)
+        answers = await _query_agents(generation, query, agents_with_model, texts_by_agent, notes)
+
         for agent in ready:
-            inputs = answers[agent.id] if agent.model else texts[agent.based_on]
-            texts[agent.id] = _transform_texts(generation, agent, inputs)
-        waiting = [agent for agent in waiting if agent.id not in texts]
-    return texts
+            texts = answers[agent.id] if agent.model else texts_by_agent[agent.based_on]
+            texts_by_agent[agent.id] = _transform_texts(generation, agent, texts)
+        waiting = [agent for agent in waiting if agent.id not in texts_by_agent]
+    return texts_by_agent
 
 
 def _transform_texts(generation: Generation, agent: AgentSpec, inputs: Sequence[str | None]) -> list[str | None]:
@@ -316,7 +321,7 @@ def _to_result(
 def _build_pool(generation: Generation, texts: Responses, *, name: str) -> tuple[Pool, int]:
     """Build a pool of generated texts, and return it with the number of texts, including missing ones.
 
-    texts : responses by agent, None for a missing one
+    texts : responses by id of the agent, in the order of `generation.responses`; None for a missing one
     name : name of the pool
     """
     items = generation.items
@@ -324,12 +329,15 @@ def _build_pool(generation: Generation, texts: Responses, *, name: str) -> tuple
     texts_by_agent = []
     for spec in generation.file.agents:
         agents.append(Agent(spec.id, spec.group, agent_metadata(spec, generation)))
-        # in a pool, an agent's responses to an item have no gaps, so missing texts are moved to the end
-        repeats_by_item = [texts[spec.id][position :: len(items)] for position in range(len(items))]
-        texts_by_agent.append([sorted(repeats, key=lambda text: text is None) for repeats in repeats_by_item])
 
-    # (n_agents, n_items, n_repeats) → one array (n_agents, n_items) per repeat
-    texts_by_repeat: Objects = np.moveaxis(np.array(texts_by_agent, dtype=np.object_), 2, 0)
+        # the first responses to all items are followed by the second ones, and so on
+        agent_texts = np.array(texts[spec.id], dtype=np.object_).reshape(generation.repeats, len(items))
+        for item_texts in agent_texts.T:
+            # in a pool, an agent's responses to an item have no gaps, so missing texts are moved to the end
+            item_texts[:] = sorted(item_texts, key=lambda text: text is None)
+        texts_by_agent.append(agent_texts)
+
+    texts_by_repeat: Objects = np.stack(texts_by_agent, axis=1)  # (n_repeats, n_agents, n_items)
     pool = Pool.from_repeats(tuple(agents), items, list(texts_by_repeat), name)
     return pool, texts_by_repeat.size
 

@@ -109,7 +109,8 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
     Returns
     -------
     Generation
-        What is to be generated, and its expected cost. No request has been sent.
+        What is to be generated; its `cost` has the maximum number of calls and tokens and the maximum cost in USD. No request
+        has been sent.
 
     Raises
     ------
@@ -173,7 +174,12 @@ def check_output_pool(generation: Generation, out: Path) -> None:
 
 
 def agent_metadata(agent: AgentSpec, generation: Generation) -> dict[str, Json]:
-    """Return the metadata of an agent in the pool: the keys of its specification, its seed, and its model with address."""
+    """Return the metadata of an agent in the pool, from which `check_output_pool` recognizes the same agent.
+
+    They are the fields of `agent` that differ from their defaults, except `id` and `group`, and `seed`: the seed of its model, or
+    by default that of the agents file. For an agent with a model, also `asked`, the name that requests to the model contain,
+    `base_url`, the address of the model, and `instruction_digests`, the digests of its instructions.
+    """
     metadata: dict[str, Json] = agent.model_dump(mode="json", exclude={"id", "group"}, exclude_defaults=True)
     metadata["seed"] = generation.file.seed if agent.seed is None else agent.seed
     if agent.model is None:
@@ -227,7 +233,8 @@ def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
     generation : Generation
         What was generated.
     store : str
-        Path or URL of the store; a path becomes relative to the folder, and a URL is written without its password.
+        Path or URL of the store. A path (absolute, or relative to the current directory) is written relative to `folder`, and
+        a URL without its password.
     """
     file = generation.file
     store_location = Path(os.path.relpath(store, folder)).as_posix()

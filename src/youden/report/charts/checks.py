@@ -34,7 +34,10 @@ MAX_AGENTS = 40
 
 
 def draw_difficulty(data: ReportData) -> Iterator[Figure]:
-    """Draw the difficulties of items, easiest item first. If there are more than `MAX_ITEMS`, only every n-th is drawn."""
+    """Draw the difficulties of the items of a run, easiest item first. Of more than `MAX_ITEMS` items, every n-th is drawn.
+
+    Yields one figure; nothing if no item has a difficulty.
+    """
     items = [item for item in data.items.ordered if item.difficulty is not None]
     if not items:
         return
@@ -73,7 +76,7 @@ def draw_curl(data: ReportData) -> Iterator[Figure]:
             [curve.x for curve in curves],
             name="curl",
             title="Curl on each link, raw",
-            unit="|Δ| in the link's own unit",
+            axis_title="|Δ| in the link's own unit",
             note="Lines of different links cannot be compared here, because each link has its own scale.",
         )
 
@@ -85,7 +88,7 @@ def draw_curl(data: ReportData) -> Iterator[Figure]:
             [curve.x / curve.sd for curve in varying_curves],
             name="curl-scaled",
             title="Curl on each link, scale-free",
-            unit="|Δ| per SD of the transformed scores",
+            axis_title="|Δ| per SD of the transformed scores",
             note="Links can be compared on this scale: the further left a line, the more additive the scores.",
         )
 
@@ -97,7 +100,7 @@ def _draw_curl_figure(
     *,
     name: str,
     title: str,
-    unit: str,
+    axis_title: str,
     note: str,
 ) -> Figure:
     """Draw one curve per link function: the share of rectangles (two agents, two items) whose curl is at most a value.
@@ -105,7 +108,8 @@ def _draw_curl_figure(
     curves : distribution function of the curl by link function
     values : one float array (n_points,) per curve, the curl at its points
     name : name of the figure in commands and file names
-    unit : title of the horizontal axis
+    title, note : text above and below the figure
+    axis_title : title of the horizontal axis, the curl with its unit
     """
     frame = Frame.from_columns(
         link=[curve.link for curve in curves for _ in curve.x],
@@ -114,7 +118,7 @@ def _draw_curl_figure(
     )
     chart = make_chart().mark_line(strokeWidth=2.5)
     chart = chart.encode(
-        x=alt.X("x:Q", title=unit),
+        x=alt.X("x:Q", title=axis_title),
         y=alt.Y("share:Q", title="share of rectangles", axis=alt.Axis(format="%")),
         color=color_by("link", "link"),
         strokeDash=alt.StrokeDash("link:N", title="link"),

@@ -174,10 +174,9 @@ def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: 
     Parameters
     ----------
     agents : sequence of RankedAgent
-        Ranking, best agent first. At least one agent has an ability; the others, and agents after the first
-        `MAX_RANKED`, are not drawn.
+        Ranking, best agent first. The first `MAX_RANKED` agents with an ability are drawn; there has to be at least one.
     level : float
-        Confidence level of the intervals.
+        Confidence level of the intervals, such as 0.95, for display.
     source : str
         Source of the data, for display.
     unit : str, optional

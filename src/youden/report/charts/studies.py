@@ -85,11 +85,11 @@ def draw_slope(data: Comparison) -> Figure:
 
 
 @without_validation
-def draw_instruments(study: InstrumentsStudy) -> Figure:
-    """Draw the abilities of each agent from two runs, as a dot with both intervals.
+def draw_abilities_by_question(study: InstrumentsStudy) -> Figure:
+    """Draw the abilities of each agent in two runs with different questions, as a dot with both intervals.
 
-    The horizontal axis is the ability by information (are two responses to the same item?), and the vertical axis the ability
-    by preference (which response is better?).
+    The horizontal axis is the ability in the run that asks for information (are two responses to the same item?), and the
+    vertical axis the ability in the run that asks for preferences (which response is better?).
     """
     comparisons = list(study.agents.values())
     flags = [comparison.flag or "no flag" for comparison in comparisons]
@@ -183,7 +183,11 @@ def draw_budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
     """Draw the accuracy of each design by number of calls, as two figures.
 
     The first one shows the mean ± SD of Spearman's ρ to the ranking by all comparisons, with a ring around the smallest budget
-    that meets the goal. The second one shows the recall of the best agents.
+    that meets the goal. The second one shows the recall: the share of the best agents by all comparisons that are also the best
+    with fewer calls.
+
+    study : accuracy of each design at several budgets, as means over random plans
+    goal : accuracy to reach, for example ρ ≥ 0.97
     """
     recommended_budget = recommend(study, goal).row
     designs = []
@@ -225,16 +229,21 @@ def draw_budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
 
 
 def _draw_recall(study: BudgetStudy) -> Figure:
-    """Draw the recall of the best agents by number of calls: the fraction of the dense top k that each design finds."""
+    """Draw the recall of the best agents by number of calls.
+
+    The recall is the share of the best k agents by all comparisons that are also the best k by the calls of a design. A dashed
+    line per k shows the share of the best agents by one half of the items that are also the best by the other half.
+    """
     columns: dict[str, list[str | float | None]] = {name: [] for name in ("design", "calls", "top", "recall", "halves")}
-    for design, rows in study.designs.items():
-        for row in rows:
-            for k, recall in (row.recalls or {}).items():
+    for design, budgets in study.designs.items():
+        for budget in budgets:
+            recall_by_top = budget.recalls or {}
+            for n_top, recall in recall_by_top.items():
                 columns["design"].append(design)
-                columns["calls"].append(row.calls)
-                columns["top"].append(f"top {k}")
+                columns["calls"].append(budget.calls)
+                columns["top"].append(f"top {n_top}")
                 columns["recall"].append(recall)
-                columns["halves"].append(study.halves.recalls[k])
+                columns["halves"].append(study.halves.recalls[n_top])
     frame = Frame.from_columns(**columns)
 
     base = make_chart().encode(
@@ -249,7 +258,10 @@ def _draw_recall(study: BudgetStudy) -> Figure:
     chart = recall_by_calls.mark_line(strokeWidth=2) + recall_by_calls.mark_point(filled=True, size=60, opacity=1)
     chart += base.mark_rule(strokeDash=[4, 4]).encode(y=alt.Y("halves:Q"))
 
-    note = "ρ refers to all agents, this figure to the best. Dashed: recall of the top of one half of the items by the other."
+    note = (
+        "ρ refers to all agents, this figure to the best. Dashed: share of the best agents by one half of the items that are "
+        "also the best by the other half."
+    )
     title = "Recall of the best agents by budget"
     source = f"youden study budget, means over {study.n_seeds} seeds"
     return Figure("budget-top", title, note, source, chart, frame=frame, height=300)
@@ -333,8 +345,8 @@ def draw_baseline_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
 
     title = "Models on the same held-out cells"
     note = (
-        f"Mean and central 95 % of the seeds, rule {study.rule}, {study.coverage.mean:.0%} of all cells observed. The intervals "
-        "overlap more than the models differ for the same seed; the sentences above refer to those differences."
+        f"Mean and central 95 % of the seeds, rule {study.rule}, {study.coverage.mean:.0%} of all cells observed. Models may "
+        "differ although their intervals overlap, because they are compared on the same seeds, as in the sentences above."
     )
     source = f"youden study baselines, {study.kind} scores"
     height = 40 + 18 * len(rows)

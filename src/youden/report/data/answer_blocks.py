@@ -77,13 +77,16 @@ class Predictions:
 
         Parameters
         ----------
-        agent, item : int, int array or slice
-            Positions of agents and items, which are broadcast against each other.
+        agent : int or int array
+            Positions of agents.
+        item : int, int array or slice
+            Positions of items. A slice requires that `agent` is an int or has the shape (n_agents, 1).
 
         Returns
         -------
         float array
-            Predicted scores; NaN for agents and items without a score.
+            Predicted scores, with the broadcast shape of both: two arrays of the same shape give one score per pair. NaN for
+            agents and items without a score.
         """
         return np.clip(self.ability[agent] - self.difficulty[item], -1, 1)
 

@@ -42,8 +42,8 @@ class GroupLine:
         Mean agreement of pairs within the group, of its agents with other agents, and among other agents; None if one
         of these is unknown.
     losing_share : float or None
-        Minimum fraction of the pool at which agents that always agree would rank above the group; None if the group
-        agrees less inside than across.
+        Fraction of the pool that agents that always agree must reach to rank above the group; None if the group agrees
+        less inside than across.
     correlation : float or None
         Spearman correlation of the ranking of the other agents with and without the group as partners; None if there
         are too few others.
@@ -58,7 +58,9 @@ class GroupLine:
     that always agree, and that agree with the group as the others do, (1 − p)·FF + p·FB = (1 − p)·FB + p.
     """
 
-    def __init__(self, group: str, pairs: PairMeans, inside: Bools, *, residual: Floats, agents: Sequence[str]) -> None:
+    def __init__(
+        self, group: str, pairs: PairMeans, is_member: Bools, *, residual: Floats, agents: Sequence[str]
+    ) -> None:
         """Measure one group.
 
         Parameters
@@ -67,7 +69,7 @@ class GroupLine:
             Name of the group.
         pairs : PairMeans
             Mean agreement of each pair of agents.
-        inside : bool array (n_agents,)
+        is_member : bool array (n_agents,)
             Whether an agent belongs to the group.
         residual : float array (n_agents, n_agents)
             Agreement of agents i (row) and k (column) minus the effect of agent k, so that the mean of a row estimates the
@@ -76,7 +78,7 @@ class GroupLine:
             Ids of the agents, by position.
         """
         self.group = group
-        self.n_agents = int(inside.sum())
+        self.n_agents = int(is_member.sum())
         self.inside: float | None = None
         self.across: float | None = None
         self.outside: float | None = None
@@ -84,15 +86,15 @@ class GroupLine:
         self.correlation: float | None = None
         self.most_moved: str | None = None
         self.max_change = 0
-        is_outside = ~inside
-        within_group = _average_agreement(pairs, inside, inside)
-        across = _average_agreement(pairs, inside, is_outside)
+        is_outside = ~is_member
+        within_group = _average_agreement(pairs, is_member, is_member)
+        across = _average_agreement(pairs, is_member, is_outside)
         if across < 1 and not np.isnan(within_group):
             gap = within_group - across
             self.inside, self.across = within_group, across
             self.outside = _average_agreement(pairs, is_outside, is_outside)
             self.losing_share = gap / (gap + (1 - across)) if gap > 0 else None
-        if inside.all() or is_outside.sum() < MIN_AGENTS:
+        if is_member.all() or is_outside.sum() < MIN_AGENTS:
             return
 
         # abilities of the other agents by all partners, and without the group as partners
@@ -116,28 +118,32 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
     groups : sequence of str or None
         Group of each agent; None if it has none.
     agents : sequence of str
-        Ids of the agents.
+        Ids of the agents, in the same order as `groups` and the rows of `pairs`.
 
     Returns
     -------
     list of GroupLine
-        Groups for which something could be measured; those with a known agreement come first.
+        Agreement and influence of each group for which one of them could be measured; groups with a known agreement come first.
 
     Notes
     -----
     The influence of a group is Spearman's ρ between two rankings of the other agents: with and without the agents of the
     group as partners. It needs at least five agents outside the group.
     """
+    # additive model of the agreement of a pair: effect of the agent (row) + effect of its partner (column)
     agreement_sum = np.where(pairs.compared, pairs.mean, 0.0).sum(axis=1)
     effect = fit_pair_effects(pairs.compared.astype(np.float64), agreement_sum)
-    residual = pairs.mean - effect  # minus the effect of the partner
-    distinct_groups = dict.fromkeys(group for group in groups if group is not None)
-    lines = []
-    for group in distinct_groups:
-        inside = np.array([name == group for name in groups], dtype=np.bool_)
-        lines.append(GroupLine(group, pairs, inside, residual=residual, agents=agents))
-    measured = [line for line in lines if line.inside is not None or line.correlation is not None]
-    return sorted(measured, key=lambda line: line.inside is None)
+    agreement_without_partner = pairs.mean - effect[None, :]
+
+    measured_groups = []
+    for group in dict.fromkeys(groups):
+        if group is None:
+            continue
+        is_member = np.array([name == group for name in groups], dtype=np.bool_)
+        line = GroupLine(group, pairs, is_member, residual=agreement_without_partner, agents=agents)
+        if line.inside is not None or line.correlation is not None:
+            measured_groups.append(line)
+    return sorted(measured_groups, key=lambda line: line.inside is None)
 
 
 def groups_table(lines: Sequence[GroupLine]) -> Table:
@@ -152,7 +158,7 @@ def groups_table(lines: Sequence[GroupLine]) -> Table:
     -------
     Table
         One row per group; "–" if a value is unknown. "inside" and "across" are the agreement of its agents with each other and
-        with other agents. "loses from" is the fraction of the pool from which on agents that always agree would rank above the
+        with other agents. "loses from" is the fraction of the pool that agents that always agree must reach to rank above the
         group. "without it" is the correlation of the rankings of the other agents with and without the group as partners, and
         "moves most" the agent whose rank changes most between them, with the change.
     """
@@ -339,26 +345,28 @@ def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
 
     group_by_agent = {agent.id: agent.group for agent in evidence.pool.agents}
     groups = [group_by_agent.get(agent) for agent in agents]
-    lines = measure_groups(pairs, groups, agents)
+    measured_groups = measure_groups(pairs, groups, agents)
+    groups_with_influence = [line for line in measured_groups if line.correlation is not None]
+    groups_with_agreement = [line for line in measured_groups if line.inside is not None]
 
     ability_by_agent = {row.agent: row.ability for row in summary.ranking}
     ability = np.array([ability_by_agent[agent] for agent in agents], dtype=np.float64)  # None becomes NaN
 
     robust = summary.facts.alternative_rankings.get("robust")
     flagged_groups = () if robust is None else robust.groups
-    grid = PairGrid(pairs, flagged_groups, agents, [row.agent for row in summary.ranking])
+    pair_grid = PairGrid(pairs, flagged_groups, agents, [row.agent for row in summary.ranking])
 
     findings = [
         _check_signal(summary),
-        _check_pairs(grid, n_agents=len(agents)),
+        _check_pairs(pair_grid, n_agents=len(agents)),
         *_check_length(ability, evidence, summary),
         *_check_split_half(summary),
-        *_check_group_influence([line for line in lines if line.correlation is not None]),
-        *_check_coalitions([line for line in lines if line.inside is not None]),
+        *_check_group_influence(groups_with_influence),
+        *_check_coalitions(groups_with_agreement),
         *_check_spread(agreeing_fraction(pairs, min_agreement=HIGH_AGREEMENT)),
     ]
     findings.sort(key=lambda finding: finding.severity != "warning")
-    return RankingChecks(grid, tuple(lines), tuple(findings))
+    return RankingChecks(pair_grid, tuple(measured_groups), tuple(findings))
 
 
 def _make_finding(slug: str, message: str, *, is_problem: bool, agents: tuple[str, ...] = (), **facts: Fact) -> Finding:
@@ -393,8 +401,8 @@ def _check_signal(summary: Summary) -> Finding:
 def _check_pairs(grid: PairGrid, *, n_agents: int) -> Finding:
     """Report the flagged groups of agents, that there are none, or that the run has too few agents to flag any.
 
-    A group is flagged if its agents have similar texts, or agree more with each other than any honest group in the recorded
-    runs of the project.
+    A group is flagged if its agents have similar texts, or agree more with each other than any group of honest agents in the
+    recorded runs of the project ("any honest group on record").
 
     grid : agreement of all pairs, with the flagged groups
     n_agents : number of agents of the run
@@ -436,19 +444,19 @@ def _check_split_half(summary: Summary) -> Iterator[Finding]:
         )
 
 
-def _check_group_influence(lines: Sequence[GroupLine]) -> Iterator[Finding]:
+def _check_group_influence(groups: Sequence[GroupLine]) -> Iterator[Finding]:
     """Report the group on which the ranking of the other agents depends most.
 
     The other agents are ranked with and without comparisons with the group, and the two rankings are correlated.
 
-    lines : groups with a known correlation of the rankings with and without them; nothing is reported if there are none
+    groups : groups with a known correlation of the rankings with and without them; nothing is reported if there are none
     """
-    if not lines:
+    if not groups:
         return
-    most_influential = min(lines, key=lambda line: line.correlation or 0.0)
+    most_influential = min(groups, key=lambda group: group.correlation or 0.0)
     correlation = most_influential.correlation or 0.0
     text = (
-        f"Without any one group as partners, the ranking of the other agents correlates with the full ranking at ρ = "
+        f"If a single group is left out as partners, the ranking of the other agents correlates with the full ranking at ρ = "
         f"{correlation:.2f} or more. It changes most without “{most_influential.group}”"
     )
     agents: tuple[str, ...] = ()
@@ -463,26 +471,26 @@ def _check_group_influence(lines: Sequence[GroupLine]) -> Iterator[Finding]:
     )
 
 
-def _check_coalitions(lines: Sequence[GroupLine]) -> Iterator[Finding]:
-    """Report how large a coalition, agents that always agree with each other, must be to rank above each group.
+def _check_coalitions(groups: Sequence[GroupLine]) -> Iterator[Finding]:
+    """Report how large a coalition must be to rank above each group. Its agents always agree with each other.
 
-    lines : groups with a known agreement; nothing is reported if there are none
+    groups : groups with a known agreement; nothing is reported if there are none
     """
-    if not lines:
+    if not groups:
         return
     sentences = []
 
-    # `losing_share` is the fraction of the pool from which on a coalition ranks above the group
-    groups_with_limit = [line for line in lines if line.losing_share is not None]
+    # `losing_share` is the fraction of the pool that a coalition must reach to rank above the group
+    groups_with_limit = [group for group in groups if group.losing_share is not None]
     if groups_with_limit:
-        limits = [f"“{line.group}” from {line.losing_share:.0%} of the pool on" for line in groups_with_limit]
+        limits = [f"“{group.group}” from {group.losing_share:.0%} of the pool on" for group in groups_with_limit]
         sentences.append(f"Agents that always agree would rank above {', above '.join(limits)}.")
 
-    divided_groups = [line.group for line in lines if line.losing_share is None]
+    divided_groups = [group.group for group in groups if group.losing_share is None]
     if divided_groups:
         sentences.append(f"Agents of {_quote_all(divided_groups)} agree less with each other than with other agents.")
 
-    weaker_groups = [line.group for line in groups_with_limit if (line.outside or 0.0) > (line.inside or 0.0)]
+    weaker_groups = [group.group for group in groups_with_limit if (group.outside or 0.0) > (group.inside or 0.0)]
     if weaker_groups:
         sentences.append(
             f"At present, agents outside {_quote_all(weaker_groups)} agree more with each other than those inside."

@@ -80,12 +80,14 @@ def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | N
     ranked : sequence of str
         Ids of the agents, best first.
     fpr : float or None
-        Pooled false-positive rate, which is subtracted unless each pair has its own rate; None subtracts nothing.
+        False-positive rate of all pairs together, which is subtracted from the agreement of each pair. None subtracts nothing.
+        `fpr` is ignored if the run has one rate per pair; the evidence is then without this rate already.
 
     Returns
     -------
     AgentGrid
-        Agreement by position of the agents, and two orders of them: by rank, and by hierarchical clustering.
+        Agreement by position of the agents in the run (`evidence.agent_ids`), and two orders of them: by rank, and by
+        hierarchical clustering.
     """
     has_rate_of_each_pair = evidence.own_rates  # which is subtracted already
     pooled_rate = 0.0
@@ -284,7 +286,7 @@ MAX_POINTS = 3_000
 
 
 @dataclass(frozen=True)
-class FalseAlarm:
+class FalsePositiveRate:
     """False-positive rate of an agent: yes-answers among its independent trials."""
 
     agent: str
@@ -318,7 +320,7 @@ class HoldoutPoints(ReadOnly):
     """Number of held-out cells that could be predicted."""
 
 
-def compute_false_positive_rates(counts: YesCounts, agent_ids: Sequence[str]) -> tuple[FalseAlarm, ...]:
+def compute_false_positive_rates(counts: YesCounts, agent_ids: Sequence[str]) -> tuple[FalsePositiveRate, ...]:
     """Compute the false-positive rate of each agent that has an answered independent trial, highest rate first.
 
     Parameters
@@ -330,7 +332,7 @@ def compute_false_positive_rates(counts: YesCounts, agent_ids: Sequence[str]) ->
 
     Returns
     -------
-    tuple of FalseAlarm
+    tuple of FalsePositiveRate
         Rate of each agent with its interval, and whether it is suspiciously high.
 
     Notes
@@ -352,7 +354,7 @@ def compute_false_positive_rates(counts: YesCounts, agent_ids: Sequence[str]) ->
 
     rates = []
     for agent in np.flatnonzero(n).tolist():
-        rate = FalseAlarm(
+        rate = FalsePositiveRate(
             agent_ids[agent],
             int(n[agent]),
             int(n_yes[agent]),

@@ -115,7 +115,7 @@ class TrialSample:
         self.lines = [lines[row] for row in rows]
         self.first = [pairs[row][0] for row in rows]
         self.second = [pairs[row][1] for row in rows]
-        self.raw = read_raw_answers(book.keys(rows), sources.store)
+        self.raw = read_raw_answers(book.read_request_hashes(rows), sources.store)
         self.prompt = sources.prompt
         self.worst = [lines[row] for row in preferred]
         self.n_all = len(book)

@@ -16,7 +16,7 @@ from youden.report.data.evidence import Evidence, Sources
 from youden.report.data.grids import (
     AgentGrid,
     CellGrid,
-    FalseAlarm,
+    FalsePositiveRate,
     average_orders,
     make_agent_grid,
     sample_holdout_points,
@@ -89,18 +89,19 @@ class AgentPage:
 
 
 def _make_agent_pages(
-    evidence: Evidence, summary: Summary, grid: AgentGrid, checks: RankingChecks, worst: Sequence[Sequence[int]]
+    evidence: Evidence, summary: Summary, grid: AgentGrid, checks: RankingChecks, worst_trials: Sequence[Sequence[int]]
 ) -> list[AgentPage]:
     """Return the details of each agent for the report: scores, residuals, agreement, findings and worst trials.
 
+    evidence : tables of the run, with the score of each cell (an agent on an item)
     grid : agreement of all pairs; its order of the agents is that of the result
     checks : checks of the ranking, whose findings are divided among the agents that they name
-    worst : rows of the worst trials of each agent; empty for an imported run
+    worst_trials : for each agent, rows of the trials that lower its ability most; empty for an imported run
     """
-    cells, scores, _ = evidence.scores.cells
+    cells, scores, _weights = evidence.scores.cells
     n_cells = np.bincount(cells.agent, minlength=cells.n_agents)
     cells_by_agent = np.split(cells.by_agent, np.cumsum(n_cells)[:-1])
-    agreement = average_orders(grid.agreement, default=np.nan)
+    agreement = average_orders(grid.agreement, default=np.nan)  # mean of A against B and B against A
     np.fill_diagonal(agreement, np.nan)
 
     pages = []
@@ -110,8 +111,8 @@ def _make_agent_pages(
         score = scores[cells_of_agent]
         residual = score - evidence.predicted.predict(position, item)
         findings = list(iter_agent_findings(agent, summary, checks))
-        worst_rows = worst[position] if worst else []
-        pages.append(AgentPage(agreement[position], item, score, residual, findings=findings, worst=worst_rows))
+        worst = worst_trials[position] if worst_trials else []
+        pages.append(AgentPage(agreement[position], item, score, residual, findings=findings, worst=worst))
     return pages
 
 
@@ -121,7 +122,7 @@ def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> 
     Parameters
     ----------
     agent : str
-        Id of the agent.
+        Id of the agent; nothing is yielded for an unknown one.
     summary : Summary
         Summary of the run.
     checks : RankingChecks
@@ -130,6 +131,8 @@ def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> 
     Yields
     ------
     str
+        First the messages of warnings that name the agent. Then sentences that state that it belongs to a flagged group, that
+        its rank depends on its partners, and how its rank by each label differs from its rank by ability.
     """
     messages = [
         finding.message
@@ -184,7 +187,7 @@ class ReportData:
         Trials with their texts; None for an imported run.
     readers : TrialReaders or None
         Readers that have read all trials, one attribute each; None for an imported run.
-    alarms : tuple of FalseAlarm
+    alarms : tuple of FalsePositiveRate
         False-positive rates of the agents.
     reused_usd : float or None
         Cost in USD of the reused answers; None if there are none, or if it is unknown.
@@ -235,7 +238,7 @@ class ReportData:
         self.judge_settings: Mapping[str, Json] = {} if source is None else source.judge
         self.trials: TrialSample | None = None
         self.readers: TrialReaders | None = None
-        self.alarms: tuple[FalseAlarm, ...] = ()
+        self.alarms: tuple[FalsePositiveRate, ...] = ()
         self.reused_usd: float | None = None
         worst: Sequence[Sequence[int]] = ()
         if source is not None:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from youden.report.data.grids import compute_false_positive_rates
 from youden.report.data.trial_rows import KINDS, Kind, TrialLine, TrialRows, count_kinds, sample_surprising
 from youden.stats.trials.false_positives import YesCounts
 from youden.types import INDEPENDENT, PAIRED, Plan
-from youden.types.pool import Floats, Ids, Positions
+from youden.types.pool import Bools, Floats, Ids, Positions
 
 MAX_TIMED_CALLS = 1_000_000
 """Maximum number of calls whose durations are kept; of a larger run, every n-th call is."""
@@ -167,6 +168,31 @@ TRIALS_PER_CHUNK = 65_536
 """Number of trials that are compared at a time; after the first chunks, few trials are worse than those that are kept."""
 
 
+class _JudgedTrials(NamedTuple):
+    """Trials of agents, with the shortfall of their answers (see `WorstTrials`); arrays (n_trials,)."""
+
+    agent: Positions
+    """Position of the agent; a trial is listed once for each of its two agents."""
+    side: Positions
+    """0 if the response of the agent comes first, and 1 if it comes second."""
+    row: Positions
+    """Row of the trial in the run."""
+    lower_text: Positions
+    """Smaller number of the two texts."""
+    higher_text: Positions
+    """Larger number of the two texts."""
+    shortfall: Floats
+    """Shortfall of the answer."""
+
+    def select(self, index: Positions | Bools) -> _JudgedTrials:
+        """Return the trials that an index array or a mask selects."""
+        return _JudgedTrials._make(column[index] for column in self)
+
+    def concat(self, added: _JudgedTrials) -> _JudgedTrials:
+        """Return these trials, followed by others."""
+        return _JudgedTrials._make(np.concatenate(columns) for columns in zip(self, added, strict=True))
+
+
 class WorstTrials:
     """Trials that lower the ability of each agent most, collected chunk by chunk.
 
@@ -183,16 +209,14 @@ class WorstTrials:
         self._plan, self._predictions = plan, predictions
         agents = np.arange(plan.n_agents)
         self._item_mean = np.array([self._predict(agents, j).mean() for j in range(plan.n_items)])
-        # rows: agent, side of the agent (0: first, 1: second), row of the trial, numbers of its two texts in ascending order
-        self._trials: Positions = np.empty((5, 0), dtype=np.int64)
-        self._shortfall: Floats = np.empty(0)
+        no_numbers: Positions = np.empty(0, dtype=np.int64)
+        self._trials = _JudgedTrials._make([*[no_numbers] * 5, np.empty(0)])  # sorted by agent, worst trial first
         self._min_shortfall = np.full(plan.n_agents, -np.inf)
 
     def add(self, rows: TrialRows) -> None:
         """Add the next rows of the run, in place, and keep the `N_WORST_TRIALS` worst trials of each agent so far.
 
-        The worst trials are those with the largest shortfall (see Notes of the class). A trial is added once for each of its
-        two agents.
+        The worst trials are those with the largest shortfall: the expected answer minus the answer.
         """
         first_text, second_text = number_texts(rows.columns, self._plan)
         agents_by_side = (rows.columns["first"], rows.columns["second"])
@@ -205,18 +229,22 @@ class WorstTrials:
                 agent = agents[answered]
                 is_candidate = shortfall >= self._min_shortfall[agent]
                 selected = answered[is_candidate]
-                texts = np.sort([first_text[selected], second_text[selected]], axis=0)
-                sides = np.full(len(selected), side)
-                added = np.stack([agent[is_candidate], sides, rows.start + selected, *texts])
-                self._trials = np.concatenate([self._trials, added], axis=1)
-                self._shortfall = np.append(self._shortfall, shortfall[is_candidate])
+                candidates = _JudgedTrials(
+                    agent=agent[is_candidate],
+                    side=np.full(len(selected), side),
+                    row=rows.start + selected,
+                    lower_text=np.minimum(first_text[selected], second_text[selected]),
+                    higher_text=np.maximum(first_text[selected], second_text[selected]),
+                    shortfall=shortfall[is_candidate],
+                )
+                self._trials = self._trials.concat(candidates)
             self._drop_better_trials()
 
     @property
     def rows(self) -> tuple[tuple[int, ...], ...]:
         """Rows of the worst trials of each agent, worst first."""
-        bounds = np.searchsorted(self._trials[0], np.arange(self._plan.n_agents + 1)).tolist()
-        return tuple(tuple(self._trials[2, start:stop].tolist()) for start, stop in pairwise(bounds))
+        bounds = np.searchsorted(self._trials.agent, np.arange(self._plan.n_agents + 1)).tolist()
+        return tuple(tuple(self._trials.row[start:stop].tolist()) for start, stop in pairwise(bounds))
 
     def _compute_shortfall(self, rows: TrialRows, chunk: Positions) -> Floats:
         """Compute how unfavourable each answer is for the agents.
@@ -243,26 +271,26 @@ class WorstTrials:
 
         Of several trials of an agent with the same two texts, only the worst one is kept.
         """
-        agent, side, row, lower_text, higher_text = self._trials
-
         # sort by agent and texts (np.lexsort sorts by its last key first), the worst trial of an agent and two texts first
-        by_texts = np.lexsort((row, side, -self._shortfall, higher_text, lower_text, agent))
-        agent_and_texts = np.stack([agent, lower_text, higher_text])[:, by_texts]
-        differs_from_previous = (agent_and_texts[:, 1:] != agent_and_texts[:, :-1]).any(axis=0)
-        is_first = np.append(True, differs_from_previous)[: len(by_texts)]  # the slice is for no trials at all
-        distinct = by_texts[is_first]
+        trials = self._trials
+        by_texts = np.lexsort(
+            (trials.row, trials.side, -trials.shortfall, trials.higher_text, trials.lower_text, trials.agent)
+        )
+        trials = trials.select(by_texts)
+        agent_and_texts = np.stack([trials.agent, trials.lower_text, trials.higher_text])
+        is_worst_of_texts = np.ones(len(trials.row), dtype=np.bool_)
+        is_worst_of_texts[1:] = (agent_and_texts[:, 1:] != agent_and_texts[:, :-1]).any(axis=0)
+        trials = trials.select(is_worst_of_texts)
 
         # sort these trials by agent, the worst trial first, and number the trials of each agent from 0
-        by_agent = distinct[np.lexsort((row[distinct], side[distinct], -self._shortfall[distinct], agent[distinct]))]
-        first_of_agent = np.searchsorted(agent[by_agent], np.arange(self._plan.n_agents + 1))
-        number = np.arange(len(by_agent)) - first_of_agent[agent[by_agent]]
+        trials = trials.select(np.lexsort((trials.row, trials.side, -trials.shortfall, trials.agent)))
+        first_of_agent = np.searchsorted(trials.agent, np.arange(self._plan.n_agents + 1))
+        number = np.arange(len(trials.row)) - first_of_agent[trials.agent]
 
         # a later trial must be at least as bad as the last one that is kept
-        last_kept = by_agent[number == N_WORST_TRIALS - 1]
-        self._min_shortfall[agent[last_kept]] = self._shortfall[last_kept]
-
-        kept = by_agent[number < N_WORST_TRIALS]
-        self._trials, self._shortfall = self._trials[:, kept], self._shortfall[kept]
+        last_kept = trials.select(number == N_WORST_TRIALS - 1)
+        self._min_shortfall[last_kept.agent] = last_kept.shortfall
+        self._trials = trials.select(number < N_WORST_TRIALS)
 
 
 class TrialReaders:
@@ -305,7 +333,7 @@ class TrialReading:
     ----------
     readers : TrialReaders
         Readers that have read all trials.
-    alarms : tuple of FalseAlarm
+    alarms : tuple of FalsePositiveRate
         False-positive rates of the agents.
     """
 
@@ -351,14 +379,15 @@ class TrialReading:
             self._lines |= {row: trials.get_line(row) for row in block_rows}
         return [self._lines[row] for row in rows]
 
-    def keys(self, rows: Sequence[int]) -> list[bytes]:
+    def read_request_hashes(self, rows: Sequence[int]) -> list[bytes]:
         """Read the request hashes of trials by row; empty bytes if the judge makes no calls."""
         if self._source.calling_judge is None:
             return [b""] * len(rows)
-        keys: dict[int, bytes] = {}
+        hash_by_row: dict[int, bytes] = {}
         for block, block_rows in self._group_by_block(rows):
-            keys |= zip(block_rows, block.read_request_hashes(np.array(block_rows) - block.start), strict=True)
-        return [keys[row] for row in rows]
+            block_hashes = block.read_request_hashes(np.array(block_rows) - block.start)
+            hash_by_row |= zip(block_rows, block_hashes, strict=True)
+        return [hash_by_row[row] for row in rows]
 
     def _group_by_block(self, rows: Sequence[int]) -> list[tuple[VerdictChunk, list[int]]]:
         """Group distinct rows by the block that contains them; blocks without a row are left out."""

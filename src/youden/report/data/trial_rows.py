@@ -187,19 +187,25 @@ class TrialRows:
 
         answer: float | None = None
         hard_answer: bool | None = None
-        missing_reason: str | None = MISSING_REASONS[trial["missing_reason"]]
-        if trial["missing_reason"] == 0:
-            answer, hard_answer, missing_reason = float(trial["answer"]), bool(trial["hard_answer"] == 1), None
+        missing_reason: str | None = None
+        is_answered = trial["missing_reason"] == 0
+        if is_answered:
+            answer = float(trial["answer"])
+            hard_answer = bool(trial["hard_answer"] == 1)
+        else:
+            missing_reason = MISSING_REASONS[trial["missing_reason"]]
 
-        other_judge_answer = None
+        decision_of_other_judge = None
         if self.against is not None and not np.isnan(self.against[position]):
-            other_judge_answer = float(self.against[position])
+            decision_of_other_judge = float(self.against[position])
 
-        other_item = int(trial["other_item"])
+        other_item: int | None = int(trial["other_item"])
+        if other_item in (-1, trial["item"]):  # a paired trial has one item
+            other_item = None
         return TrialLine(
             row=row,
             item=int(trial["item"]),
-            other_item=other_item if other_item not in (-1, trial["item"]) else None,
+            other_item=other_item,
             first=int(trial["first"]),
             second=int(trial["second"]),
             trial_type=TRIAL_TYPES[trial["trial_type"]],
@@ -207,7 +213,7 @@ class TrialRows:
             hard_answer=hard_answer,
             missing_reason=missing_reason,
             kind=KINDS[self.kind[position]],
-            against=other_judge_answer,
+            against=decision_of_other_judge,
             **{name: int(trial[name]) for name in repeats},
         )
 
@@ -220,7 +226,7 @@ class TrialRows:
             Filter.
         by : str, default "kind"
             Column by which the trials are sorted: ids alphabetically, "kind" by the order of `KINDS`. Missing values
-            come last, and ties stay in the order of the run.
+            come last, and ties stay in the order of the run, in both directions.
         descending : bool, default False
             Whether to sort from the largest value to the smallest.
 
@@ -331,7 +337,8 @@ class TrialBook(TrialRows):
         condition : TrialFilter
             Filter.
         by : str
-            Column by which the trials are sorted; missing values come last.
+            Column by which the trials are sorted; missing values come last, and ties stay in the order of the run, in both
+            directions.
         descending : bool
             Whether to sort from the largest value to the smallest.
         start, stop : int
@@ -345,8 +352,8 @@ class TrialBook(TrialRows):
         rows = self.find(condition, by=by, descending=descending)
         return Page(len(rows), tuple(self.lines(rows[start:stop])))
 
-    def keys(self, rows: Sequence[int]) -> list[bytes]:
-        """Return the request hashes of trials by row; empty if the judge makes no calls."""
+    def read_request_hashes(self, rows: Sequence[int]) -> list[bytes]:
+        """Return the request hashes of trials by row; empty bytes if the judge makes no calls."""
         if self.result.request_hash is None:
             return [b""] * len(rows)
         return [bytes(self.result.request_hash[row]) for row in rows]
@@ -366,12 +373,12 @@ def count_kinds(kind: Codes) -> dict[Kind, int]:
 
 
 def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) -> Positions:
-    """Sample at most `max_trials` trials, the most surprising kinds first and at random within a kind.
+    """Sample at most `max_trials` trials: all trials of the most surprising kinds, and random trials of the last kind that fits.
 
     Parameters
     ----------
     kind : int8 array (n_trials,)
-        Index of the kind of each trial in `KINDS`.
+        Index of the kind of each trial in `KINDS`, 0 for the most surprising kind.
     rng : Generator
         Random generator.
     max_trials : int
@@ -380,7 +387,8 @@ def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) ->
     Returns
     -------
     int64 array (n_sampled,)
-        Positions of the trials.
+        Positions of the trials, the most surprising kinds first and in random order within a kind; n_sampled is `max_trials`,
+        or n_trials if it is smaller.
     """
     samples = [np.empty(0, dtype=np.int64)]
     n_remaining = max_trials

@@ -28,7 +28,7 @@ def iter_advice(summary: Summary, notes: Sequence[str], *, additivity: bool = Tr
     notes : sequence of str
         Sentences about data that could not be read.
     additivity : bool, default True
-        Whether cells were compared with enough partners for R² to show additivity.
+        Whether cells were compared with enough partners for R² to show additivity; otherwise a small R² causes no warning.
 
     Yields
     ------
@@ -146,25 +146,26 @@ def merge_by_kind(findings: Sequence[Finding], *, headline: str) -> list[tuple[A
     list of (str, WarningLine)
         Subject and line of each kind, in the order of first occurrence.
     """
-    findings_by_kind: dict[tuple[About, str, str], list[Finding]] = {}
+    # key of a line: subject, slug or message, and judge
+    findings_by_line: dict[tuple[About, str, str], list[Finding]] = {}
     for finding in findings:
         message = finding.message.removesuffix(".")
         if message.casefold() in headline.casefold():
             continue
 
-        # findings of a slug that can be merged share a line; each other finding has its own line
+        # only slugs with a text for several findings, and slugs that report one problem repeatedly, share a line
         kind = kind_of(finding)
-        can_be_merged = kind.several or kind.is_repeated
-        name = finding.slug if can_be_merged else finding.message
+        shares_line = bool(kind.several) or kind.is_repeated
+        name = finding.slug if shares_line else finding.message
         judge = str(finding.facts.get("judge"))
-        same_kind = findings_by_kind.setdefault((kind.about, name, judge), [])
-        is_new = all(finding.message != earlier.message for earlier in same_kind)
+        findings_of_line = findings_by_line.setdefault((kind.about, name, judge), [])
+        is_new = all(finding.message != earlier.message for earlier in findings_of_line)
         if is_new:
-            same_kind.append(finding)
+            findings_of_line.append(finding)
 
     lines = []
-    for (about, _, _), same_kind in findings_by_kind.items():
-        lines.append((about, _make_line(same_kind)))
+    for (about, _, _), findings_of_line in findings_by_line.items():
+        lines.append((about, _make_line(findings_of_line)))
     return lines
 
 

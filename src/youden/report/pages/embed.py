@@ -118,14 +118,14 @@ def draw_ranking_alone(agents: Sequence[RankedAgent], *, source: str, level: flo
     source : str
         Source of the data, for display.
     level : float
-        Confidence level of the intervals.
+        Confidence level of the intervals, such as 0.95.
     unit : str, optional
         Unit of the abilities. Default: scores.
 
     Returns
     -------
     dict
-        Slug → figure as JSON; empty if `agents` is empty, or if the chart library is not installed.
+        "ranking" → figure as JSON; empty if `agents` is empty, or if the chart library is not installed.
     """
     if not vega.has_charts() or not agents:
         return {}
@@ -136,26 +136,34 @@ def draw_ranking_alone(agents: Sequence[RankedAgent], *, source: str, level: flo
 
 
 def collect_agent_data(data: ReportData) -> dict[str, Json]:
-    """Collect the details of all agents as JSON for the script of the page: findings, partners, items and worst trials."""
-    position_by_agent = {name: position for position, name in enumerate(data.agents.agents)}
-    rows = {position_by_agent[row.agent]: row for row in data.summary.ranking}
-    worst = () if data.trials is None else data.trials.worst
+    """Collect the details of all agents as JSON for the script of the page.
 
-    # items that the page names
-    items = _items_of_trials(worst)
+    names : names of the agents, by position
+    items : position of an item, as a text → its name, for the items that `pages` or `trials` contain
+    order : positions of the agents, best first
+    pages : position of an agent, as a text → its ranks, ability, findings, partners, items and worst trials
+    columns, trials : names of the fields of a trial, and their values for each trial that lowers the ability of an agent most
+    """
+    position_by_agent = {name: position for position, name in enumerate(data.agents.agents)}
+    row_by_position = {position_by_agent[row.agent]: row for row in data.summary.ranking}
+    worst_trials = () if data.trials is None else data.trials.worst
+
+    # items that the page names: those of trials, and those on which an agent scores higher or lower than predicted
+    items = _items_of_trials(worst_trials)
     for page in data.pages:
-        items |= {item for item, _, _ in (*page.gains, *page.loses)}
+        for item, _score, _residual in (*page.gains, *page.loses):
+            items.add(item)
 
     pages: dict[str, Json] = {}
     for position, page in enumerate(data.pages):
-        pages[str(position)] = _to_page_json(page, rows[position], data)
+        pages[str(position)] = _to_page_json(page, row_by_position[position], data)
     return {
         "names": [printable(name) for name in data.agents.agents],
         "items": _names_by_position(data.item_ids, sorted(items)),
-        "order": list(rows),
+        "order": list(row_by_position),
         "pages": pages,
         "columns": [field.name for field in fields(TrialLine)],
-        "trials": [list(vars(line).values()) for line in worst],
+        "trials": [list(vars(line).values()) for line in worst_trials],
     }
 
 
@@ -209,11 +217,12 @@ def collect_trial_data(
         `agents` and `items` : ids by position
         `columns`, `lines` : names of the fields of a trial, and their values for each trial
         `texts` : all distinct texts
-        `first`, `second` : position in `texts` of the first and of the second text of each trial
-        `raw` : raw answer of the judge to each trial
+        `first`, `second` : position in `texts` of the first and of the second text of each trial, −1 for a missing text
+        `raw` : raw answer of the judge to each trial; None if it is not stored
         `prompt` : prompt of the judge
 
-        If `has_sample` is False, only `first`, `second` and `prompt` have values. None for an imported run.
+        If `has_sample` is False, the script uses only `prompt`; `first` and `second` are filled without use, and all other
+        values are empty. None for an imported run.
     """
     if trials is None:
         return None

@@ -74,9 +74,11 @@ def render_page(data: ReportData, *, live: str | None = None, home: str | None =
     ----------
     data : ReportData
         Data of the report.
-    live, home : str, optional
-        Paths under which the viewer serves the trials of the run, and its list of runs. Default: the page is a file,
-        which contains a sample of the trials.
+    live : str, optional
+        Path under which the viewer serves the trials of the run. Default: the page contains a sample of the trials.
+    home : str, optional
+        Path of the list of runs of the viewer; it is passed together with `live`. Default: the page is a file and loads
+        nothing.
 
     Returns
     -------
@@ -119,9 +121,11 @@ def render_comparison(data: Comparison, *, live: str | None = None, home: str | 
     ----------
     data : Comparison
         Data of the comparison.
-    live, home : str, optional
-        Paths under which the viewer serves the trials of both runs, and its list of runs. Default: the page is a file,
-        which contains a sample of the trials.
+    live : str, optional
+        Path under which the viewer serves the trials of both runs. Default: the page contains a sample of the trials.
+    home : str, optional
+        Path of the list of runs of the viewer; it is passed together with `live`. Default: the page is a file and loads
+        nothing.
 
     Returns
     -------
@@ -240,12 +244,12 @@ def render_markdown(data: ReportData) -> str:
     if len(run.ranking) > MAX_AGENTS:
         lines += ["", f"… and {format_count(len(run.ranking) - MAX_AGENTS, 'agent')} more."]
     lines += ["", *(f"{escape_markdown(line)} " for line in run.standings)]
-    lines += _format_figures(data)
+    lines += _format_run_numbers(data)
     lines += _format_labels(run)
     return "\n".join([*lines, "", f"<sub>{escape_markdown(run.signature)}</sub>", ""])
 
 
-def _format_figures(data: ReportData) -> list[str]:
+def _format_run_numbers(data: ReportData) -> list[str]:
     """Format the numbers of a run below its ranking as lines of Markdown.
 
     These are calls and cost, the prediction error, split-half reliability, variance components, and changes by the last
@@ -375,7 +379,9 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
     side. If one of them asks for preferences (which response is better?), the page compares the two rankings only. If both do, it
     compares their rankings and answers.
 
-    out : file to write; by default, against-SECOND.html in the folder of the first run
+    out : file to write, which is replaced if it exists; by default, against-SECOND.html in the folder of the first run
+
+    Raises RunFolderError if a file of a run is missing, for example because it was not fitted, or damaged.
     """
     path = first.file(f"against-{second.path.resolve().name}.html") if out is None else out
     if first.asks_preference and second.asks_preference:
@@ -384,10 +390,10 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
         write_study(path, " and ".join(of_preferences.runs), [preference_part])
         return path
     if first.asks_preference or second.asks_preference:
-        from youden.report.charts.studies import draw_instruments
+        from youden.report.charts.studies import draw_abilities_by_question
 
         study = compare_instruments(first, second)
-        figures = (draw_instruments(study),) if vega.has_charts() else ()
+        figures = (draw_abilities_by_question(study),) if vega.has_charts() else ()
         part = StudyPart("Two instruments", study.summary, figures, table=study.table())
         write_study(path, " and ".join(study.runs), [part])
         return path

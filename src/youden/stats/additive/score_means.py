@@ -79,6 +79,15 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
     Returns
     -------
     ScoreMeans
+        Mean score of each model with its standard error and interval, as if it had a score on every item; difficulties of
+        the items; and the differences between all pairs of models. Models that no common items link, directly or through
+        other models, cannot be compared.
+
+    Raises
+    ------
+    StatisticsError
+        [scores-empty]: if all cells are missing; [scores-infinite], [scores-range]: if a score is outside [−1, 1]; [level]:
+        unless 0 < level < 1.
 
     Notes
     -----
@@ -103,38 +112,37 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
     Korn & Graubard (1998), Survey Methodology 24, 193–201 (effective size); Satterthwaite (1946),
     Biometrics Bulletin 2, 110–114; Wilson (1927), J. American Statistical Association 22, 209–212.
     """
+    # the symbols are those of the notes
     model = _fit(score)
     observed = ~np.isnan(score)
+    mean, difficulty = _centre_components(model, observed)
     n_agents = len(score)
     n_scores = observed.sum(axis=1)
-    mean, difficulty = model.ability_.copy(), model.difficulty_.copy()
     variance, df, df_of_mean = np.full((3, n_agents), np.nan)
     covariance = np.full((n_agents, n_agents), np.nan)
     influence, share = np.zeros((2, *score.shape))
-    for number in range(model.n_components_):
-        is_member = model.component_ == number
-        items = observed[is_member].any(axis=0)
-        shift = difficulty[items].mean()
-        mean[is_member] -= shift
-        difficulty[items] -= shift
-
-    for part in model.item_influence():
-        agents, has_score = part.agents, observed[part.agents]
+    for group in model.item_influence():
+        agents = group.agents
+        has_score = observed[agents]
         items = np.flatnonzero(has_score.any(axis=0))
+        has_score = has_score[:, items]
         n_items = len(items)
-        U, has_score = part.influence[:, items], has_score[:, items]
+
+        # ψ, the influence on mean scores, from the influence U on their distances from the mean of the group
+        U = group.influence[:, items]
         average_score = -difficulty[items]
-        weight = (has_score / has_score.sum(axis=0)).mean(axis=1) - 1 / len(agents)
-        psi = U + (average_score - average_score.mean()) / n_items - weight @ U
-        p = np.maximum(part.share[:, items], 1 / n_items)
+        w = (has_score / has_score.sum(axis=0)).mean(axis=1) - 1 / len(agents)
+        psi = U + (average_score - average_score.mean()) / n_items - w @ U
+        p = np.maximum(group.share[:, items], 1 / n_items)
         variance[agents] = (psi**2 / (1 - p)).sum(axis=1)
+        influence[np.ix_(agents, items)] = psi
+        share[agents] = group.share
 
         # Satterthwaite: items with and without a score of the agent have different variances
         total = np.maximum((psi**2).sum(axis=1), np.finfo(np.float64).tiny)
         a = (psi**2 * has_score).sum(axis=1) / total
         n_unscored = np.maximum(n_items - n_scores[agents], 1)
         df_of_mean[agents] = 1 / (a**2 / n_scores[agents] + (1 - a) ** 2 / n_unscored) - 1
-        influence[np.ix_(agents, items)], share[agents] = psi, part.share
 
         # sandwich estimator without shrinkage, so that a difference depends on its two models alone
         g = U / np.sqrt(1 - p)
@@ -143,12 +151,41 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
         df[agents] = n_scores[agents] - 1
 
     fitted = mean[:, None] - difficulty
+    residual = score - fitted
     low, high = _wilson_bounds(np.clip(mean, 0, 1), variance, n_scores, df_of_mean, level)
-    estimates = (mean, np.sqrt(variance), low, high, difficulty)
     centred_covariance = CentredCovariance(covariance, df)
-    differences, is_constant = _compare_models(score - fitted, mean, centred_covariance, model.component_, level)
-    comparison = (centred_covariance, differences, is_constant, model)
-    return ScoreMeans(*estimates, influence, share, score - fitted, *comparison)
+    differences, is_constant = _compare_models(residual, mean, centred_covariance, model.component_, level)
+    return ScoreMeans(
+        mean=mean,
+        std_error=np.sqrt(variance),
+        low=low,
+        high=high,
+        difficulty=difficulty,
+        influence=influence,
+        share=share,
+        residual=residual,
+        covariance=centred_covariance,
+        differences=differences,
+        is_constant=is_constant,
+        model=model,
+    )
+
+
+def _centre_components(model: ClippedLinear, observed: Bools) -> tuple[Floats, Floats]:
+    """Shift abilities and difficulties of each component of connected models so that its difficulties have the mean 0.
+
+    observed : bool array (n_agents, n_items), cells with a score
+
+    Returns the shifted abilities, float array (n_agents,), and difficulties, float array (n_items,).
+    """
+    ability, difficulty = model.ability_.copy(), model.difficulty_.copy()
+    for number in range(model.n_components_):
+        is_member = model.component_ == number
+        items = observed[is_member].any(axis=0)
+        shift = difficulty[items].mean()
+        ability[is_member] -= shift
+        difficulty[items] -= shift
+    return ability, difficulty
 
 
 def _compare_models(

@@ -79,7 +79,7 @@ def auc_measurement_interval(
     StatisticsError
         [metric-missing]: if an ability is NaN; [metric-shape]: if arrays differ in shape; [auc-groups]: if a group is
         none of True, False, 1 and 0; [auc-one-group]: if a group is empty; [interval-order]: if a lower bound exceeds
-        its upper bound; [level].
+        its upper bound; [level]: unless 0 < level < 1.
 
     Notes
     -----
@@ -136,7 +136,7 @@ def auc_sampling_interval(ability: Floats, positive: Bools, *, level: float = 0.
     ------
     StatisticsError
         [metric-missing]: if an ability is NaN; [metric-shape]: if the arrays differ in shape; [auc-groups]: if a group
-        is none of True, False, 1 and 0; [auc-one-group]: if a group is empty; [level].
+        is none of True, False, 1 and 0; [auc-one-group]: if a group is empty; [level]: unless 0 < level < 1.
 
     Notes
     -----

@@ -65,6 +65,7 @@ def check_scored_cells(scores: Scores) -> ScoredCells:
     Returns
     -------
     ScoredCells
+        Index of the observed cells, with their scores and weights, float arrays (n_cells,).
 
     Raises
     ------

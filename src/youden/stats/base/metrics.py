@@ -133,7 +133,7 @@ def spearman(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metr
     ------
     StatisticsError
         [metric-missing]: if a value is NaN; [metric-shape]: if the arrays differ in shape; [metric-constant]: if there
-        are fewer than 2 agents, or all values of an array are equal; [level].
+        are fewer than 2 agents, or all values of an array are equal; [level]: unless 0 < level < 1.
 
     Notes
     -----
@@ -169,7 +169,7 @@ def kendall(ability: Floats, reference: Floats, *, level: float = 0.95) -> Metri
     ------
     StatisticsError
         [metric-missing]: if a value is NaN; [metric-shape]: if the arrays differ in shape; [metric-constant]: if there
-        are fewer than 2 agents, or all values of an array are equal; [level].
+        are fewer than 2 agents, or all values of an array are equal; [level]: unless 0 < level < 1.
 
     Notes
     -----
@@ -209,7 +209,7 @@ def rmse(predicted: Floats, observed: Floats, *, level: float = 0.95) -> Metric:
     ------
     StatisticsError
         [metric-missing]: if an observed cell has no prediction; [metric-shape]: if the arrays differ in shape;
-        [rmse-no-cells]: if nothing was observed; [level].
+        [rmse-no-cells]: if nothing was observed; [level]: unless 0 < level < 1.
 
     Notes
     -----

@@ -61,7 +61,7 @@ def proportion(n_yes: float, n: float, *, level: float = 0.95) -> Proportion:
     Raises
     ------
     StatisticsError
-        [counts-invalid]: unless 0 ≤ n_yes ≤ n < ∞; [level].
+        [counts-invalid]: unless 0 ≤ n_yes ≤ n < ∞; [level]: unless 0 < level < 1.
 
     Notes
     -----
@@ -105,7 +105,7 @@ def independent_difference(first: Proportion, second: Proportion) -> Metric:
     Returns
     -------
     Metric
-        first − second with its interval; NaN if a proportion is.
+        first − second with its interval, at the level of both intervals; NaN if a proportion is.
 
     Notes
     -----
@@ -148,7 +148,7 @@ def paired_difference(n_first: int, n_second: int, n: int, *, level: float = 0.9
     Raises
     ------
     StatisticsError
-        [counts-invalid]: if a number is negative, or more pairs differ than there are; [level].
+        [counts-invalid]: if a number is negative, or more pairs differ than there are; [level]: unless 0 < level < 1.
 
     Notes
     -----

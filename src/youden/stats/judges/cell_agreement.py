@@ -99,6 +99,7 @@ def krippendorff_alpha(answers: Floats) -> float:
             f"Answers must be a matrix of 2 judges or more: got the shape {answers.shape}. Pass one row per judge.",
             slug="agreement-shape",
         )
+    # units with two answers or more
     n_answers = (~np.isnan(answers)).sum(axis=0)
     has_pair = n_answers > 1
     answers, n_answers = answers[:, has_pair], n_answers[has_pair]
@@ -106,11 +107,14 @@ def krippendorff_alpha(answers: Floats) -> float:
     n_valid = len(valid)
     if n_valid == 0 or np.ptp(valid) == 0:
         return float("nan")
+
+    # The mean squared difference of two of n values is 2·Σ(deviation from their mean)²/(n − 1). Each unit has the weight of
+    # its number of answers.
     unit_mean = np.nansum(answers, axis=0) / n_answers
-    within_units = np.nansum((answers - unit_mean) ** 2, axis=0)
-    observed = float((2 * n_answers * within_units / (n_answers - 1)).sum()) / n_valid
-    expected = 2 * n_valid * float(valid.var()) / (n_valid - 1)
-    return 1 - observed / expected
+    squares_in_unit = np.nansum((answers - unit_mean) ** 2, axis=0)
+    observed_disagreement = float((2 * n_answers * squares_in_unit / (n_answers - 1)).sum()) / n_valid
+    expected_disagreement = 2 * n_valid * float(valid.var()) / (n_valid - 1)
+    return 1 - observed_disagreement / expected_disagreement
 
 
 _MIN_AGENTS = 3

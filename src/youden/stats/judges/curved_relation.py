@@ -291,7 +291,8 @@ def _make_parabola_remover(x: Floats, x_variance: Floats, information: Floats) -
 
     # regression on these combinations, whose moments without errors are 1 − error_share
     scaled_combinations = combinations / (1 - error_share)
-    return np.eye(len(x)) - information @ powers @ scaled_combinations @ combinations.T @ powers.T
+    explained = information @ powers @ scaled_combinations @ combinations.T @ powers.T
+    return np.asarray(np.eye(len(x)) - explained)
 
 
 def _estimate_powers(x: Floats, x_variance: Floats, *, weight: Floats) -> tuple[Floats, Floats]:

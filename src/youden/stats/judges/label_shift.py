@@ -87,7 +87,7 @@ def label_shift(
     ------
     StatisticsError
         [label-shape]: if the arrays do not fit each other; [label-constant]: if all agents or none have the
-        label; [level].
+        label; [level]: unless 0 < level < 1.
 
     Notes
     -----
@@ -105,33 +105,36 @@ def label_shift(
     n_agents, n_members = len(score), int(member.sum())
     _check_labels(score, information, member)
 
-    # permutations F of the label, without those of no variance
+    # permutations F of the label f (rows), without those of no variance; the symbols are those of the notes
     is_exact = comb(n_agents, n_members) <= n_permutations
     F = _all_labels(n_agents, n_members) if is_exact else _random_labels(n_agents, n_members, n_permutations, rng)
     V = information if variance is None else variance
-    length = np.sqrt(np.maximum(((F @ V) * F).sum(axis=1), 0))
-    has_variance = length > 1e-6
-    F, length = F[has_variance], length[has_variance]
+    sd = np.sqrt(np.maximum(((F @ V) * F).sum(axis=1), 0))  # √(F'VF)
+    has_variance = sd > 1e-6
+    F, sd = F[has_variance], sd[has_variance]
 
+    # observed label, whose effect is not determined without information or variance
     f = member.astype(np.float64)
-    f_length = float(np.sqrt(max(float(f @ V @ f), 0.0)))
-    f_information = float(f @ information @ f)
-    if f_length < 1e-6 or f_information < 1e-12:  # the effect is not determined
-        estimate = float(f @ score) / f_length**2 if f_length >= 1e-6 else np.nan
+    observed_sd = float(np.sqrt(max(float(f @ V @ f), 0.0)))
+    observed_information = float(f @ information @ f)
+    if observed_sd < 1e-6 or observed_information < 1e-12:
+        estimate = float(f @ score) / observed_sd**2 if observed_sd >= 1e-6 else np.nan
         return LabelShift(estimate, -np.inf, np.inf, 1.0, len(F), level)
-    estimate = float(f @ score) / f_information
+    estimate = float(f @ score) / observed_information
 
-    # u(F; c) = u − c·g, and u(f; c) = (estimate − c)·observed_g
-    u = F @ score / length
-    g = F @ (information @ f) / length
-    observed_g = f_information / f_length
-    differs = observed_g - g > 1e-9
-    thresholds = np.sort((observed_g * estimate - u[differs]) / (observed_g - g[differs]))
+    # u(F; c) = intercept − c·slope for the permutations, and u(f; c) = (estimate − c)·observed_slope. The threshold is the
+    # value of c at which both are equal. Permutations whose slope is not smaller than that of f count for every c.
+    intercept = F @ score / sd
+    slope = F @ (information @ f) / sd
+    observed_slope = observed_information / observed_sd
+    has_threshold = observed_slope - slope > 1e-9
+    intercept_difference = observed_slope * estimate - intercept[has_threshold]
+    thresholds = np.sort(intercept_difference / (observed_slope - slope[has_threshold]))
 
-    # the observed labels, or labels equivalent to them, are as extreme for every c
-    n_observed = 0 if is_exact else 1  # all permutations include the observed labels
+    # the observed label, and permutations without a threshold, are as extreme for every c
+    n_observed = 0 if is_exact else 1  # all permutations include the observed label
     n = len(F) + n_observed
-    n_always = len(F) - int(differs.sum()) + n_observed
+    n_always = len(F) - int(has_threshold.sum()) + n_observed
     low, high, p_value = _invert_permutation_test(thresholds, n=n, n_always=n_always, level=level)
     return LabelShift(estimate, low, high, p_value, n, level)
 

@@ -208,7 +208,7 @@ def quality_from_labels(
     Raises
     ------
     StatisticsError
-        [labels-range]: if a label is NaN or outside [0, 1]; [level].
+        [labels-range]: if a label is NaN or outside [0, 1]; [level]: unless 0 < level < 1.
 
     Notes
     -----

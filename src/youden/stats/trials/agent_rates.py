@@ -140,7 +140,7 @@ class AgentRates(ReadOnly):
         return CentredCovariance(covariance.covariance + added, df)
 
     def centred_covariance(self, covariance: CentredCovariance, *, reference: Bools | None = None) -> Floats:
-        """Compute the covariance of the errors of these rates, each minus their mean.
+        """Compute the covariance of the errors of these false-positive rates, each measured from a mean of rates.
 
         Parameters
         ----------
@@ -356,6 +356,8 @@ class IndependentTotals:
         Returns
         -------
         AgentRates
+            Rate of each agent, shrunk towards the mean rate, with a 95 % interval and the covariance of the errors. All are
+            0, with NaN as bounds, without a training trial.
 
         Notes
         -----
@@ -381,7 +383,7 @@ class IndependentTotals:
         return _RateFit(self, design_effect=design_effect) if design_effect > 1 else fit
 
     def first_agents(self, n: int) -> IndependentTotals:
-        """Return the sums of the first `n` agents, if no trial contains another agent.
+        """Return the sums of the first `n` agents. No trial may contain another agent, which is not checked.
 
         Parameters
         ----------
@@ -391,6 +393,7 @@ class IndependentTotals:
         Returns
         -------
         IndependentTotals
+            A copy for these agents.
         """
         totals = self.merged(IndependentTotals(len(self.n), self._n_items))
         totals.n, totals.total, totals.squares = self.n[:n], self.total[:n], self.squares[:n]

@@ -68,7 +68,8 @@ def describe_components(component: Ids, *, by_pairs: bool = False) -> str:
     Returns
     -------
     str
-        Number and sizes of the components, and what to do; empty if there is at most one component.
+        Number and sizes of the components, and a remedy: comparisons or items that link them. Empty if there is at most one
+        component.
     """
     sizes = np.sort(np.bincount(component[component >= 0]))[::-1]
     if len(sizes) < 2:
@@ -317,7 +318,7 @@ def pairwise_differences(ability: Floats, covariance: CentredCovariance, *, leve
     Raises
     ------
     StatisticsError
-        [comparison-shape] if the covariance is of other agents; [level].
+        [comparison-shape] if the covariance is of other agents; [level]: unless 0 < level < 1.
 
     Notes
     -----

@@ -36,7 +36,7 @@ class ConservativeDifference(NamedTuple):
     value : float
         Difference θ_new − θ_old.
     variance : float
-        Variance of the difference over items.
+        Variance of the difference over items, which contains `residual_variance`.
     n_items : int
         Number of items with a trial of either agent.
     n_effective_items : float
@@ -69,6 +69,8 @@ class ConservativeDifference(NamedTuple):
     def with_rates(self, rates: AgentRates, new: int, old: int, *, improve: bool = True) -> ConservativeDifference:
         """Subtract the agents' false-positive rates from their mean answers, which gives the difference of abilities.
 
+        The difference is that of the new agent minus the old one.
+
         Parameters
         ----------
         rates : AgentRates
@@ -76,12 +78,14 @@ class ConservativeDifference(NamedTuple):
         new, old : int
             Positions of the two agents.
         improve : bool, default True
-            Whether more calls include independent trials, which reduce the error of the rates.
+            Whether more calls include independent trials, which reduce the error of the rates. It only matters for forecasts
+            (`after`, `with_items`): otherwise, the variance of the rates stays as it is.
 
         Returns
         -------
         ConservativeDifference
-            Difference of the abilities, with the variance of the rates.
+            Difference of the abilities, with the variance of the difference of the rates and its degrees of freedom. Other
+            fields are unchanged.
         """
         variance, df = rates.difference_variance(new, old)
         rate_difference = float(rates.rate[new] - rates.rate[old])
@@ -116,9 +120,9 @@ class ConservativeDifference(NamedTuple):
         n_items : int
             Number of items then.
         item_factor : float
-            Factor of the variance that only more items reduce.
+            Variance that only more items reduce, as a fraction of what it is now: for a larger plan, from 0 to 1.
         trial_factor : float
-            Factor of the residual variance, which more trials on the same items reduce, and of that of the
+            The same for the residual variance, which more trials on the same items reduce, and for the variance of the
             false-positive rates if `rates_improve`.
 
         Returns
@@ -147,6 +151,8 @@ class ConservativeDifference(NamedTuple):
         Returns
         -------
         ConservativeDifference
+            Difference with the same value. The variance over items, and that of the false-positive rates if
+            `rates_improve`, are multiplied by the present number of items divided by `n_items`.
         """
         factor = self.n_items / n_items
         return self.after(n_items, item_factor=factor, trial_factor=factor)
@@ -451,7 +457,8 @@ def conditional_power(
     value : float
         Difference now.
     components : (float, float)
-        Its variance from items and from trials; their sum is v.
+        Parts of its variance now: the part that only more items reduce, and the part that more trials reduce. Their sum
+        is v.
     remaining : (float array, float array)
         Factors (n_analyses,) in [0, 1] by which the two components are multiplied at each later analysis.
     df : float
@@ -468,7 +475,7 @@ def conditional_power(
     Returns
     -------
     float array (n_analyses,)
-        Probabilities.
+        For each later analysis, the probability that its outcome is not "undecided" (see `decide`).
 
     Notes
     -----

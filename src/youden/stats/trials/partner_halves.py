@@ -45,7 +45,7 @@ def partner_split_half(
     total : float array (n_agents, n_agents)
         Weighted sums of answers by ordered pair, after the mean of each item was subtracted.
     weight : float array (n_agents, n_agents)
-        Sums of the weights.
+        Sums of the weights by ordered pair; 0 for pairs that were not compared.
     rng : numpy.random.Generator
         Source of the random splits.
     n_splits : int, default 20

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.linalg import eigh, pinvh
@@ -98,6 +99,8 @@ def fit_preferences(
     Returns
     -------
     PreferenceFit
+        Abilities, which sum to 0 over linked agents, with their covariance over items, NaN for an agent without a trial;
+        the position effect; and numbers of trials and of effective items.
 
     Raises
     ------
@@ -155,25 +158,6 @@ def fit_preferences(
     agent_of_cell = cell // max(n_items, 1)
     total = np.maximum(n_trials, 1).astype(np.float64)
 
-    def influence_chunks() -> Iterator[InfluenceChunk]:
-        """Yield the influence of the items of each chunk on the abilities, with the numbers of trials."""
-        items_per_chunk = max(1, _MAX_CELLS_PER_CHUNK // (n_agents + 1))
-        for start in range(0, n_items, items_per_chunk):
-            n_chunk_items = min(items_per_chunk, n_items - start)
-            trials = slice(*np.searchsorted(item, [start, start + n_chunk_items]))  # trials are sorted by item
-            chunk_design = design[trials]
-
-            # sparse matrices (n_chunk_trials, n_chunk_items) that assign each trial to its item
-            shape = chunk_design.shape[0], n_chunk_items
-            entry = np.arange(shape[0]), item[trials] - start
-            residual_by_item = coo_array((adjusted[trials], entry), shape=shape).tocsr()
-            is_on_item = coo_array((np.ones(shape[0]), entry), shape=shape)
-
-            # the last row of both products belongs to the position effect
-            influence = (inverse @ (chunk_design.T @ residual_by_item).toarray())[:n_agents]
-            n_cell_trials = (abs(chunk_design).T @ is_on_item).toarray()[:n_agents]
-            yield InfluenceChunk(influence, direct_influence=influence, weight=n_cell_trials)
-
     # effective numbers of items of the abilities and, last, of the position effect
     component = _find_linked_agents(first, second, n_agents)
     n_items_of_agent = np.bincount(agent_of_cell, minlength=n_agents)
@@ -188,6 +172,7 @@ def fit_preferences(
     max_df = min(residual_df, (n_agents_with_trials - 1) * (n_items - 1))
 
     share_squares = np.bincount(agent_of_cell, cell_size.astype(np.float64) ** 2, n_agents) / total**2
+    influence_chunks = partial(_iter_influence, design, item, adjusted, inverse)
     estimate = covariance_of_chunks(
         ((chunk.influence, chunk.weight / total[:, None]) for chunk in influence_chunks()),
         n_clusters=np.where(n_items_of_agent > 1, np.maximum(n_effective_of_agent, 2), n_items_of_agent),
@@ -212,6 +197,39 @@ def fit_preferences(
         )
     ability = np.where(n_trials > 0, effect[:n_agents], np.nan)
     return PreferenceFit(ability, covariance, component, n_trials, n_effective_of_agent, position, influence_chunks)
+
+
+def _iter_influence(
+    design: csr_array, item: Ids | Positions, adjusted_residual: Floats, inverse: Floats
+) -> Iterator[InfluenceChunk]:
+    """Yield the influence of the items of each chunk on the abilities, and the number of trials of each agent on them.
+
+    design : sparse array (n_trials, n_agents + 1), the rows x of the trials, sorted by item
+    item : int array (n_trials,), item of each trial, in ascending order without gaps
+    adjusted_residual : float array (n_trials,), residuals with the correction for leverage
+    inverse : float array (n_agents + 1, n_agents + 1), pseudo-inverse P of the normal matrix
+
+    In all of them, the last row or column over agents is that of the position effect.
+    """
+    n_agents = len(inverse) - 1
+    n_items = int(item.max(initial=-1)) + 1
+    items_per_chunk = max(1, _MAX_CELLS_PER_CHUNK // (n_agents + 1))
+    for first_item in range(0, n_items, items_per_chunk):
+        end_item = min(first_item + items_per_chunk, n_items)
+        trials = slice(*np.searchsorted(item, [first_item, end_item]))  # trials are sorted by item
+        chunk_design = design[trials]
+
+        # sparse arrays (n_chunk_trials, n_chunk_items) whose entries are in the column of the item of each trial
+        shape = chunk_design.shape[0], end_item - first_item
+        positions = np.arange(shape[0]), item[trials] - first_item
+        residual_by_item = coo_array((adjusted_residual[trials], positions), shape=shape).tocsr()
+        is_on_item = coo_array((np.ones(shape[0]), positions), shape=shape)
+
+        # P·Σ x·residual of each item, and Σ |x|, which counts the trials of an agent
+        influence = inverse @ (chunk_design.T @ residual_by_item).toarray()
+        n_trials = (abs(chunk_design).T @ is_on_item).toarray()
+        influence_on_abilities = influence[:n_agents]
+        yield InfluenceChunk(influence_on_abilities, influence_on_abilities, weight=n_trials[:n_agents])
 
 
 _POSITION_METHOD = "position effect, residuals by item, HC2, Student t"
@@ -272,25 +290,28 @@ def _find_linked_agents(first: Ids | Positions, second: Ids | Positions, n_agent
 
     Returns the number of each agent's set, int32 array (n_agents,); −1 for an agent without a trial.
     """
-    # each different pair of agents is one edge; both its agents belong to it
-    pairs = np.unique(first.astype(np.int64) * n_agents + second)
-    first_of_pair, second_of_pair = np.divmod(pairs, n_agents)
+    # the different pairs of agents that were compared, as codes first · n_agents + second
+    pair_codes = np.unique(first.astype(np.int64) * n_agents + second)
+    first_of_pair, second_of_pair = np.divmod(pair_codes, n_agents)
+
+    # `agent_components` links agents with a common item; here each pair takes the place of an item, which its agents share
     agent = np.append(first_of_pair, second_of_pair)
-    pair_number = np.tile(np.arange(len(pairs)), 2)
-    return agent_components(agent, pair_number, n_agents=n_agents, n_items=len(pairs))
+    pair = np.tile(np.arange(len(pair_codes)), 2)
+    return agent_components(agent, pair, n_agents=n_agents, n_items=len(pair_codes))
 
 
 def _centre_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> Floats:
-    """Subtract from each ability's row of P the mean row of its component, weighted by the numbers of trials.
+    """Change the pseudo-inverse P so that it gives abilities relative to a mean over linked agents.
 
-    The product of the result with the row x of a trial is the influence of the trial's error on the distance of an ability
-    from this mean. The mean is weighted so that agents with few trials hardly influence the other distances.
+    The product of a row of P with the row x of a trial is the influence of the trial's error on one ability. From the row
+    of each agent, the mean row of all agents linked to it is subtracted, weighted by their numbers of trials. With these
+    weights, agents with few trials hardly influence the mean.
 
     inverse : float array (n_agents + 1, n_agents + 1), the pseudo-inverse P; its last row is that of the position effect
     n_trials : int array (n_agents,), number of trials of each agent
-    component : int array (n_agents,), number of the set of linked agents of each agent
+    component : int array (n_agents,), number of each agent's set of linked agents
 
-    Returns a copy of `inverse` with centred rows of the abilities.
+    Returns a changed copy of `inverse`; the last row is unchanged.
     """
     is_same_component = component[:, None] == component
     weight = np.where(is_same_component, n_trials, 0.0)
@@ -312,38 +333,46 @@ def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Fl
     Returns float array (n_agents + 1,), for the abilities and, last, the position effect; 0 for an estimate that no trial
     influences.
     """
-    # divide the trials into chunks of whole items, to limit memory
+    # divide the trials into chunks of whole items, to limit memory: an item belongs to the chunk of its first trial
     trials_per_chunk = max(1, _MAX_CELLS_PER_CHUNK // len(inverse))
-    first_trial_of_item = np.flatnonzero(np.diff(item, prepend=-1))
+    first_trial_of_item = _find_first_positions(item)
     chunk_of_item = first_trial_of_item // trials_per_chunk
-    chunk_starts = first_trial_of_item[np.flatnonzero(np.diff(chunk_of_item, prepend=-1))]
+    chunk_starts = first_trial_of_item[_find_first_positions(chunk_of_item)]
     chunk_stops = np.append(chunk_starts[1:], len(item))
 
-    total, total_of_squares = np.zeros((2, len(inverse)))
+    sum_of_omega, sum_of_squared_omega = np.zeros((2, len(inverse)))
     for start, stop in zip(chunk_starts, chunk_stops, strict=True):
-        squared_influence = (design[start:stop] @ inverse.T) ** 2
-        item_starts = np.flatnonzero(np.diff(item[start:stop], prepend=-1))
-        omega = np.add.reduceat(squared_influence, item_starts, axis=0)
-        total += omega.sum(axis=0)
-        total_of_squares += (omega**2).sum(axis=0)
-    return np.divide(total**2, total_of_squares, out=np.zeros(len(total)), where=total_of_squares > 0)
+        squared_influence = (design[start:stop] @ inverse.T) ** 2  # (n_chunk_trials, n_agents + 1)
+        omega = np.add.reduceat(squared_influence, _find_first_positions(item[start:stop]), axis=0)  # by item
+        sum_of_omega += omega.sum(axis=0)
+        sum_of_squared_omega += (omega**2).sum(axis=0)
+
+    zeros = np.zeros(len(inverse))
+    return np.divide(sum_of_omega**2, sum_of_squared_omega, out=zeros, where=sum_of_squared_omega > 0)
+
+
+def _find_first_positions(values: Ids | Positions) -> Positions:
+    """Find the first position of each different value in an ascending array of integers of at least 0, such as items."""
+    return np.flatnonzero(np.diff(values, prepend=-1))
 
 
 def _min_error_variance(value: Floats, n_effective_items: Floats, *, has_position: bool) -> Floats:
     """Compute the minimum variance of a trial's error for each estimate: min(1, 12/m)·s².
 
-    s² is the variance that the errors have if all abilities are equal, and m the effective number of items.
+    s² is the variance that the errors have if all abilities are equal, and m the effective number of items. If abilities
+    are equal, the expected value of a trial is the position effect, or 0 in a model without it.
 
     value : float array (n_trials,), 2y − 1 for the answers y
     n_effective_items : float array (n_agents + 1,), for the abilities and, last, the position effect
-    has_position : whether the model has a position effect, which is then the expected value if all abilities are equal
+    has_position : whether the model has a position effect
 
     Returns float array (n_agents + 1,).
     """
-    mean = value.mean() if has_position else 0.0
-    sum_of_squares = float(((value - mean) ** 2).sum())
+    expected_if_equal = value.mean() if has_position else 0.0
+    sum_of_squares = float(((value - expected_if_equal) ** 2).sum())
     variance_if_equal = sum_of_squares / max(len(value) - has_position, 1)
-    return variance_if_equal * np.minimum(1, _EQUAL_ABILITY_ITEMS / np.maximum(n_effective_items, 1))
+    factor = np.minimum(1, _EQUAL_ABILITY_ITEMS / np.maximum(n_effective_items, 1))
+    return np.asarray(variance_if_equal * factor)
 
 
 def _limit_covariance(
@@ -356,16 +385,18 @@ def _limit_covariance(
     n_effective_items : float array (n_agents,), effective number of items of each ability
     max_df : maximum of the degrees of freedom; if it is below 1, 1 is the maximum
 
-    Returns a covariance with the same correlations. It is NaN for agents with fewer than `MIN_ITEMS` effective items.
+    Returns a covariance with the same correlations. Its entries and degrees of freedom are NaN for agents with fewer than
+    `MIN_ITEMS` effective items.
     """
     variance = np.maximum(np.diag(estimate.covariance), np.finfo(np.float64).tiny)  # so that no variance divides by 0
     factor = np.maximum(min_variance / variance, 1.0)
     covariance = estimate.with_scaled_variances(factor).covariance
     df = np.minimum(estimate.df, max(max_df, 1))
 
-    has_too_few_items = n_effective_items < MIN_ITEMS - ROUNDING  # 6 may be rounded down
-    is_unknown = has_too_few_items[:, None] | has_too_few_items
-    return CentredCovariance(np.where(is_unknown, np.nan, covariance), np.where(has_too_few_items, np.nan, df))
+    # `MIN_ITEMS` items of equal weight have this effective number, except for rounding errors, which `ROUNDING` allows for
+    has_too_few_items = n_effective_items < MIN_ITEMS - ROUNDING
+    is_unknown_pair = has_too_few_items[:, None] | has_too_few_items
+    return CentredCovariance(np.where(is_unknown_pair, np.nan, covariance), np.where(has_too_few_items, np.nan, df))
 
 
 def _invert_normal_matrix(normal_matrix: Floats) -> tuple[Floats, bool]:

@@ -140,15 +140,16 @@ class SelfConsistency(ReadOnly):
     Attributes
     ----------
     value : float array (n_agents,)
-        J of each agent; NaN without an answer of either trial type.
+        J of each agent; NaN unless it has answers of both trial types.
     tpr, fpr : float array (n_agents,)
-        Mean answers to two responses of the agent to one item, and to two different items.
+        Mean answers to two responses of the agent to one item, and to two different items; NaN without an answer.
     n_paired, n_independent : int array (n_agents,)
         Numbers of answers.
     n_items : int array (n_agents,)
         Number of items with an answer.
     covariance : CentredCovariance
-        Covariance of `value`, not centred, and degrees of freedom; NaN for fewer than 2 items.
+        Covariance of `value`, not centred, and degrees of freedom; NaN for an agent with fewer than 2 items, or without
+        answers of one trial type.
     """
 
     value: Floats
@@ -185,7 +186,9 @@ def estimate_self_consistency(
     Returns
     -------
     SelfConsistency
-        Estimates with standard errors for items like these.
+        J = TPR − FPR of each agent, with its two rates and numbers of answers, and the covariance of J for items like
+        these. J is NaN for an agent without answers of one trial type; its standard error is NaN also with fewer than 2
+        items.
 
     Raises
     ------
@@ -196,11 +199,11 @@ def estimate_self_consistency(
     -----
     J is the mean paired answer minus the mean independent answer. Let e_t be the residual of trial t, divided by the number
     of trials of its type, with a minus sign for independent trials. The covariance is the dyadic cluster-robust one,
-    J/(J − 1)·(Σ_j S_j S_jᵀ − Σ_d D_d D_dᵀ) over J items: S_j sums e over the trials that show item j, and D_d over the
+    n/(n − 1)·(Σ_j S_j S_jᵀ − Σ_d D_d D_dᵀ) over n items: S_j sums e over the trials that show item j, and D_d over the
     independent trials of the two items d, which would be counted twice. A variance is at least that of independent pairs of
     items. For effects that no item has shown yet, it is increased as in `covariance_over_clusters`. A standard error is at
-    least 1.7·FPR/J, because an item whose response differs from those to most items changes J by up to 2·FPR/J, and few such
-    items may have been drawn. Student's t has J − 1 degrees of freedom.
+    least 1.7·FPR/n, because an item whose response differs from those to most items changes J by up to 2·FPR/n, and few such
+    items may have been drawn. Student's t has n − 1 degrees of freedom.
 
     References
     ----------
@@ -230,20 +233,21 @@ def estimate_self_consistency(
         independent_influence, independent_agent, low * np.int64(n_items) + high, (n_agents, n_items**2)
     )
 
-    # J, the number of items of each agent
+    # number of items of each agent
     is_shown = np.zeros(shape, dtype=np.bool_)
     is_shown[agent, item] = True
     is_shown[independent_agent, other_item[~is_paired]] = True
-    J = is_shown.sum(axis=1)
-    has_interval = (J > 1) & (n_paired > 0) & (n_independent > 0)
+    n_shown = is_shown.sum(axis=1)
+    n_or_1 = np.maximum(n_shown, 1)
+    has_interval = (n_shown > 1) & (n_paired > 0) & (n_independent > 0)
 
     gram = by_item @ by_item.T - (by_dyad @ by_dyad.T).toarray()
     min_variance = (of_paired @ of_paired.T + by_dyad @ by_dyad.T).diagonal()
     covariance = _with_variances(gram, np.maximum(np.diag(gram), min_variance))
-    scale = np.sqrt(np.where(has_interval, J / np.maximum(J - 1, 1), np.nan))
-    unseen = UNSEEN_CLUSTERS * unseen_effect_square(by_item * J[:, None], np.maximum(J, 1)) / np.maximum(J, 1) ** 2
+    scale = np.sqrt(np.where(has_interval, n_shown / np.maximum(n_shown - 1, 1), np.nan))
+    unseen = UNSEEN_CLUSTERS * unseen_effect_square(by_item * n_shown[:, None], n_or_1) / n_or_1**2
     covariance = covariance * np.outer(scale, scale) + np.diag(unseen)
-    min_std_error = _MIN_DIFFERENT_ITEMS * np.nan_to_num(fpr) / np.maximum(J, 1)
+    min_std_error = _MIN_DIFFERENT_ITEMS * np.nan_to_num(fpr) / n_or_1
     covariance = _with_variances(covariance, np.maximum(covariance.diagonal(), min_std_error**2))
     return SelfConsistency(
         value=tpr - fpr,
@@ -251,8 +255,8 @@ def estimate_self_consistency(
         fpr=fpr,
         n_paired=n_paired,
         n_independent=n_independent,
-        n_items=J,
-        covariance=CentredCovariance(covariance, np.where(has_interval, J - 1.0, np.nan)),
+        n_items=n_shown,
+        covariance=CentredCovariance(covariance, np.where(has_interval, n_shown - 1.0, np.nan)),
     )
 
 

@@ -332,7 +332,10 @@ def unknown_covariance(n_agents: int) -> CentredCovariance:
 def _iter_influence_of_means(chunks: ChunkSource, mean: Floats, n: Floats) -> Iterator[InfluenceChunk]:
     """Yield the influence of the items of each chunk on the agents' mean answers, and the numbers of trials.
 
-    chunks : function that yields the trials in chunks of items at each call
+    The influence of an item on a mean answer is the sum of the residuals of the agent's trials on the item, divided by the
+    number of all its trials. The direct influence is the same, because a mean contains the agent's own trials only.
+
+    chunks : function that yields the trials in chunks of items at each call; all weights are 1
     mean : float array (n_agents,), mean answer to the trials of each agent
     n : float array (n_agents,), number of these trials, at least 1
     """
@@ -340,8 +343,8 @@ def _iter_influence_of_means(chunks: ChunkSource, mean: Floats, n: Floats) -> It
     for chunk in chunks():
         residual = compute_residuals(chunk.first, chunk.second, chunk.item, chunk.value, ability=mean)
         influence = sum_by_item(chunk, residual, n_agents) / n[:, None]
-        weight = sum_by_item(chunk, chunk.weight, n_agents)
-        yield InfluenceChunk(influence, influence, weight)
+        n_trials = sum_by_item(chunk, chunk.weight, n_agents)
+        yield InfluenceChunk(influence, direct_influence=influence, weight=n_trials)
 
 
 _MIN_PAIR_PRODUCTS = 2
@@ -352,10 +355,13 @@ is estimated."""
 def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: int) -> CentredCovariance:
     """Estimate the covariance of mean answers for exactly the sampled items.
 
-    All weights of `chunks` must be 1, and effect groups must be the blocks of a cyclic plan. A block is a set of trials
-    on one item, in which each agent appears once first and once second; it may not be divided between chunks. ability :
-    float (n_agents,), mean answers, NaN without a trial. n_items : number J of items of the plan. Raises
-    StatisticsError [block-missing] if a trial has no block, [cluster-agents] if fewer than 2 agents are in 2 blocks.
+    chunks : function that iterates over all answers in chunks at each call. All weights must be 1, and effect groups must
+        be the blocks of a cyclic plan; neither is checked. A block is a set of trials on one item, in which each agent
+        appears once first and once second; it may not be divided between chunks.
+    ability : float array (n_agents,), mean answers, NaN without a trial
+    n_items : number J of items of the plan
+
+    Raises StatisticsError [block-missing] if a trial has no block, [cluster-agents] if fewer than 2 agents are in 2 blocks.
 
     Correlations are those of the estimate clustered by block. Its variances v_i are replaced by what the plan does not
     average out:
@@ -404,7 +410,7 @@ def covariance_on_these_items(chunks: ChunkSource, *, ability: Floats, n_items: 
 
     # Σ_j (w_ij − 1/J)² and Σ_p w_ip² − 1/P, which are 0 in a balanced plan
     item_imbalance = sums.item_squares / n**2 - 1 / n_items
-    squared_counts = sums.pairs[0] ** 2
+    squared_counts = sums.n_by_pair**2
     pair_squares = squared_counts.sum(axis=1) + squared_counts.sum(axis=0)  # as the first and as the second agent
     pair_imbalance = np.maximum(pair_squares / n**2 - 1 / n_pairs, 0)
 
@@ -428,10 +434,10 @@ class _BlockSums:
         Number of blocks with a trial of the agent.
     block_squares, item_squares : float array (n_agents,)
         Sum over blocks (over items) of the square of the agent's number of trials in the block (on the item).
-    products : float array (2, n_agents)
+    products, n_products : float array (n_agents,)
         Sum and number of the products of an agent's two residuals in one block.
-    pairs : float array (3, n_agents, n_agents)
-        By ordered pair of agents: number of trials, sum of residuals, sum of squared residuals.
+    n_by_pair, sum_by_pair, squares_by_pair : float array (n_agents, n_agents)
+        Number of trials, sum of residuals, and sum of squared residuals of each ordered pair of agents.
     """
 
     def __init__(self, ability: Floats) -> None:
@@ -439,11 +445,12 @@ class _BlockSums:
         self._ability = ability
         self.n, self.squares, self.block_squares, self.item_squares = np.zeros((4, n_agents))
         self.n_blocks = np.zeros(n_agents, dtype=np.int64)
-        self.products, self.pairs = np.zeros((2, n_agents)), np.zeros((3, n_agents, n_agents))
-        self._inverse_sizes = np.zeros(2)  # Σ 1/m over blocks of m trials, and the number of blocks
+        self.products, self.n_products = np.zeros((2, n_agents))
+        self.n_by_pair, self.sum_by_pair, self.squares_by_pair = np.zeros((3, n_agents, n_agents))
+        self._sum_of_inverse_sizes, self._n_all_blocks = 0.0, 0  # Σ 1/m over blocks of m trials, and number of blocks
 
     def add(self, chunk: PairChunk) -> None:
-        """Add the trials of a chunk to all sums.
+        """Add the trials of a chunk to all sums, in place.
 
         chunk : trials whose effect groups are blocks; a block may not be divided between chunks
 
@@ -466,22 +473,26 @@ class _BlockSums:
         self.block_squares += (n_by_block**2).sum(axis=1)
         self.item_squares += (n_by_item**2).sum(axis=1)
 
-        # products of an agent's two residuals in a block: e₁·e₂ = ((e₁ + e₂)² − e₁² − e₂²)/2
-        squares = sum_by_effect_group(chunk, residual**2, n_agents)
-        products = (sum_by_effect_group(chunk, residual, n_agents) ** 2 - squares).sum(axis=1) / 2
-        n_products = (n_by_block * (n_by_block - 1)).sum(axis=1) / 2
-        self.squares += squares.sum(axis=1)
-        self.products += [products, n_products]
+        # squared residuals, and products of an agent's two residuals in a block: e₁·e₂ = ((e₁ + e₂)² − e₁² − e₂²)/2
+        sum_of_squares = sum_by_effect_group(chunk, residual**2, n_agents)
+        square_of_sum = sum_by_effect_group(chunk, residual, n_agents) ** 2
+        self.squares += sum_of_squares.sum(axis=1)
+        self.products += (square_of_sum - sum_of_squares).sum(axis=1) / 2
+        self.n_products += (n_by_block * (n_by_block - 1)).sum(axis=1) / 2
 
-        # number, sum and sum of squares of the residuals of each ordered pair of agents
         pair = chunk.first.astype(np.int64) * n_agents + chunk.second
-        pair_sums = [np.bincount(pair, column, n_agents**2) for column in (ones, residual, residual**2)]
-        self.pairs += np.reshape(pair_sums, self.pairs.shape)
 
-        # reciprocal sizes of the blocks, and their number
+        def sum_by_pair(column: Floats) -> Floats:
+            """Sum a column (n_trials,) by ordered pair of agents: float array (n_agents, n_agents)."""
+            return np.asarray(np.bincount(pair, column, n_agents**2).reshape(n_agents, n_agents))
+
+        self.n_by_pair += sum_by_pair(ones)
+        self.sum_by_pair += sum_by_pair(residual)
+        self.squares_by_pair += sum_by_pair(residual**2)
+
         block_size = np.bincount(chunk.effect_group)
-        n_blocks = chunk.effect_group.max(initial=-1) + 1
-        self._inverse_sizes += (1 / block_size).sum(), n_blocks
+        self._sum_of_inverse_sizes += float((1 / block_size).sum())
+        self._n_all_blocks += len(block_size)
 
     def iter_influence(self, chunks: Iterable[PairChunk]) -> Iterator[tuple[Floats, Floats]]:
         """Yield, for each chunk, the influence of its blocks on each ability, and the share of each agent's trials in them.
@@ -502,36 +513,38 @@ class _BlockSums:
         return compute_residuals(chunk.first, chunk.second, chunk.effect_groups, chunk.value, ability=self._ability)
 
     def estimate_components(self, relative_variance: Floats) -> tuple[Floats, Floats] | None:
-        """Estimate two variance components of each agent: agent × item, and agent × partner.
+        """Estimate, for each agent, the variance of its effects on items, and of its effects on partners.
+
+        Both are mean products of two residuals that share such an effect: of the agent's two residuals in a block, and of
+        two residuals of one ordered pair of agents. Each is shrunk towards a prior value: the average over all agents,
+        multiplied by the agent's relative variance.
 
         relative_variance : float array (n_agents,), residual variance of each agent divided by the mean over agents
 
-        Returns the two components, float arrays (n_agents,), each shrunk towards its average over agents times
-        `relative_variance`. The second is 0 if there are too few products of residuals. Returns None if no agent appears
-        twice in a block.
+        Returns the two variances, float arrays (n_agents,); the second is 0 if there are too few products for it. Returns
+        None if no agent appears twice in a block.
         """
         n_agents = len(self.n)
-        cell_products, n_cell_products = self.products
-        if not n_cell_products.any():
+        if not self.n_products.any():
             return None
 
         # Residuals are measured from the mean of their block. In a block of m trials, this lowers the mean product of
-        # two residuals by variance/m.
-        n_residuals, residual_sum, squares = self.pairs
-        inverse_size_sum, n_blocks = self._inverse_sizes
-        correction = float(squares.sum() / n_residuals.sum() * inverse_size_sum / n_blocks)
-        cell_variance = shrink_component(cell_products, n_cell_products, relative_variance, correction=correction)
+        # two residuals by variance/m; the mean of this over the blocks is added again.
+        residual_variance = self.squares_by_pair.sum() / self.n_by_pair.sum()
+        correction = float(residual_variance * self._sum_of_inverse_sizes / self._n_all_blocks)
+        item_variance = shrink_component(self.products, self.n_products, relative_variance, correction=correction)
 
-        # products of two residuals of each ordered pair, their sum Σ_{s<t} e_s·e_t = ((Σe)² − Σe²)/2 and number
-        pair_products = (residual_sum**2 - squares) / 2
-        n_pair_products = n_residuals * (n_residuals - 1) / 2
+        # sum of the products of two residuals of each ordered pair, Σ_{s<t} e_s·e_t = ((Σe)² − Σe²)/2, and their number
+        pair_products = (self.sum_by_pair**2 - self.squares_by_pair) / 2
+        n_pair_products = self.n_by_pair * (self.n_by_pair - 1) / 2
         if n_pair_products.sum() < _MIN_PAIR_PRODUCTS * n_agents:
-            return cell_variance, np.zeros(n_agents)
+            return item_variance, np.zeros(n_agents)
 
-        # summed over the pairs that contain an agent, as the second (axis 0) or as the first one (axis 1)
+        # sums over the pairs that contain an agent, as the second (axis 0) or as the first one (axis 1)
         agent_products = pair_products.sum(axis=0) + pair_products.sum(axis=1)
         n_agent_products = n_pair_products.sum(axis=0) + n_pair_products.sum(axis=1)
-        return cell_variance, shrink_component(agent_products, n_agent_products, relative_variance)
+        partner_variance = shrink_component(agent_products, n_agent_products, relative_variance)
+        return item_variance, partner_variance
 
 
 def _shrink_trial_variance(mean_square: Floats, *, df: Floats) -> Floats:

@@ -104,7 +104,7 @@ class VarianceComponents:
         n_agents = len(ability)
         self._set_factors(first, second, item, responses, n_agents=n_agents, n_repeats=n_repeats, n_items=n_items)
 
-        has_response = _identifies_responses(first, second, item, responses, n_items=n_items)
+        has_response = _can_estimate_response_variance(first, second, item, responses, n_items=n_items)
         squares, expectations = _compute_sums_of_squares(
             first, second, item, residual, responses if has_response else None, n_agents=n_agents, n_repeats=n_repeats
         )
@@ -141,13 +141,17 @@ class VarianceComponents:
     ) -> None:
         """Set the factors of the components.
 
-        A trial of agent i has the weight w_i = 1/n_i in θ̂_i, and trial t the weight base_t in the mean ability θ̄.
-        `responses` holds the number of the response that each side shows, int array (n_trials,) each.
+        An ability is the mean answer to the agent's trials, and is measured from the mean ability.
+
+        first, second, item : int arrays (n_trials,), agents and item of each trial
+        responses : int arrays (n_trials,), number of the response that the first and the second agent shows
+        n_repeats : largest number of responses of an agent to an item
         """
+        # weight of a trial in the abilities of its agents, float (n_agents,), and in the mean ability, float (n_trials,)
         n_trials = np.bincount(np.append(first, second), minlength=n_agents)
         has_trials = n_trials > 0
-        w = 1 / np.maximum(n_trials, 1)
-        base = (w[first] + w[second]) / int(has_trials.sum())
+        weight = 1 / np.maximum(n_trials, 1)
+        weight_in_mean = (weight[first] + weight[second]) / int(has_trials.sum())
 
         # cells (an agent on an item) and texts (a response to an item) of both sides, as numbers
         first_cell = first.astype(np.int64) * n_items + item
@@ -158,18 +162,19 @@ class VarianceComponents:
         n_texts = n_cells * n_repeats
 
         cell_factor, own_share = _compute_component_coefficient(
-            first_cell, second_cell, n_cells, first=first, second=second, w=w, base=base
+            first_cell, second_cell, n_cells, first=first, second=second, weight=weight, weight_in_mean=weight_in_mean
         )
         text_factor, own_share_of_texts = _compute_component_coefficient(
-            first_text, second_text, n_texts, first=first, second=second, w=w, base=base
+            first_text, second_text, n_texts, first=first, second=second, weight=weight, weight_in_mean=weight_in_mean
         )
         self.agent_item_factor = cell_factor * own_share
         self.partner_factor = cell_factor * (1 - own_share)
         self.response_factor = text_factor * own_share_of_texts
 
-        # Σ_t (w_i·[t has i] − base_t)² = w_i − 2·w_i·Σ_{t of i} base_t + Σ_t base_t²
-        cross = w * (np.bincount(first, base, n_agents) + np.bincount(second, base, n_agents))
-        trial_factor = w - 2 * cross + (base**2).sum()
+        # Σ (u − v)² over all trials, with u the weight of a trial in the ability and v that in the mean ability. Σ u² is
+        # the weight, because an agent has 1/weight trials.
+        sum_of_v = np.bincount(first, weight_in_mean, n_agents) + np.bincount(second, weight_in_mean, n_agents)
+        trial_factor = weight - 2 * (weight * sum_of_v) + (weight_in_mean**2).sum()
         self.residual_factor = float(trial_factor[has_trials].mean())
 
         n_distinct_texts = len(np.unique(np.append(first_text, second_text)))
@@ -177,49 +182,58 @@ class VarianceComponents:
 
 
 def _compute_component_coefficient(
-    first_unit: Ids, second_unit: Ids, n_units: int, *, first: Ids, second: Ids, w: Floats, base: Floats
+    first_unit: Ids,
+    second_unit: Ids,
+    n_units: int,
+    *,
+    first: Ids,
+    second: Ids,
+    weight: Floats,
+    weight_in_mean: Floats,
 ) -> tuple[float, float]:
     """Compute the coefficient of a variance component in the variance of an ability's distance from the mean ability.
 
-    The component is the variance between units: agents on items, or responses to items. An ability is the mean answer to
-    the agent's trials. In the distance of an ability from the mean ability, each unit has a weight; the coefficient is the
-    sum over units of the squared weights.
+    The component is the variance between units: agents on items, or responses to items. A trial shows two units, one of
+    each agent, and an ability is the mean answer to the agent's trials. A unit thus has a weight u in an ability, and a
+    weight v in the mean ability. The coefficient is Σ (u − v)² over all units.
 
     first_unit, second_unit : int64 arrays (n_trials,), unit of the first and of the second agent of each trial
     first, second : int arrays (n_trials,), agents of the trial
-    w : float array (n_agents,), weight of each of its trials in an agent's ability
-    base : float array (n_trials,), weight of each trial in the mean ability
+    weight : float array (n_agents,), weight of each of its trials in an agent's ability
+    weight_in_mean : float array (n_trials,), weight of each trial in the mean ability
 
-    Returns the coefficient, and the share of the agent's own units (not those of its partners) in it, both averaged over
+    Returns the coefficient, and the share of the agent's own units (not those of its partners) in Σ u², both averaged over
     agents.
     """
-    n_agents = len(w)
+    n_agents = len(weight)
     units = np.append(first_unit, second_unit)
 
-    # for each agent, Σ over units of weight in the ability × weight in the mean ability
-    weight_in_mean = np.bincount(units, np.tile(base, 2), n_units)
-    weight_in_mean_of_trial = weight_in_mean[first_unit] + weight_in_mean[second_unit]
-    sum_over_first = np.bincount(first, weight_in_mean_of_trial, n_agents)
-    sum_over_second = np.bincount(second, weight_in_mean_of_trial, n_agents)
-    products = w * (sum_over_first + sum_over_second)
+    # v of each unit: (n_units,); and Σ u·v of each agent, over the two units of each of its trials
+    v = np.bincount(units, np.tile(weight_in_mean, 2), n_units)
+    v_of_trial = v[first_unit] + v[second_unit]
+    sum_of_v = np.bincount(first, v_of_trial, n_agents) + np.bincount(second, v_of_trial, n_agents)
+    sum_of_products = weight * sum_of_v
 
-    # squared weights of each agent's own units in its ability
+    # Σ u² over the agent's own units, with u the weight times the number of trials that show the unit
     n_showings = np.bincount(units, minlength=n_units).astype(np.float64)
     agent_of_unit = np.zeros(n_units, dtype=np.int64)
     agent_of_unit[first_unit], agent_of_unit[second_unit] = first, second
-    own_squares = np.bincount(agent_of_unit, n_showings**2, n_agents) * w**2
+    own_squares = np.bincount(agent_of_unit, n_showings**2, n_agents) * weight**2
 
-    # squared weights of its partners' units in its ability; the number of a meeting is agent·n_units + partner's unit
-    meeting = np.append(first.astype(np.int64) * n_units + second_unit, second.astype(np.int64) * n_units + first_unit)
-    distinct_meetings, n_meetings = np.unique(meeting, return_counts=True)
-    agent_of_meeting = distinct_meetings // n_units
-    partner_squares = np.bincount(agent_of_meeting, n_meetings.astype(np.float64) ** 2, n_agents) * w**2
+    # Σ u² over its partners' units, with u the weight times the number of the agent's trials that show the unit; the code
+    # of an agent and such a unit is agent · n_units + unit
+    code_for_first = first.astype(np.int64) * n_units + second_unit
+    code_for_second = second.astype(np.int64) * n_units + first_unit
+    distinct_codes, n_trials = np.unique(np.append(code_for_first, code_for_second), return_counts=True)
+    agent_of_code = distinct_codes // n_units
+    partner_squares = np.bincount(agent_of_code, n_trials.astype(np.float64) ** 2, n_agents) * weight**2
 
-    # Σ (weight in the ability − weight in the mean ability)², with the squares multiplied out
-    has_trials = np.bincount(np.append(first, second), minlength=n_agents) > 0
+    # Σ (u − v)² = Σ u² − 2·Σ u·v + Σ v²
     squares = own_squares + partner_squares
-    coefficient = squares - 2 * products + (weight_in_mean**2).sum()
+    coefficient = squares - 2 * sum_of_products + (v**2).sum()
     own_share = own_squares / np.maximum(squares, 1e-300)
+
+    has_trials = np.bincount(np.append(first, second), minlength=n_agents) > 0
     return float(coefficient[has_trials].mean()), float(own_share[has_trials].mean())
 
 
@@ -232,10 +246,12 @@ def _variance_interval(value: float, std_error: float, t: float) -> Part:
     return Part(value, value - half, value + half + half**2 / (2 * max(value, half, 1e-300)))
 
 
-def _identifies_responses(first: Ids, second: Ids, item: Ids, responses: tuple[Ids, Ids], *, n_items: int) -> bool:
-    """Return whether the variance of responses can be estimated.
+def _can_estimate_response_variance(
+    first: Ids, second: Ids, item: Ids, responses: tuple[Ids, Ids], *, n_items: int
+) -> bool:
+    """Return whether the trials allow an estimate of the variance between an agent's responses to one item.
 
-    It can if some agents have several responses to an item, and if some responses are shown more than once.
+    They do if some agents have several responses to an item, and if some responses are shown more than once.
 
     first, second, item : int arrays (n_trials,), agents and item of each trial
     responses : int arrays (n_trials,), numbers of the responses of the first and of the second agent; different agents
@@ -262,18 +278,19 @@ def _compute_sums_of_squares(
     n_agents: int,
     n_repeats: int,
 ) -> tuple[Floats, Floats]:
-    """Compute the sums of squared residuals of each item, and the coefficients of the components in their expectations.
+    """Compute sums of squares for each item, and the coefficients of the variance components in their expectations.
 
-    The sums are by cell (an agent on an item), by response, and by trial. The second one is left out without responses.
+    There is one sum for each component, in this order: the sum over agents of the squared sum of an agent's residuals on
+    the item; the same over responses, which is missing if `responses` is None; and the sum of squared residuals.
 
     first, second, item : int arrays (n_trials,), agents and item of each trial
     residual : float array (n_trials,)
     responses : int arrays (n_trials,), numbers of the responses of the first and of the second agent, or None
     n_repeats : largest number of responses of an agent to an item
 
-    Returns the sums, float array (n_items, n_components), and the coefficients of the variance components in the
-    expectations of the sums, float array (n_items, n_components, n_components). Large plans are represented by a sample
-    of their items.
+    Returns the sums, float array (n_items, n_components), and the coefficients, float array (n_items, n_components,
+    n_components): for each item, sums are rows and components are columns. Large plans are represented by a sample of
+    their items.
     """
     n_units_per_item = n_agents * n_repeats if responses is not None else n_agents
     max_items = max(20, MAX_DESIGN_ENTRIES // max(n_units_per_item**2, 1))
@@ -333,16 +350,18 @@ def _compute_expectation_coefficients(designs: list[Floats], n_trials: int) -> F
 
     designs : centred design matrices Z, float array (n_trials, n_units), one for each component but the residual variance
 
-    Returns a float array (n_components, n_components): rows are sums of squares, columns are components.
+    Returns a float array (n_components, n_components): rows are sums of squares, columns are components. The last row is
+    for the sum of squared residuals, and the last column for the residual variance.
     """
-    # E Σ(Z_aᵀe)² has the coefficients ‖Z_aᵀZ_b‖² of component b and ‖Z_a‖² of the residual variance; E Σe² has ‖Z_b‖²
-    # and n − 1 for n trials
+    # A component with the design Z_b contributes Z_b·(effects) to the residuals e. For effects of variance 1, the expected
+    # value of ‖Z_aᵀe‖² is ‖Z_aᵀZ_b‖², and that of ‖e‖² is ‖Z_b‖². Residual errors of variance 1 contribute ‖Z_a‖² to the
+    # former and n_trials − 1 to the latter. ‖ ‖² is the sum of squared entries.
     n_components = len(designs) + 1
     coefficients = np.empty((n_components, n_components))
-    for a, Z_a in enumerate(designs):
-        for b, Z_b in enumerate(designs):
-            coefficients[a, b] = ((Z_a.T @ Z_b) ** 2).sum()
-        coefficients[a, -1] = coefficients[-1, a] = (Z_a**2).sum()
+    for row, Z_a in enumerate(designs):
+        for column, Z_b in enumerate(designs):
+            coefficients[row, column] = ((Z_a.T @ Z_b) ** 2).sum()
+        coefficients[row, -1] = coefficients[-1, row] = (Z_a**2).sum()
     coefficients[-1, -1] = n_trials - 1
     return coefficients
 
@@ -398,11 +417,11 @@ def _pair_component(
     """
     # sum and number of the residuals of each unordered pair on each item
     low, high = np.minimum(first, second).astype(np.int64), np.maximum(first, second)
-    pair_and_item = (low * n_agents + high) * n_items + item
-    distinct, index = np.unique(pair_and_item, return_inverse=True)
-    pair = distinct // n_items
-    total = np.bincount(index, residual).astype(np.float64)
-    n = np.bincount(index).astype(np.float64)
+    code = (low * n_agents + high) * n_items + item
+    distinct_codes, index = np.unique(code, return_inverse=True)
+    pair = distinct_codes // n_items
+    residual_sum = np.bincount(index, residual).astype(np.float64)
+    n_residuals = np.bincount(index).astype(np.float64)
 
     def sum_products(column: Floats) -> Floats:
         """Sum, for each pair, twice the products of values on different items: float array (n_agents, n_agents)."""
@@ -410,16 +429,17 @@ def _pair_component(
         products = square_of_sum - np.bincount(pair, column**2, n_agents**2)
         return np.asarray(products.reshape(n_agents, n_agents))
 
-    products, n_products = sum_products(total), sum_products(n)
+    # sums and numbers of the products of two residuals; each product is counted twice
+    products, n_products = sum_products(residual_sum), sum_products(n_residuals)
     total_products, total_n = products.sum(), n_products.sum()
-    if total_n < 4 * n_agents:  # each product is counted twice
+    if total_n < 4 * n_agents:
         return None
 
-    # mean products without the pairs of each agent
-    by_agent = products.sum(axis=0) + products.sum(axis=1)
-    n_by_agent = n_products.sum(axis=0) + n_products.sum(axis=1)
+    # jackknife: mean products without the pairs of each agent
+    products_of_agent = products.sum(axis=0) + products.sum(axis=1)
+    n_of_agent = n_products.sum(axis=0) + n_products.sum(axis=1)
     with np.errstate(invalid="ignore", divide="ignore"):
-        jackknife = (total_products - by_agent) / (total_n - n_by_agent)
+        jackknife = (total_products - products_of_agent) / (total_n - n_of_agent)
     jackknife = jackknife[np.isfinite(jackknife)]
     n_values = len(jackknife)
     std_error = float("nan")
