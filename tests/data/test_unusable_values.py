@@ -70,6 +70,18 @@ def test_a_response_without_the_prompt_that_identifies_its_item_is_dropped(tmp_p
     assert imported.pool.n_items == N - 1
 
 
+@pytest.mark.parametrize("line", [[None, "May", "June", "July"], [None, 52.5, 50, 49]])
+@pytest.mark.parametrize("position", [0, N])
+def test_a_line_without_a_prompt_in_a_table_with_a_column_per_agent_is_dropped(
+    tmp_path: Path, line: list[object], position: int
+) -> None:
+    lines = wide_lines()
+    lines.insert(position, line)
+    imported = read(write(tmp_path / "t.csv", [["Question", *AGENTS], *lines]))
+    check_is_complete(imported.pool, AGENTS)
+    assert imported.left_out == {"no prompt, which identifies the item": 3}
+
+
 def test_a_number_with_a_fraction_may_be_the_version_of_an_agent(tmp_path: Path) -> None:
     versions = dict(zip(AGENTS, (1, 1.1, 1.2), strict=True))
     lines = [[versions[agent], question, text] for agent, question, text in LONG]
@@ -160,6 +172,13 @@ def test_responses_that_are_texts_or_objects_are_refused(tmp_path: Path) -> None
     nested = [*rows[:-1], {**rows[-1], "answer": {"text": "Because it is so.", "confidence": 0.5}}]
     with pytest.raises(ImportFormatError, match=r"row 15: the responses are texts in 'answer' or in 'answer.text'"):
         read(write_json(tmp_path / "b.json", nested))
+
+
+def test_a_value_between_the_objects_of_a_list_is_refused(tmp_path: Path) -> None:
+    rows: list[Any] = [{"model": agent, "question": question, "answer": text} for agent, question, text in LONG]
+    check_is_complete(read(write_json(tmp_path / "a.json", [None, *rows])).pool, AGENTS)
+    with pytest.raises(ImportFormatError, match=r"row 3: it is not an object, as other rows are: got \['gpt', 'Why"):
+        read(write_json(tmp_path / "b.json", [*rows[:2], ["gpt", "Why?", "So."], *rows[2:]]))
 
 
 def test_a_list_in_a_file_of_json_lines_is_refused_with_the_remedy(tmp_path: Path) -> None:

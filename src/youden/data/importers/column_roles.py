@@ -948,7 +948,8 @@ def _make_doubtful_columns_error(
     if question:
         options["prompt"] = question
     names = ", ".join(map(repr, doubtful_columns))
-    return UnclearColumnsError(f"{names} may be an agent or be about the items or responses", **options)
+    problem = f"{names} may be an agent or be about the items or responses (add the names of agents to text=)"
+    return UnclearColumnsError(problem, **options)
 
 
 def _have_one_value_each(ids: Sequence[Hashable], values: Sequence[Hashable]) -> bool:

@@ -449,8 +449,8 @@ class ResponseReader:
     def _find_missing_id(self, agent: Json, item: Json, prompt: Json) -> str | None:
         """Return the reason why a row names no agent or no item; None if it names both.
 
-        An error of a spreadsheet names nothing. If prompts identify the items, and each agent has rows of its own, a row without
-        a prompt shares no item with other agents.
+        An error of a spreadsheet names nothing. If prompts identify the items, a row without a prompt has no item; it may be a
+        second header or a line of totals.
         """
         identifiers = {"agent": agent, "item": item}
         if self.has_generated_ids:
@@ -458,8 +458,7 @@ class ResponseReader:
         for role, identifier in identifiers.items():
             if role in self.paths and _is_sheet_error(identifier):
                 return f"an error of the spreadsheet (such as #REF!) in place of the {role}"
-        has_agent_rows = "agent" in self.paths and "prompt" in self.paths
-        if self.has_generated_ids and has_agent_rows and _is_blank(prompt):
+        if self.has_generated_ids and "prompt" in self.paths and _is_blank(prompt):
             return "no prompt, which identifies the item"
         return None
 

@@ -44,6 +44,7 @@ from youden.data.importers.table_header import (
     describe_length,
     find_rows_below_header,
 )
+from youden.data.pools.spool import format_excerpt
 from youden.data.pools.tidy_reader import allow_long_csv_fields
 from youden.decompression import iter_unpacked, open_parquet
 from youden.errors import ImportFormatError
@@ -268,6 +269,7 @@ def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple
     except ImportFormatError:
         yield from parse_lines(text, file, replaced)
     else:
+        _check_only_objects(value, file)
         try:
             rows = extract_rows(value)
         except UnequalListsError as error:
@@ -278,6 +280,19 @@ def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple
             ) from error
         for number, row in enumerate(rows, 1):
             yield f"{file}, row {number}", row
+
+
+def _check_only_objects(value: Json, file: Path) -> None:
+    """Raise ImportFormatError [import-json] if a list has objects, which are rows, and other values, which would be lost."""
+    elements = value if isinstance(value, list) else []
+    if not any(isinstance(element, dict) for element in elements):
+        return
+    for number, element in enumerate(elements, 1):
+        if element is not None and not isinstance(element, dict):
+            problem = (
+                f"it is not an object, as other rows are: got {format_excerpt(element)}. Write an object, or remove it."
+            )
+            raise import_error(f"{file}, row {number}", problem, slug="import-json")
 
 
 def _read_parquet_rows(file: Path) -> Iterator[tuple[str, Row]]:
