@@ -206,6 +206,14 @@ def test_reasoning_next_to_the_answer_of_a_row_is_no_doubt(tmp_path: Path) -> No
     check_is_complete(read_table([path], columns={}, exact=False).pool, AGENTS)
 
 
+def test_a_table_of_the_reviewers_next_to_the_responses_is_refused_without_its_columns(tmp_path: Path) -> None:
+    reviews = [["Ana", 7, "fine with me so far"], ["Ben", 3, "I would change a lot"], *[[None] * 3] * 3]
+    lines = [[*line, None, *review] for line, review in zip(wide_lines(), reviews, strict=True)]
+    path = write(tmp_path / "t.csv", [["Question", *AGENTS, None, "Reviewer", "Votes", "Opinion"], *lines])
+    with pytest.raises(ImportFormatError, match=r"'Opinion' may be .*--column text=gpt,llama,claude --column prompt"):
+        read_table([path], columns={}, exact=False)
+
+
 def test_names_with_commas_are_refused_without_a_command_that_fails(tmp_path: Path) -> None:
     header = ["Question", *(f"{agent}, May" for agent in AGENTS), None]
     lines = [[*line, f"The first reply to {item} is best."] for item, line in enumerate(wide_lines())]

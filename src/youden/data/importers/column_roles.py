@@ -251,7 +251,8 @@ class _RoleSearch:
             options: dict[str, str] = {}
             if len(unshared_columns) > 1:
                 problem += f", or several do ({', '.join(unshared_columns)})"
-                options["text"] = ",".join(unshared_columns)
+                if self.location_columns:  # as in sheets with a column per agent
+                    options["text"] = ",".join(unshared_columns)
             raise UnclearColumnsError(problem, **options)
         return (unshared_columns or prose_columns)[-1]
 
@@ -490,19 +491,22 @@ class _RoleSearch:
         agent_columns = [name for name in prose_columns if name != question]
         if question is None:
             self.check_columns_are_not_items(agent_columns)
-        if len(agent_columns) >= 2:
-            others = [name for name in self.table.names if name not in (question, *agent_columns)]
-            lost = [name for name in others if self.may_be_lost_agent(name, agent_columns)]
-            doubtful = [name for name in others if name in varied_short_columns or name in lost]
-            if doubtful:
-                raise _make_doubtful_columns_error(doubtful, agent_columns=agent_columns, question=question)
-        if len(agent_columns) < 2:
+        is_prose = len(agent_columns) >= 2
+        if not is_prose:
             # short responses, such as labels
             prompts = [name for name in self.get_candidates("prompt") if name in varied_short_columns]
             agent_columns = [name for name in short_columns if name not in prompts and not self.has_group_name(name)]
         if len(agent_columns) < 2:
             return ()
-        self.check_no_remarks_or_parts(agent_columns, question)
+
+        doubtful = self.list_doubtful_columns(agent_columns, has_question=question is not None)
+        responses = [name for name in agent_columns if name not in doubtful]
+        if is_prose:
+            others = [name for name in self.table.names if name not in (question, *agent_columns)]
+            lost = [name for name in others if self.may_be_lost_agent(name, responses)]
+            doubtful += [name for name in others if name in varied_short_columns or name in lost]
+        if doubtful:
+            raise _make_doubtful_columns_error(doubtful, agent_columns=responses, question=question)
 
         id_columns = [name for name in self.get_candidates("item") if name not in prose_columns]
         id_columns = [name for name in id_columns if self.table[name].can_be_id]
@@ -515,15 +519,17 @@ class _RoleSearch:
             self.item_columns = [*id_columns, *contact_columns]
         return tuple(agent_columns)
 
-    def check_no_remarks_or_parts(self, agent_columns: Sequence[str], question: str | None) -> None:
-        """Raise UnclearColumnsError if some columns of agents may hold something else, such as remarks or parts of responses.
+    def list_doubtful_columns(self, agent_columns: Sequence[str], *, has_question: bool) -> list[str]:
+        """List the columns of agents that may hold something else, such as remarks or parts of responses.
+
+        The list is empty if fewer than two other columns would remain.
 
         A remark has a name such as "Ana's comments", or no name, or is in less than half as many rows as responses are. A
         column that holds questions, unlike all others, may be a second question. Parts are in question if each agent has two
         columns, such as "gpt" and "gpt thinking".
 
         agent_columns : columns that may each hold the responses of one agent
-        question : column of questions, which the error proposes as the column of prompts; None if there is none
+        has_question : whether another column holds the questions
         """
         words_by_column = {name: normalize_name(name).split("_") for name in agent_columns}
         remarks = [
@@ -543,15 +549,13 @@ class _RoleSearch:
             is_sparse = self.table[name].filled_fraction < 0.5 * median_filled
             if is_sparse or _UNNAMED.fullmatch(name):
                 doubtful.append(name)
-        asking = self.find_column_with_most_questions(agent_columns) if question is not None else None
+        asking = self.find_column_with_most_questions(agent_columns) if has_question else None
         if asking is not None:
             doubtful.append(asking)
         if has_part_per_agent and len(parts) > 1:
             doubtful += parts
         doubtful = [name for name in agent_columns if name in doubtful]
-        responses = [name for name in agent_columns if name not in doubtful]
-        if doubtful and len(responses) > 1:
-            raise _make_doubtful_columns_error(doubtful, agent_columns=responses, question=question)
+        return doubtful if len(agent_columns) - len(doubtful) > 1 else []
 
     def may_be_lost_agent(self, name: str, agent_columns: Sequence[str]) -> bool:
         """Return whether a column that is not used may hold the responses of an agent, in spite of its values.
