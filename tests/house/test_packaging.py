@@ -36,7 +36,7 @@ def test_the_readme_of_the_package_index_has_no_relative_link() -> None:
     assert all(image.startswith(f"{REPOSITORY}/raw/v{installed['Version']}/") for image in images)
 
 
-def test_the_readme_of_the_package_index_installs_the_package_and_that_of_a_clone_the_clone() -> None:
+def test_the_readme_of_the_package_index_installs_the_package_not_a_clone() -> None:
     text = str(installed.json["description"])
     assert "pip install -q 'youden[report]'" in text
     assert "'.[" not in text

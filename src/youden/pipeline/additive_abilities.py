@@ -332,18 +332,23 @@ def fit_trials(
     target = request.target
     rates = estimate_rates(trials, target)
     is_matched = trials.plan.independent == "matched"
+    score_offset = rates.pooled  # the scores of cells are minus the pooled FPR
+    if is_matched:
+        # the FPR of each pair is subtracted from its answers, and its uncertainty is part of the residuals
+        score_offset = 0.0
+        rates = rates.without_uncertainty()
+
     abilities = fit_abilities(
         partial(iter_pair_answers, trials.iter_rates, has_own_rates=is_matched),
         cell_fit or (lambda: fit_cells(compute_symmetric_scores(trials))),
         n_items=trials.plan.n_items,
-        rates=rates.without_uncertainty() if is_matched else rates,
-        score_offset=0.0 if is_matched else rates.pooled,
+        rates=rates,
+        score_offset=score_offset,
         target=target,
         with_items=request.with_items,
         n_first=n_first,
     )
     if is_matched:
-        # the FPR of each pair is subtracted already, and its uncertainty is part of the residuals
         return abilities if request.with_rates else abilities._replace(ability=abilities.ability + rates.rate)
     abilities = abilities._replace(method=describe_method(abilities.method, rates))
     return abilities.with_rates_subtracted() if request.with_rates else abilities

@@ -289,14 +289,21 @@ class FitResult:
         links, links_missing, self.curl = measure_curl_by_link({"row": sums.row, "symmetric": scores})
         self.pairs = sums.pairs.to_pairs(differences, model.ability_)
 
-        choice = summarize_choice(main_abilities, agent_ids, differences=main_differences)
-        signal = assess_signal(judge, main_abilities)
-        fit_findings = [Finding("fit", model.message_)] if model.message_ else []
-        best = main_differences.unique_best
         partial_facts = None
         if calls is not None and calls.n_pending:
             partial_facts = PartialFacts(n_done=calls.n_done, n_calls=calls.n_calls)
-        partial_findings = [] if partial_facts is None else [partial_facts.to_finding()]
+
+        # findings about the run, the fit and the rankings
+        findings = [] if partial_facts is None else [partial_facts.to_finding()]
+        findings += warnings
+        if model.message_:
+            findings.append(Finding("fit", model.message_))
+        findings += compare_with_self_consistency(table)
+        findings += alternative_ranking_findings(alternative_facts, n_agents=len(agent_ids))
+
+        choice = summarize_choice(main_abilities, agent_ids, differences=main_differences)
+        signal = assess_signal(judge, main_abilities)
+        best = main_differences.unique_best
         self.facts = RunFacts(
             version=FACTS_VERSION,
             ranking=abilities.ranking,
@@ -313,13 +320,7 @@ class FitResult:
             holdout=evaluate_holdout(model, sums.holdout, sums.split.rule),
             links=links,
             links_missing=links_missing,
-            warnings=(
-                *partial_findings,
-                *warnings,
-                *fit_findings,
-                *compare_with_self_consistency(table),
-                *alternative_ranking_findings(alternative_facts, n_agents=len(agent_ids)),
-            ),
+            warnings=tuple(findings),
             extension=extension,
             partners=measure_partner_dependence(answers.totals, agent_ids),
             target=abilities.target,

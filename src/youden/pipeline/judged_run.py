@@ -121,14 +121,18 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
     if batched:
         judge = judge.with_batch_prices()
     check_target(config.target, judge.judges, judge.name)
+
     folder = RunFolder(config.folder)
     run_plan = find_run_plan(config, folder)
     check_same_run(folder, run_plan, judge)
     plan = run_plan.plan
     check_partner_rules(config.fit_settings.rules, plan.agent_ids)
+
+    # record the store, unless the judge stores no answers
     if judge.stores_new_answers:
         config = config.model_copy(update={"store": config.store_location})
     check_same_store(config, plan, judge)
+
     folder.cache_pool(plan.pool, config)
     cost = estimate(plan, judge, store=config.store_location, keys=get_hash_reader(folder))
     summary = PoolSummary.from_pool(plan.pool, source=str(config.pool))
@@ -205,6 +209,9 @@ def judge_run(
         on_start()
         log = ProgressLog(None if options is None else options.progress)
         write_missing_hashes(folder, planned.plan, planned.judge, log=partial(log.announce, "keys"))
+
+        # collect the answers
+        collect = collect or collect_answers
         facts: dict[str, str | int] = {
             "run": folder.path.name,
             "judge": planned.judge.name,
@@ -212,12 +219,14 @@ def judge_run(
         }
         try:
             with trace_step("judge", **facts, calls=len(planned.plan)):
-                result = (collect or collect_answers)(planned, options, team=team)
+                result = collect(planned, options, team=team)
         except IncompleteRunError as error:
             can_be_ranked = team is not None and _has_answers(planned, team) and planned.can_be_partial
             if can_be_ranked and not isinstance(error, TooManyMissingError):
                 error.add(f"`youden fit {folder.path}` ranks by the answers so far.")
             raise
+
+        # write them
         count_answers(result, facts)
         check_answered(result, max_missing=config.max_missing)
         folder.write_plan(result.plan)

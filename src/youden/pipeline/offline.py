@@ -449,6 +449,8 @@ def import_battles(path: Path, out: Path, *, columns: Mapping[str, str], allow_d
             "`youden import battles … --allow-dropped` to import the others."
         )
         raise import_error(path, problem, slug="import-dropped")
+
+    # write the run
     check_output_folder(out, last_file="pool.json")
     plan = verdicts.plan
     agents = tuple(Agent(agent_id) for agent_id in plan.agent_ids)
@@ -456,10 +458,12 @@ def import_battles(path: Path, out: Path, *, columns: Mapping[str, str], allow_d
     folder.write_pool(PoolSummary.from_import(agents, plan.item_ids, source=str(path)))
     folder.write_plan(plan)
     folder.write_verdicts(verdicts)
+
+    # fit it; if that fails, remove its files, so that the import can be repeated
     try:
         fit_run(folder)
     except BaseException as error:
-        for file in RUN_FILES:  # so that the import can be repeated
+        for file in RUN_FILES:
             folder.file(file).unlink(missing_ok=True)
         if not isinstance(error, StatisticsError):
             raise

@@ -202,6 +202,7 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
         budget = config.resolved.budget
     if budget is None and config.calls is None and design == Adaptive.name:
         budget = _estimate_affordable_calls(config, pools[0], design, options)
+
     plan = make_plan(
         pools[0],
         design=design,

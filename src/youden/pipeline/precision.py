@@ -190,8 +190,7 @@ class PrecisionForecast:
         search = get_adaptive_design(plan) if plan.design == Adaptive.name else None
         design = get_width_design(plan) if plan.design == FixedWidth.name else None
         has_blocks = bool((plan.block >= 0).any())
-        n_items = plan.n_items
-        max_blocks = (plan.n_agents - 1) * n_items
+        max_blocks = (plan.n_agents - 1) * plan.n_items
         n_paired = int((plan.trial_type == PAIRED).sum())
         self.n_agents = plan.n_agents
         self.n_independent = len(plan) - n_paired - plan.n_self_trials
@@ -205,33 +204,16 @@ class PrecisionForecast:
         # half-widths, only of plans in blocks without a search
         self.half_width: dict[float, ReferenceRange] = {}
         self.rate_share: float | None = None
-        for multiple in BUDGET_MULTIPLES if has_blocks and search is None else ():
-            n_blocks = round(multiple * self.trials / 2)
-            if not 2 <= n_blocks <= max_blocks:
-                continue
-            if components is None:
-                prior = prior_components(kind)
-                rate_variance = _forecast_rate_variance(plan, multiple)
-                with_rates = prior._replace(residual=prior.residual + 2 * n_blocks * rate_variance)
-                widths = half_widths(with_rates, n_blocks, n_items)
-                self.half_width[multiple] = widen_half_widths(summarize_range(widths))
-                if multiple == 1.0 and rate_variance:
-                    # share of the variance: 1 − (half-width without rates / half-width with rates)²
-                    share = 1 - (half_widths(prior, n_blocks, n_items) / widths) ** 2
-                    self.rate_share = float(share.mean())
-            else:
-                mean = half_widths(components, n_blocks, n_items).mean(keepdims=True)
-                self.half_width[multiple] = summarize_range(mean)
+        if has_blocks and search is None:
+            self._set_half_widths(plan, components, kind)
 
         # the reference data have the regret, ρ and recall of plans in blocks with fewer trials than all comparisons
         is_measured = has_blocks and self.trials < 2 * max_blocks
         self.regret: dict[float, tuple[ReferenceRange, ReferenceRange]] = {}
-        for multiple in BUDGET_MULTIPLES if is_measured and self.max_regret is None else ():
-            uniform = expected_regret(multiple * self.trials, search=False)
-            searched = expected_regret(multiple * self.trials, search=True)
-            if uniform is not None and searched is not None:
-                self.regret[multiple] = uniform, searched
+        if is_measured and self.max_regret is None:
+            self._set_regret()
 
+        # trials or items for a requested half-width
         self.requested_half_width: float | None = None
         self.trials_needed: TrialsNeeded | None = None
         self.items_needed: int | None = None
@@ -243,6 +225,41 @@ class PrecisionForecast:
         self.recall = expected_recall(self.trials, kind) if has_forecast else None
         self.domains = ", ".join(domain.name for domain in REFERENCE_DATA[kind])
         self.source = OWN_ANSWERS if components else f"{self.domains}, by {kind} answers; this run has no answers yet"
+
+    def _set_half_widths(self, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
+        """Set `half_width` at each multiple of the plan's trials that these items allow, and `rate_share`.
+
+        components : variance components of the agents from the run's own answers; None to use reference data
+        kind : kind of the judge's answers, which selects the reference data
+        """
+        max_blocks = (plan.n_agents - 1) * plan.n_items
+        for multiple in BUDGET_MULTIPLES:
+            n_blocks = round(multiple * self.trials / 2)  # an agent has 2 trials in a block
+            if not 2 <= n_blocks <= max_blocks:
+                continue
+
+            if components is not None:
+                mean = half_widths(components, n_blocks, plan.n_items).mean(keepdims=True)
+                self.half_width[multiple] = summarize_range(mean)
+                continue
+
+            prior = prior_components(kind)
+            rate_variance = _forecast_rate_variance(plan, multiple)
+            with_rates = prior._replace(residual=prior.residual + 2 * n_blocks * rate_variance)
+            widths = half_widths(with_rates, n_blocks, plan.n_items)
+            self.half_width[multiple] = widen_half_widths(summarize_range(widths))
+            if multiple == 1.0 and rate_variance:
+                # share of the variance: 1 − (half-width without rates / half-width with rates)²
+                share = 1 - (half_widths(prior, n_blocks, plan.n_items) / widths) ** 2
+                self.rate_share = float(share.mean())
+
+    def _set_regret(self) -> None:
+        """Set `regret` at each multiple of the plan's trials in the range of the reference data."""
+        for multiple in BUDGET_MULTIPLES:
+            uniform = expected_regret(multiple * self.trials, search=False)
+            searched = expected_regret(multiple * self.trials, search=True)
+            if uniform is not None and searched is not None:
+                self.regret[multiple] = uniform, searched
 
     def _set_needed(self, half_width: float, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
         """Set `trials_needed`, or `items_needed` if no number of trials on these items gives the half-width.
@@ -483,24 +500,34 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
     unfinished = folder.read_config().unfinished
     if unfinished is not None and len(get_extensions(folder.read_plan_without_trials()).steps) <= unfinished.number:
         return f"finish the extension that was stopped: `{unfinished.format_command(folder.path)}`"
+
+    # cases in which more calls do not help
     choice = facts.choice
-    follows_position = facts.preference is not None and facts.preference.follows_position
-    if (
-        follows_position
-        or choice is None
-        or not choice.candidates
-        or not facts.signal.discriminates
-        or facts.recommendation.form == "recommended"
-    ):
-        remedy = "use another judge or prompt, because the answers follow the position of the responses"
-        return remedy if follows_position else ""
-    run, plan = shlex.quote(str(folder.path)), folder.read_plan()
+    if facts.preference is not None and facts.preference.follows_position:
+        return "use another judge or prompt, because the answers follow the position of the responses"
+    is_decided = not facts.signal.discriminates or facts.recommendation.form == "recommended"
+    if choice is None or not choice.candidates or is_decided:
+        return ""
+
+    plan = folder.read_plan()
     pair = [choice.agents[-1], choice.candidates[0]]
+    if plan.is_self_plan:
+        names = " and ".join(pair)
+        return f"to separate {names}, run a pool with more items under another name; self-trials cannot be extended"
+    if plan.rounds is not None:
+        return f"with more `calls:` in {folder.file('config.yaml')} the same command resumes the search"
+    return _format_separation(folder, plan, pair, usd_per_call=usd_per_call)
+
+
+def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, usd_per_call: float | None) -> str:
+    """Format how many more calls or items would make two agents significantly different, with price and command.
+
+    plan : plan of the run
+    pair : ids of the two agents
+    usd_per_call : price of a call in USD; the text has no price if it is None or 0
+    """
+    run = shlex.quote(str(folder.path))
     names = " and ".join(pair)
-    if plan.rounds is not None or plan.is_self_plan:
-        resume = f"with more `calls:` in {folder.file('config.yaml')} the same command resumes the search"
-        new_run = f"to separate {names}, run a pool with more items under another name; self-trials cannot be extended"
-        return new_run if plan.is_self_plan else resume
     n_blocks, n_items = _forecast_blocks_to_separate(folder, plan, pair)
     if n_blocks is None:
         if n_items is None or n_items > _MAX_ITEM_FACTOR * plan.n_items:
@@ -609,33 +636,41 @@ def format_forecast(forecast: PrecisionForecast, *, usd_per_call: float | None =
         A sentence about the trials per agent and their half-width, the calls that a requested half-width or maximum
         regret takes, ρ and recall, the expected regret, or the source of the forecast.
     """
+    # trials and half-widths, at the plan's calls and at multiples of them
     labels = {0.5: "at half the calls", 2.0: "at twice the calls"}
-    others = [
-        f"{_format_range(forecast.half_width[x])} {label}" for x, label in labels.items() if x in forecast.half_width
-    ]
+    at_multiples = []
+    for multiple, label in labels.items():
+        if multiple in forecast.half_width:
+            at_multiples.append(f"{_format_range(forecast.half_width[multiple])} {label}")
     line = f"{forecast.trials:,.0f} trials per agent"
     if 1.0 in forecast.half_width:
-        suffix = f" ({', '.join(others)})" if others else ""
+        suffix = f" ({', '.join(at_multiples)})" if at_multiples else ""
         line += f"; the average agent's 95 % interval is about ± {forecast.usual_half_width}{suffix}"
     yield line
+
     if forecast.rate_share is not None:
         yield (
             f"false-positive rates of {ASSUMED_FPR:.0%} would account for {forecast.rate_share:.0%} of the variance of an "
             f"ability; {3 * forecast.n_independent:,} more independent calls would halve the part of the interval that is due "
             "to these rates"
         )
+
     if forecast.requested_half_width is not None:
         yield _format_trials_needed(forecast, forecast.requested_half_width, usd_per_call)
+
     if forecast.rho is not None and forecast.recall is not None:
         yield (
             f"on reference data, a plan with this many trials has ρ {_format_mean_and_range(forecast.rho)} with the ranking by "
             f"all calls, and finds {_format_mean_and_range(forecast.recall, 2)} of the top 5 of that ranking (means over "
             f"{forecast.domains}; the ranges allow for other pools)"
         )
+
     if forecast.regret_bound is not None:
         yield from _compare_allocations(forecast.regret, forecast.regret_bound)
+
     if forecast.max_regret is not None:
         yield from _format_search(forecast, forecast.max_regret, usd_per_call)
+
     if forecast.half_width:
         yield f"half-widths are forecast from {forecast.source}"
         if forecast.source != OWN_ANSWERS:

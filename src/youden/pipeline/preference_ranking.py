@@ -136,11 +136,14 @@ def _find_obstacle(
         agent = int(has_too_few_items.argmax())
         compared = f"{agent_ids[agent]} was compared on {format_count(n_items[agent], 'item')} only"
         return no_recommendation(f"{compared}; an interval needs {MIN_ITEMS}", "Add comparisons on more items.")
+
     if preference.position_problem:
         return no_recommendation(preference.position_problem, POSITION_REMEDY)
+
     if preference.follows_position:
         reason = "the answers follow the position of the responses, whichever agents are compared"
         return no_recommendation(reason, "Use another judge or prompt.")
+
     depends_on_few = (n_items > 0) & np.isnan(abilities.covariance.df)
     if depends_on_few.any():
         name = agent_ids[int(depends_on_few.argmax())]

@@ -63,6 +63,7 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
     def read_rows() -> Iterator[Mapping[str, NDArray[Any]]]:
         return (part.unread_copy() for part in parts)
 
+    # calls and their cost
     counts = CallCounts(plan, metadata.measured)
     counts.add_rows(read_rows)
     usd_calibration = float("nan") if metadata.usd_calibration is None else metadata.usd_calibration
@@ -70,19 +71,25 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
     if not calls.n_answered:
         raise no_answers_error(calls.n_paired)
 
+    # abilities, and what follows from them
     with open_trials_by_item(read_rows, plan, folder.path) as trials:
         preferences = collect_preferences(trials)
         abilities = estimate_or_fit(trials, EstimationRequest())
         extension = compute_extension_facts(trials, abilities, answers_recomputed=False)
-    partial = PartialFacts(n_done=calls.n_done, n_calls=calls.n_calls) if calls.n_pending else None
-    differences, choice, signal, preference, warnings, recommendation, message = summarize_preferences(
+    length_correlation = _correlate_with_length(folder, pool, read_rows, n_trials=len(verdicts))
+    partial = None
+    if calls.n_pending:
+        partial = PartialFacts(n_done=calls.n_done, n_calls=calls.n_calls)
+    summary = summarize_preferences(
         abilities,
         preferences,
         plan.agent_ids,
-        length_correlation=_correlate_with_length(folder, pool, read_rows, n_trials=len(verdicts)),
+        length_correlation=length_correlation,
         partial=partial,
         warnings=metadata.warnings,
     )
+    differences, message = summary.differences, summary.component_message
+    best = differences.unique_best
     facts = RunFacts(
         version=FACTS_VERSION,
         ranking=abilities.ranking,
@@ -99,21 +106,25 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
         holdout=None,
         links={},
         links_missing={},
-        warnings=warnings,
+        warnings=summary.warnings,
         extension=extension,
         target=abilities.target,
-        unique_best=None if differences.unique_best is None else plan.agent_ids[differences.unique_best],
+        unique_best=None if best is None else plan.agent_ids[best],
         n_significant_pairs=int(differences.significantly_better.sum()),
-        choice=choice,
-        signal=signal,
-        recommendation=recommendation,
+        choice=summary.choice,
+        signal=summary.signal,
+        recommendation=summary.recommendation,
         partial=partial,
-        preference=preference,
+        preference=summary.preference,
     )
-    digest, n_trials_of_plan = metadata.plan_digest, len(verdicts)
-    source = describe_judged_run(plan, metadata.judge, metadata.models, digest=digest, n_trials=n_trials_of_plan)
+
+    # signature of the fit; imported battles may differ in their answers only
+    source = describe_judged_run(
+        plan, metadata.judge, metadata.models, digest=metadata.plan_digest, n_trials=len(verdicts)
+    )
     answers_digest = sha256(preferences.answer.tobytes()).hexdigest()
-    source["answers"] = answers_digest[:12]  # imported battles may differ in their answers only
+    source["answers"] = answers_digest[:12]
+
     table = build_ranking_table(abilities, plan.agent_ids, differences=differences, groups=pool.groups)
     with folder.replace_fit_files() as fit_folder:
         fit_folder.write_ranking(table)

@@ -82,7 +82,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     -------
     DataFrame
         One row per agent of the plan, with the columns of `ranking.csv`. `ability`, `low`, `high` and `std_error` are in
-        units of the answers; abilities are in [−1, 1]. They are NaN for an agent without an answered trial, which comes
+        units of the answers; abilities are in [−1, 1]. They are NaN for an agent without an answered paired trial, which comes
         last.
 
         - `low` and `high` are the bounds of a 95 % interval around `ability`. Its width and `std_error` refer to the
@@ -138,23 +138,23 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
 
     choice = summarize_choice(abilities, agent_ids, differences=differences)
     signal = assess_signal(measure_judge_rates(trials), abilities)
-    message = describe_components(abilities.component)
+
+    # findings about the run, the fit and the rankings
+    alternative_facts = {ranking.name: ranking.facts for ranking in alternatives}
+    findings = [] if partial_facts is None else [partial_facts.to_finding()]
+    findings += [*verdicts.warnings, *trials.find_alarms()]
+    if message := describe_components(abilities.component):
+        findings.append(Finding("fit", message))
+    findings += compare_with_self_consistency(table)
+    findings += alternative_ranking_findings(alternative_facts, n_agents=len(agent_ids))
+
     table.attrs["unique_best"] = None if differences.unique_best is None else agent_ids[differences.unique_best]
     table.attrs["choice"] = choice
     table.attrs["signal"] = signal
     table.attrs["method"] = f"{abilities.ranking}; {abilities.method}"
     table.attrs["recommendation"] = recommend_from_abilities(choice, signal, abilities, warnings=verdicts.warnings)
     table.attrs["partial"] = partial_facts
-    table.attrs["warnings"] = [
-        *([] if partial_facts is None else [partial_facts.to_finding()]),
-        *verdicts.warnings,
-        *trials.find_alarms(),
-        *([Finding("fit", message)] if message else []),
-        *compare_with_self_consistency(table),
-        *alternative_ranking_findings(
-            {ranking.name: ranking.facts for ranking in alternatives}, n_agents=len(agent_ids)
-        ),
-    ]
+    table.attrs["warnings"] = findings
     return table
 
 

@@ -98,18 +98,18 @@ def plan_width_round(
     trials = design.draw_blocks(eligible, rng, n_done=n_blocks, n_spent=n_trials_in_blocks, until=n_blocks + n_added)
     if not len(trials):
         return _stop(plan, "budget")
-    return NextRound(trials, _all_agents(plan), stop_reason=None)
+    return NextRound(trials, _select_all_agents(plan), stop_reason=None)
 
 
-def _all_agents(plan: Plan) -> Bools:
-    """Return True for each agent: bool array (n_agents,)."""
+def _select_all_agents(plan: Plan) -> Bools:
+    """Return a mask that selects all agents: bool array (n_agents,)."""
     return np.ones(plan.n_agents, dtype=np.bool_)
 
 
 def _stop(plan: Plan, reason: StopReason, detail: str = "") -> NextRound:
     """Return a round without trials, because the plan gets no more rounds for this reason."""
     no_trials = number_blocks([])
-    return NextRound(no_trials, _all_agents(plan), reason, detail)
+    return NextRound(no_trials, _select_all_agents(plan), reason, detail)
 
 
 def _find_needed_blocks(

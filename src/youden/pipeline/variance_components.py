@@ -136,6 +136,8 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     used = is_training_answer(result)
     abilities = estimate_mean_abilities(result)
     ability = abilities.mean_answer
+
+    # number of the response that a trial shows, if agents have several responses to an item
     first_repeat, second_repeat = plan.trials.first_repeat, plan.trials.second_repeat
     components = VarianceComponents(
         plan.first[used],
@@ -214,42 +216,58 @@ def _interval_components(
 ) -> list[ComponentFacts]:
     """List the components that the intervals for items like these contain, and the judge's share of the calls.
 
+    components : variances of a trial by source, and their factors in the variance of an ability
+    result : answers of the run
+    run : name of the run, for the command that measures an unknown variance
     rate_variance : mean variance of an ability that is due to false-positive rates
     """
-    # variances per trial, and from them the parts of the variance of an ability
+    # variances of an ability by source
     items, response, residual = components.agent_item, components.response, components.residual
-    cell_variance = max(items.value + (response.value if response else 0.0), 0.0)
-    # agent × item variance of the partners that an agent was compared with
-    partner_variance = cell_variance * components.partner_factor
     item_component = items.times(components.agent_item_factor)
     response_component = response.times(components.response_factor) if response else None
     residual_component = residual.times(components.residual_factor)
+
+    # agent × item variance of the partners that an agent was compared with
+    cell_variance = max(items.value + (response.value if response else 0.0), 0.0)
+    partner_variance = cell_variance * components.partner_factor
 
     # an estimated variance may be negative
     item_value = max(item_component.value, 0.0)
     residual_value = max(residual_component.value, 0.0)
     response_value = max(response_component.value, 0.0) if response_component else 0.0
     total = (sum([item_value, response_value, residual_value, rate_variance]) + partner_variance) or 1.0
+
     # twice the calls on the same items halve the residual and the partners' part
     with_twice_calls = item_value + response_value + rate_variance + (residual_value / 2 + partner_variance / 2)
+
+    # twice the responses help only if a response was shown several times, because the number of calls stays the same
     response_repeats = min(2.0, max(1.0, components.showings_per_response))
     with_twice_responses = total - response_value + response_value / response_repeats
+    response_command = ""
+    response_change = None
+    if response:
+        response_change = _width_ratio(with_twice_responses, total)
+    else:
+        response_command = _describe_response_measure(result, run)
 
+    # without several responses per item, the item variance contains the variance of the responses
     item_title = "items: agent × item interaction"
     if result.plan.trials.first_repeat is None:
         item_title += ", and responses"
+
     call_component = Part(
         residual_value + partner_variance,
         residual.low * components.residual_factor + partner_variance,
         residual.high * components.residual_factor + partner_variance,
     )
+
     facts = [
         ComponentFacts(item_title, item_component, width_change_if_doubled=_width_ratio(total / 2, total)),
         ComponentFacts(
             "responses: which one an agent gave",
             response_component,
-            measure_command="" if response else _describe_response_measure(result, run),
-            width_change_if_doubled=_width_ratio(with_twice_responses, total) if response else None,
+            measure_command=response_command,
+            width_change_if_doubled=response_change,
         ),
         ComponentFacts(
             "calls: partners of an agent, and answers to a comparison",

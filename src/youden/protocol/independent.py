@@ -199,7 +199,7 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
         earlier = earlier.with_first_repeats()
 
     # A group has the texts of one agent on one item in trials of one type. Texts are in the order of the trials, the
-    # first text of a trial before the second one, so that those of the earlier trials come first.
+    # first text of a trial before the second one. The texts of the earlier trials thus come first.
     all_trials = Trials.concat([earlier, trials])
     first_codes = _encode_groups(all_trials, 0, pool.n_items)
     second_codes = _encode_groups(all_trials, 1, pool.n_items)

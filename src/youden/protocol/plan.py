@@ -458,7 +458,7 @@ def _check_pool_size(pool: Pool) -> None:
 def _draw_paired_trials(
     design: Design, pool: Pool, split: Split, *, plans_holdout: bool, seed: int
 ) -> tuple[DesignResult, Trials | None]:
-    """Draw the paired trials of the design, and those of held-out cells if the design draws none.
+    """Draw the paired trials of the design, and trials of held-out cells if the design draws none.
 
     A held-out cell is an agent on an item whose trials are not used for training.
 

@@ -187,7 +187,7 @@ def training_differences(rates: Rates) -> Floats:
 def _may_train(split: Split, first_cells: tuple[Ids, Ids], second_cells: tuple[Ids, Ids]) -> Bools:
     """Return which comparisons training may use, bool array (n,).
 
-    The cell of the first text must not be held out. By the rule "strict", that of the second text must not be either.
+    The cell of the first text must not be held out. By the rule "strict", the cell of the second text must not be either.
 
     first_cells, second_cells : agents and items of the two texts of each comparison, int arrays (n,)
     """

@@ -438,23 +438,26 @@ def fit_robust_effects(means: PairMeans) -> Floats:
     ----------
     Holland & Welsch (1977), Communications in Statistics 6, 813-827.
     """
-    i, k = np.nonzero(np.triu(means.compared, 1))
-    K = len(means.mean)
-    y, variance = means.mean[i, k], means.std_error[i, k] ** 2
-    if not len(y):
-        return np.zeros(K)
+    # the compared pairs, each once, with their mean answers and sampling variances: arrays (n_pairs,)
+    first, second = np.nonzero(np.triu(means.compared, 1))
+    mean, variance = means.mean[first, second], means.std_error[first, second] ** 2
+    n_agents = len(means.mean)
+    if not len(mean):
+        return np.zeros(n_agents)
 
     # least absolute deviations: weights 1/|residual|
-    effect, weight = np.zeros(K), np.ones(len(y))
+    effect, weight = np.zeros(n_agents), np.ones(len(mean))
     for _ in range(_MAX_ITERATIONS // 2):
-        previous, effect = effect, _weighted_pair_effects(i, k, y, weight, K)
+        previous, effect = effect, _fit_weighted_effects(first, second, mean, weight, n_agents)
         if np.abs(effect - previous).max() < _PRECISION:
             break
-        weight = 1 / np.maximum(np.abs(y - effect[i] - effect[k]), _PRECISION)
+        residual = mean - effect[first] - effect[second]
+        weight = 1 / np.maximum(np.abs(residual), _PRECISION)
 
-    # Tukey's biweight: weights (1 − u²)², with u the residual in units of its SD, divided by the variance SE² + τ²
+    # Tukey's biweight: weights (1 − u²)² divided by the variance SE² + τ², with u the standardised residual divided by
+    # the one from which pairs are ignored
     for _ in range(_MAX_ITERATIONS // 2):
-        residual = y - effect[i] - effect[k]
+        residual = mean - effect[first] - effect[second]
         sd = _MAD_TO_SD * float(np.median(np.abs(residual)))
         between_variance = max(sd**2 - float(np.median(variance)), 0.0)
         total_variance = variance + between_variance + _PRECISION**2
@@ -463,16 +466,23 @@ def fit_robust_effects(means: PairMeans) -> Floats:
         u = np.clip(standardised / (TUKEY * scale), -1, 1)
         weight = (1 - u**2) ** 2 / total_variance
 
-        previous, effect = effect, _weighted_pair_effects(i, k, y, weight, K)
+        previous, effect = effect, _fit_weighted_effects(first, second, mean, weight, n_agents)
         if np.abs(effect - previous).max() < _PRECISION / 100:
             break
     return effect
 
 
-def _weighted_pair_effects(i: Positions, k: Positions, y: Floats, w: Floats, K: int) -> Floats:
-    """Fit y ≈ a_i + a_k by least squares with weights w; i, k, y, w : arrays (n_pairs,). Returns a float array (n_agents,)."""
-    weight = np.zeros((K, K))
-    weight[i, k] = w
-    weight += weight.T
-    total = np.bincount(i, w * y, K) + np.bincount(k, w * y, K)
-    return fit_pair_effects(weight, total.astype(np.float64))
+def _fit_weighted_effects(first: Positions, second: Positions, mean: Floats, weight: Floats, n_agents: int) -> Floats:
+    """Fit the mean of each pair of agents by the sum of two agent effects, by weighted least squares.
+
+    first, second : int arrays (n_pairs,), agents of each pair
+    mean, weight : float arrays (n_pairs,), mean of each pair and its weight
+
+    Returns the effects, float array (n_agents,).
+    """
+    pair_weight = np.zeros((n_agents, n_agents))
+    pair_weight[first, second] = weight
+    pair_weight += pair_weight.T
+    weighted_mean = weight * mean
+    total = np.bincount(first, weighted_mean, n_agents) + np.bincount(second, weighted_mean, n_agents)
+    return fit_pair_effects(pair_weight, total.astype(np.float64))

@@ -293,11 +293,14 @@ class JudgesStudy:
             _fit_scores(aligned, value, weight, kind=kind)
             for value, weight in zip(aligned.scores, aligned.weight, strict=True)
         ]
+
+        # agents with the largest differences of ranks, and items with the largest differences of scaled difficulties
         ranks = np.stack([rank_with_ties(fit.ability_) for fit in fits])
         agents = np.argsort(-np.ptp(ranks, axis=0), kind="stable")[:MAX_SHOWN].tolist()
         scaled_difficulty = np.stack([fit.difficulty_ / (np.nanstd(fit.difficulty_) or 1.0) for fit in fits])
         ranges = np.nan_to_num(np.ptp(scaled_difficulty, axis=0), nan=-1.0)
         items = np.argsort(-ranges, kind="stable")[:MAX_SHOWN].tolist()
+
         shifts, skipped = _compute_shifts(aligned)
         has_answer = (aligned.weight > 0).any(axis=1)
 
@@ -307,17 +310,17 @@ class JudgesStudy:
         self.units = aligned.units
         self.pairs = [JudgeAgreement(aligned, fits, a, b) for a, b in combinations(range(len(fits)), 2)]
         self.krippendorff_alpha = or_none(krippendorff_alpha(aligned.hard))
-        self.curl = {
-            name: {link: measure_curl_on_link(scores, link) for link in LINKS}
-            for name, scores in zip(aligned.names, aligned.scores, strict=True)
-        }
+        self.curl: dict[str, dict[str, Curl]] = {}
+        for name, scores in zip(aligned.names, aligned.scores, strict=True):
+            self.curl[name] = {link: measure_curl_on_link(scores, link) for link in LINKS}
         self.agents: list[dict[str, Any]] = [
-            {"agent": aligned.agent_ids[i], "places": ranks[:, i].tolist()} for i in agents
+            {"agent": aligned.agent_ids[agent], "places": ranks[:, agent].tolist()} for agent in agents
         ]
-        self.items: list[dict[str, Any]] = [
-            {"item": aligned.item_ids[j], "difficulty": [or_none(value) for value in scaled_difficulty[:, j]]}
-            for j in items
-        ]
+        self.items: list[dict[str, Any]] = []
+        for item in items:
+            difficulties = [or_none(difficulty) for difficulty in scaled_difficulty[:, item]]
+            self.items.append({"item": aligned.item_ids[item], "difficulty": difficulties})
+
         self.shifts, self.target, self.recommendations = shifts, aligned.target, aligned.recommendations
         self.answer = list(describe_recommendations(aligned.names, aligned.recommendations))
         self.summary = [
@@ -456,6 +459,7 @@ def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator
         return
     if pair.agreement == 1:
         yield f"{names} gave the same yes or no on all {pair.n_units:,} {units} both answered: nothing shows that they differ."
+
     rho = format_with_interval(ranking.value, ranking.low, ranking.high, method=ranking.method)
     kappa = "undefined (all answers are equal)" if pair.cohen_kappa is None else f"{pair.cohen_kappa:.2f}"
     yield (
@@ -467,6 +471,7 @@ def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator
             f"By the standard errors of both rankings, two such runs of one judge would correlate with about "
             f"ρ = {pair.max_rho:.2f}: only a ρ clearly below that shows that the judges differ."
         )
+
     yield pair.orders.describe((pair.judge_a, pair.judge_b), target)
     has_low_kappa = pair.cohen_kappa is not None and pair.cohen_kappa < 0.4
     if has_low_kappa and ranking.value > 0.8:

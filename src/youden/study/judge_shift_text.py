@@ -81,9 +81,11 @@ def _describe_agents(shifts: JudgeShifts) -> str:
             f"Shifts of single agents between {first} and {second} cannot be tested: {n_agents} agents are too few to fit "
             "a curve."
         )
+
     significant = [agent for agent in shifts.agents if agent.significant]
     if not significant:
         return f"No agent shifts significantly between {first} and {second} (Holm over {n_agents})."
+
     listed = ", ".join(f"{agent.agent} {agent.shift:+.2f}" for agent in significant[:MAX_NAMED])
     if len(significant) > MAX_NAMED:
         listed += f" and {len(significant) - MAX_NAMED} more"
@@ -130,12 +132,14 @@ def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -
             f"{judge}'s family {family.family} has {family.n_agents} of {len(shifts.agents)} agents, too few on one side to "
             f"claim a preference: shifts of single agents would look like one too often. Observed: {figures}."
         )
+
     if not family.identifiable:
         reason, remedy = _explain_confounding(family, shifts)
         return (
             f"A preference of {judge} for {family.family} cannot be distinguished from a nonlinear relation between the judges: "
             f"{reason}. Observed beyond the curve: {figures}; the curve may be wrong by more than that. {remedy}"
         )
+
     if judge not in family.favoured_by:
         return f"No self-preference of {judge} is shown: agents of {family.family} ({family.n_agents}) have a shift of {figures}."
     return (

@@ -272,17 +272,13 @@ def _compute_family_shift(
     if min(n_members, n_others) < MIN_AGENTS:
         estimate = replace(estimate, low=-np.inf, high=np.inf)
 
-    # lowest and highest shift that the shape of the curve may cause: a fraction of the rise of the curve, and its
-    # flattening if the abilities under the first judge are unreliable
-    rise = abs(_compute_gap(shift.effect_b, is_member) - estimate.shift)
+    # lowest and highest shift that the shape of the curve may cause
     allowance = CURVE_ALLOWANCE
     if is_clustered_second_only or is_unreliable:
         allowance = WIDE_CURVE_ALLOWANCE
-    shape_error = float("inf") if np.isnan(share_first) else allowance * rise
-    flattening = 0.0
-    if is_unreliable:
-        flattening = np.copysign(_compute_max_slope(shift), shift.slope) * _compute_gap(shift.effect_a, is_member)
-    curve_range = min(flattening, 0.0) - shape_error, max(flattening, 0.0) + shape_error
+    if np.isnan(share_first):
+        allowance = np.inf
+    curve_range = _compute_curve_range(shift, is_member, estimate, allowance=allowance)
 
     side = _compare_with_curve(estimate, curve_range)
     judges = tuple(
@@ -305,6 +301,26 @@ def _compute_family_shift(
         judges=judges,
         favoured_by=_find_favouring_judge(judges, tuple(judge_families), side),
     )
+
+
+def _compute_curve_range(
+    shift: JudgeShift, is_member: Bools, estimate: LabelShift, *, allowance: float
+) -> tuple[float, float]:
+    """Compute the lowest and the highest shift of a family that the shape of the curve between the judges may cause.
+
+    It is a fraction of the rise that the curve gives the family over the others, upwards or downwards. If the abilities
+    under the first judge are unreliable, their errors also flatten the curve, which shifts the family in one direction.
+
+    allowance : the fraction; ∞ if the curve is unknown, so that any shift is possible
+    """
+    rise = abs(_compute_gap(shift.effect_b, is_member) - estimate.shift)
+    shape_error = np.inf if np.isinf(allowance) else allowance * rise
+
+    flattening = 0.0
+    if shift.reliability_a < MIN_RELIABILITY:
+        max_slope = np.copysign(_compute_max_slope(shift), shift.slope)
+        flattening = float(max_slope * _compute_gap(shift.effect_a, is_member))
+    return min(flattening, 0.0) - shape_error, max(flattening, 0.0) + shape_error
 
 
 def _compute_curve_share(ability: Floats, is_member: Bools, reliability: float) -> float:

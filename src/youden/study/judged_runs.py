@@ -105,10 +105,15 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
         folder.check_information()
         folder.check_judged()
         verdicts = folder.read_verdicts(folder.read_plan())
+    pool_digests = frozenset[str]() if verdicts is None else _get_pool_digests(verdicts.plan)
     families = {agent.id: str(agent.meta["family"]) for agent in pool.agents if agent.meta.get("family")}
+
+    # results of a fit, if there is one
     abilities = None
     if folder.has("ranking.csv"):
         abilities = {row.agent: row.ability for row in folder.read_ranking() if row.ability is not None}
+    recommendation = read_recommendation(folder) if folder.has("fit.json") else None
+
     return JudgedRun(
         name=folder.path.name,
         digest=pool.digest,
@@ -118,8 +123,8 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
         family=_read_judge_family(folder),
         abilities=abilities,
         target=folder.fit_settings.target,
-        recommendation=read_recommendation(folder) if folder.has("fit.json") else None,
-        pool_digests=frozenset() if verdicts is None else _get_pool_digests(verdicts.plan),
+        recommendation=recommendation,
+        pool_digests=pool_digests,
     )
 
 
@@ -216,6 +221,8 @@ class AlignedRuns:
                 f"The runs judged different pools of texts: got {', '.join(run.name for run in runs)}. Pass runs of one pool.",
                 slug="judges-pools",
             )
+
+        # agents and items that all runs have
         keys = [_get_item_keys(run, match) for run in runs]
         agents = _intersect([run.rates.agent_ids for run in runs])
         items = _intersect(keys)
@@ -225,16 +232,18 @@ class AlignedRuns:
         self.agent_ids = agents
         self.item_ids = tuple(id_by_key[key] for key in items)
         self.judge_families = self._resolve_judge_families(runs, families or {})
-
         indices = [_index_shared(run, run_keys, agents, items) for run, run_keys in zip(runs, keys, strict=True)]
-        all_scores = [_score_all_cells(run.rates, kind) for run in runs]
-        cells = [
-            np.ix_(_list_shared_positions(agent_index), _list_shared_positions(item_index))
-            for agent_index, item_index in indices
-        ]
-        self.scores = np.stack([scores.value[rows] for scores, rows in zip(all_scores, cells, strict=True)])
-        self.weight = np.stack([scores.weight[rows] for scores, rows in zip(all_scores, cells, strict=True)])
 
+        # scores of the shared cells
+        values, weights = [], []
+        for run, (agent_index, item_index) in zip(runs, indices, strict=True):
+            scores = _score_all_cells(run.rates, kind)
+            shared_cells = np.ix_(_list_shared_positions(agent_index), _list_shared_positions(item_index))
+            values.append(scores.value[shared_cells])
+            weights.append(scores.weight[shared_cells])
+        self.scores, self.weight = np.stack(values), np.stack(weights)
+
+        # answers to trials or ordered pairs
         has_trials = all(run.result is not None for run in runs)
         self.units: Literal["trials", "ordered pairs"] = "trials" if has_trials else "ordered pairs"
         tabulate = _tabulate_trials if has_trials else _tabulate_pairs
@@ -249,6 +258,7 @@ class AlignedRuns:
         if has_trials:
             self.paired = table.index.get_level_values("trial_type").to_numpy() == PAIRED
 
+        # rankings of the runs
         self.families = [_find_family(runs, agent) for agent in agents]
         self.has_extended_run = any(run.result is not None and get_extensions(run.result.plan).steps for run in runs)
         self.abilities = np.array([[(run.abilities or {}).get(agent, np.nan) for agent in agents] for run in runs])

@@ -201,6 +201,7 @@ def study_paper(
             "opus_translation_results with `youden import peer-prediction`.",
             slug="paper-none",
         )
+
     studies = {
         domain: _study_sparsity(answers, n_seeds=n_seeds, progress=progress) for domain, answers in recorded.items()
     }
@@ -216,6 +217,7 @@ def study_paper(
     if judges is not None:
         rows += _iter_judge_rows(judges)
     rows.sort(key=lambda row: row.table)
+
     missing, disagreements = _list_missing(recorded, judges), _list_disagreements(recorded, studies)
     return PaperStudy(n_seeds, tuple(rows), tuple(missing), tuple(disagreements))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,7 @@ from youden.text.sentences import format_with_interval
 from youden.text.tables import Table, format_decimal, make_table
 from youden.types import Verdicts
 from youden.types.facts import RankingRow
-from youden.types.pool import or_none
+from youden.types.pool import Floats, or_none
 from youden.types.recommendation import Recommendation
 
 
@@ -120,6 +120,7 @@ def compare_preference_runs(first: RunFolder, second: RunFolder) -> PreferenceJu
             f"The runs must have at least 3 agents in common: got {len(common)}. Pass two runs of the same agents.",
             slug="compare-preferences",
         )
+
     # significant differences between the common agents in each run
     results = [folder.read_verdicts(folder.read_plan()) for folder in folders]
     significantly_better = []
@@ -134,13 +135,13 @@ def compare_preference_runs(first: RunFolder, second: RunFolder) -> PreferenceJu
     preference = np.sign(answers - 0.5)
     is_same = preference[:, 0] == preference[:, 1]
 
-    abilities = [np.array([ranking[agent].ability for agent in common], dtype=np.float64) for ranking in rankings]
+    abilities = [_get_abilities(ranking, common) for ranking in rankings]
     names = first.path.resolve().name, second.path.resolve().name
     if names[0] == names[1]:
         names = f"{names[0]} (1)", f"{names[1]} (2)"
     return PreferenceJudgesStudy(
         runs=names,
-        correlation=correlation(*abilities),
+        correlation=correlation(abilities[0], abilities[1]),
         orders=OrderComparison(significantly_better[0], significantly_better[1], common),
         n_trials=len(answers),
         agreement=float(is_same.mean()) if len(answers) else None,
@@ -153,6 +154,11 @@ def compare_preference_runs(first: RunFolder, second: RunFolder) -> PreferenceJu
 def _read_ranked_agents(folder: RunFolder) -> dict[str, RankingRow]:
     """Return the ranking row of each agent that has an ability, best first."""
     return {row.agent: row for row in folder.read_ranking() if row.ability is not None}
+
+
+def _get_abilities(ranking: Mapping[str, RankingRow], agents: Sequence[str]) -> Floats:
+    """Return the abilities of some agents in a ranking, float array (n_agents,)."""
+    return np.array([ranking[agent].ability for agent in agents], dtype=np.float64)
 
 
 def _index_answers(result: Verdicts) -> pd.Series[float]:

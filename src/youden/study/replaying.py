@@ -187,6 +187,8 @@ def make_recorded_answers(
     rates = replace(rates, split=Split.without_holdout((rates.n_agents, rates.n_items)))
     shape = (rates.n_items, rates.n_agents, rates.n_agents)
     paired, independent = np.full(shape, np.nan), np.full(shape, np.nan)
+
+    # answers to the ordered pairs whose rates are known
     pairs = rates.item, rates.first, rates.second
     if difference_only:
         paired[pairs] = rates.tpr - rates.fpr

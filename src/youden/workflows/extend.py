@@ -262,7 +262,7 @@ def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -
 def _has_just_begun(planned: PlannedExtension, error: YoudenError) -> bool:
     """Return whether a failed step is the first one of an extension that this process began, and has no answer.
 
-    error : error with which the step failed, which may be that another process uses the run
+    error : error with which the step failed; its slug shows whether another process uses the run
     """
     is_first_step = planned.unfinished.number == planned.unfinished.first
     is_used_by_other_process = error.slug in ("run-busy", "run-extended")

@@ -532,8 +532,8 @@ def _count_blocks_or_trials(plan: Plan) -> tuple[int, int]:
 def _count_calls_to_add(plan: Plan, n_added: Positions) -> Positions:
     """Count the calls of both trial types that more blocks or paired trials take: int array (n,).
 
-    n_added : int array (n,), numbers of added blocks, of which only the trials of the two compared agents are made; of
-        added paired trials if the plan has no blocks
+    n_added : int array (n,), numbers of added blocks, in which only the two compared agents have trials; or, if the plan
+        has no blocks, numbers of added paired trials
     """
     if has_blocks_in_first_plan(plan):
         return count_calls_of_blocks(plan, n_added)

@@ -221,7 +221,7 @@ def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -
     agents has not responded are left out, so that a pair may have fewer trials.
 
     base : plan before the attack
-    planted : pool with the planted (adversarial) agents, and their positions, which come after those of all other agents
+    planted : pool with the planted (adversarial) agents, and their positions, after all other agents
     rng : source of the orders of pairs, items and texts
     """
     n_agents, n_items = base.n_agents, base.n_items

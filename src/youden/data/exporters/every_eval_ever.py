@@ -134,12 +134,34 @@ def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
 
 
 def _to_result(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
-    """Return the result of an agent from its row in the ranking called `name`.
+    """Return the result of an agent in a ranking, as an entry of `evaluation_results` in the schema.
 
     run : the run to export
+    name : name of the ranking: "plain", or an alternative ranking such as "robust"
+    row : the agent's row in this ranking
+    """
+    metric_id = "youden.ability" if name == "plain" else f"youden.ability.{name}"
+    pool_details: dict[str, Json] = {"pool_digest": run.pool.digest, "n_items": len(run.pool.item_ids)}
+    return {
+        "evaluation_result_id": metric_id,
+        "evaluation_name": metric_id,
+        "source_data": {
+            "dataset_name": run.pool.name,
+            "source_type": "other",
+            "additional_details": _to_strings(pool_details),
+        },
+        "metric_config": _describe_metric(run, name, metric_id=metric_id),
+        "score_details": _to_score(run, name, row),
+    }
+
+
+def _to_score(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
+    """Return the `score_details` of an agent: its ability, the other columns of its row, and its interval if it has one.
+
+    name : name of the ranking
+    row : the agent's row in this ranking
     """
     facts = run.facts
-    suffix = "" if name == "plain" else f".{name}"
     uncertainty: dict[str, Json] = {}
     if row.std_error is not None:
         uncertainty["standard_error"] = {"value": row.std_error, "method": facts.interval}
@@ -160,12 +182,20 @@ def _to_result(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
     score: dict[str, Json] = {"score": row.ability, "details": _to_strings(details)}
     if uncertainty:
         score["uncertainty"] = uncertainty
+    return score
 
+
+def _describe_metric(run: _Run, name: str, *, metric_id: str) -> dict[str, Json]:
+    """Return the `metric_config` of a ranking: what an ability is, how it was estimated, and which judge answered.
+
+    name : name of the ranking
+    """
+    facts = run.facts
     description = _ABILITY if facts.partial is None else f"{facts.partial.text} {_ABILITY}"
     metric: dict[str, Json] = {
         "evaluation_description": description,
-        "metric_id": f"youden.ability{suffix}",
-        "metric_name": "Ability" if not suffix else f"Ability ({name})",
+        "metric_id": metric_id,
+        "metric_name": "Ability" if name == "plain" else f"Ability ({name})",
         "metric_kind": "ability",
         "metric_unit": "proportion",
         "lower_is_better": False,
@@ -174,22 +204,10 @@ def _to_result(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
         "max_score": "Infinity",
         "additional_details": _to_strings({"estimator": facts.ranking, "status": facts.status}),
     }
-    scoring = _describe_judge(run.signature.parts)
-    if scoring is not None:
-        metric["llm_scoring"] = scoring
-
-    pool_details: dict[str, Json] = {"pool_digest": run.pool.digest, "n_items": len(run.pool.item_ids)}
-    return {
-        "evaluation_result_id": f"youden.ability{suffix}",
-        "evaluation_name": f"youden.ability{suffix}",
-        "source_data": {
-            "dataset_name": run.pool.name,
-            "source_type": "other",
-            "additional_details": _to_strings(pool_details),
-        },
-        "metric_config": metric,
-        "score_details": score,
-    }
+    judge = _describe_judge(run.signature.parts)
+    if judge is not None:
+        metric["llm_scoring"] = judge
+    return metric
 
 
 def _describe_judge(parts: Mapping[str, Json]) -> dict[str, Json] | None:

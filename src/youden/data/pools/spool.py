@@ -440,15 +440,9 @@ class PoolCells:
         if len(duplicates) > 0:
             earliest = duplicates[np.argmin(order[duplicates + 1])]
             first, second = order[earliest], order[earliest + 1]
-            agent = format_excerpt(agents[self._agent[second]])
-            item = format_excerpt(items[self._item[second]])
-            raise source.make_error(
-                self._number[second],
-                f"agent {agent} already has a response to item {item} "
-                f"in {source.unit} {self._number[first]}. Remove one of the two or, if both are responses of the agent, number "
-                "them in `repeat`.",
-                slug="pool-duplicate",
-            )
+            agent = agents[self._agent[second]]
+            item = items[self._item[second]]
+            raise self._make_duplicate_error(source, agent, item, first=first, second=second)
         if not is_same_cell.any():
             return self._texts.to_array(cell, (n_agents, n_items)), None
 
@@ -467,3 +461,17 @@ class PoolCells:
         texts = texts_in_file.rows(slice(n_agents))
         repeat_texts = texts_in_file.rows(slice(n_agents, None))
         return cast(Objects, texts), cast(Objects, repeat_texts)
+
+    def _make_duplicate_error(self, source: Source, agent: str, item: str, *, first: int, second: int) -> PoolError:
+        """Make the error for two responses of an agent to an item that no repeat distinguishes [pool-duplicate].
+
+        source : file of the responses
+        first, second : positions of the two responses, in the order in which they were added
+        """
+        return source.make_error(
+            self._number[second],
+            f"agent {format_excerpt(agent)} already has a response to item {format_excerpt(item)} "
+            f"in {source.unit} {self._number[first]}. Remove one of the two or, if both are responses of the agent, number "
+            "them in `repeat`.",
+            slug="pool-duplicate",
+        )

@@ -81,9 +81,10 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
     n_items = len(items)
     n_agents = int(np.clip(MAX_TEXTS // n_items, 2, MAX_AGENTS))
     agents = rng.permutation(pool.n_agents)[:n_agents]
-    profiles = _make_profiles(_count_words_by_half(pool, agents, items), n_halves=2)
-    first_half = profiles[:n_items]
-    second_half = profiles[n_items:]
+
+    word_counts = _count_words_by_half(pool, agents, items)
+    profiles = _make_profiles(word_counts, n_halves=2)
+    first_half, second_half = profiles[:n_items], profiles[n_items:]
 
     # Similarity of both halves on the same item. Items whose similarity is below the median are compared with the median,
     # so that items with very different responses do not have a low threshold.
@@ -92,6 +93,8 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
     median = float(np.median(similarity_within[is_positive])) if is_positive.any() else np.inf
     threshold = MIN_RESPONSE_SIMILARITY * np.maximum(similarity_within, median)
     pairs = _find_similar_pairs(first_half, second_half, threshold).tocoo()
+
+    # from positions in the sample to positions in the pool
     return csr_array((pairs.data, (items[pairs.row], items[pairs.col])), shape=(pool.n_items, pool.n_items))
 
 

@@ -349,8 +349,8 @@ def _compute_relative_specificity(sample: SampledTexts) -> Floats:
     contains. All overlaps are divided by that of the median agent.
 
     If some items have no prompt, specificity is the overlap with other responses. If all items have prompts, it is the overlap
-    with the prompts. An exception are agents that use other words than the prompt: if their overlap with other responses is at
-    least `NORMAL_RELATIVE_OVERLAP`, their specificity is 1.
+    with the prompts. However, good responses may use other words than the prompt. Therefore, specificity is 1 if the overlap with
+    other responses is at least `NORMAL_RELATIVE_OVERLAP`.
 
     Returns a float array (n_agents,): 1 for the median agent, less for less specific agents, NaN if it is unknown.
     """

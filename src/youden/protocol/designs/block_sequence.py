@@ -94,7 +94,7 @@ class BlockSequence(NamedTuple):
     def compare(self, block_numbers: Positions, contenders: Positions) -> Comparisons:
         """Compare each contender with the partner of each block, block after block.
 
-        The comparisons include those of a contender with itself and those of cells that are not eligible.
+        A contender is also compared with itself, and on items on which a cell is not eligible.
         `Comparisons.are_eligible` tells which of them may be made.
 
         block_numbers : int array (n_blocks,), numbers of the blocks in the sequence, from 0

@@ -89,35 +89,40 @@ class JudgeShift:
             [shift-few] if both answered too few trials; [level]: unless 0 < level < 1.
         """
         check_level(level)
-        in_both = ~(np.isnan(answer_a) | np.isnan(answer_b))
-        is_compared = np.bincount(np.append(first[in_both], second[in_both]), minlength=n_agents) > 0
-        K, n = int(is_compared.sum()), int(in_both.sum())
+        answered_by_both = ~(np.isnan(answer_a) | np.isnan(answer_b))
+        shared_agents = np.append(first[answered_by_both], second[answered_by_both])
+        is_compared = np.bincount(shared_agents, minlength=n_agents) > 0
+        K, n = int(is_compared.sum()), int(answered_by_both.sum())
         if K < 3 or 2 * n < MIN_TRIALS_PER_AGENT * K:
             raise StatisticsError(
                 f"Shifts of agents need {MIN_TRIALS_PER_AGENT} trials per agent that both judges answered, and 3 agents: got {n} "
                 f"paired trials of {K} agents. Add trials that both judge.",
                 slug="shift-few",
             )
-        index = np.cumsum(is_compared) - 1
+        index = np.cumsum(is_compared) - 1  # position of an agent among the compared ones
 
         # judge A, from all trials of the compared agents that it answered
-        by_a = ~np.isnan(answer_a) & is_compared[first] & is_compared[second]
-        first_a, second_a = index[first[by_a]], index[second[by_a]]
-        a, inverse_a = _fit_effects(first_a, second_a, answer_a[by_a], K)
-        residual_a = answer_a[by_a] - a[first_a] - a[second_a]
+        answered_by_a = ~np.isnan(answer_a) & is_compared[first] & is_compared[second]
+        first_a, second_a = index[first[answered_by_a]], index[second[answered_by_a]]
+        a, inverse_a = _fit_effects(first_a, second_a, answer_a[answered_by_a], K)
+        residual_a = answer_a[answered_by_a] - a[first_a] - a[second_a]
         variance_a = _effect_variances(first_a, second_a, residual_a, inverse_a)
 
-        # judge B given judge A, from the trials that both answered
-        i, k = index[first[in_both]], index[second[in_both]]
-        y_a, y_b = answer_a[in_both], answer_b[in_both]
+        # judge B given judge A, from the trials that both answered: y_B = α_i + α_k + β·y_A
+        i, k = index[first[answered_by_both]], index[second[answered_by_both]]
+        y_a, y_b = answer_a[answered_by_both], answer_b[answered_by_both]
         coefficients, inverse = _fit_effects(i, k, y_b, K, covariate=y_a)
         fitted = coefficients[i] + coefficients[k] + coefficients[K] * y_a
         variance = _residual_variance(y_b - fitted, K + 1)
-        extend = np.column_stack([np.eye(K), a])  # α + β·a
-        b = extend @ coefficients
-        covariance = variance * (extend @ inverse @ extend.T)
 
+        # effects α + β·a over all trials of judge A, and their covariance
+        to_all_trials = np.column_stack([np.eye(K), a])
+        b = to_all_trials @ coefficients
+        covariance = variance * (to_all_trials @ inverse @ to_all_trials.T)
+
+        # relation between the effects under both judges
         line = np.column_stack([np.ones(K), a - a.mean()])
+        slope = float((np.linalg.pinv(line) @ b)[1])
         curve = curved_relation(i, k, a, y_a - a[i] - a[k], y_b, ability_variance=variance_a)
         half_width = student.ppf((1 + level) / 2, curve.df) * curve.std_error
 
@@ -126,7 +131,7 @@ class JudgeShift:
         self.covariance = covariance
         self.shared_effect_a, _ = _fit_effects(i, k, y_a, K)
         self.shared_effect_b, _ = _fit_effects(i, k, y_b, K)
-        self.slope = float((np.linalg.pinv(line) @ b)[1])
+        self.slope = slope
         self.curve = curve
         self.shift = np.where(np.abs(curve.shift) < ROUNDING, 0.0, curve.shift)
         self.low, self.high = self.shift - half_width, self.shift + half_width
