@@ -207,7 +207,9 @@ def test_reasoning_next_to_the_answer_of_a_row_is_no_doubt(tmp_path: Path) -> No
 
 
 def test_a_table_of_the_reviewers_next_to_the_responses_is_refused_without_its_columns(tmp_path: Path) -> None:
-    reviews = [["Ana", 7, "fine with me so far"], ["Ben", 3, "I would change a lot"], *[[None] * 3] * 3]
+    reviews: list[list[object]] = [[None, None, None] for _ in QUESTIONS]
+    reviews[0] = ["Ana", 7, "fine with me so far"]
+    reviews[1] = ["Ben", 3, "I would change a lot"]
     lines = [[*line, None, *review] for line, review in zip(wide_lines(), reviews, strict=True)]
     path = write(tmp_path / "t.csv", [["Question", *AGENTS, None, "Reviewer", "Votes", "Opinion"], *lines])
     with pytest.raises(ImportFormatError, match=r"'Opinion' may be .*--column text=gpt,llama,claude --column prompt"):
