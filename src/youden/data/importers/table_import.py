@@ -12,8 +12,9 @@ from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
 
+from youden.data.importers.column_candidates import UnclearColumnsError
 from youden.data.importers.column_names import ROLES
-from youden.data.importers.column_roles import Roles, UnclearColumnsError, find_roles
+from youden.data.importers.column_roles import Roles, find_roles
 from youden.data.importers.column_values import FILE, FOLDER, Row, get_value, join_names
 from youden.data.importers.excel_files import SHEETS_NOT_READ
 from youden.data.importers.foreign_files import find_unique_suffixes, import_error, parse_json, read_text
