@@ -14,6 +14,7 @@ import numpy as np
 
 from youden.errors import PlanError
 from youden.protocol.designs import DESIGNS, check_options
+from youden.protocol.designs.cyclic import check_shared_items
 from youden.protocol.designs.repair import StarvedError, draw_comparisons
 from youden.protocol.independent import (
     MAX_CALLS_WITH_PROBES,
@@ -483,7 +484,8 @@ def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> D
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
     seed : seed of the plan
 
-    Raises PlanError [nothing-shared] if the design draws no trial. Errors of the design are passed on, with the ids of agents
+    Raises PlanError [nothing-shared] or [plan-empty] if the design draws no trial: because no item has two eligible agents, or
+    because the number of calls is too small. Errors of the design are passed on, with the ids of agents
     and items in place of their positions.
     """
     try:
@@ -492,9 +494,10 @@ def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> D
         members = pool.agents if error.side == "agent" else pool.items
         raise error.with_name(members[error.position].id) from error
     if len(drawn.trials) == 0:
+        check_shared_items(eligible)
         raise PlanError(
-            "No two agents have responses to the same item, so nothing can be compared. Check the ids in the pool.",
-            slug="nothing-shared",
+            f"The design {design.name} plans no comparison within this number of calls. Set more calls, or another design.",
+            slug="plan-empty",
         )
     return drawn
 
@@ -563,7 +566,7 @@ class _IndependentTrials:
         if budget is not None and request.rule == "matched":
             self.n_paired = budget // 2  # one independent trial per paired one
         elif budget is not None:
-            self.n_paired = budget - self._count_in_budget()
+            self.n_paired = max(0, budget - self._count_in_budget())
 
     def _count_in_budget(self) -> int:
         """Return how many independent trials of the rule "pooled" count towards the budget.

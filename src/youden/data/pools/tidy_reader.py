@@ -257,12 +257,14 @@ class _TidyRows:
     def add(self, fields: Sequence[Any], *, number: int) -> None:
         """Check one row of the table, and add its response to the pool.
 
-        fields : agent, item, text, prompt, group and repeat of the row, in this order. The last three may be None; a missing
-            prompt or group does not contradict an earlier one.
+        fields : agent, item, text, prompt, group and repeat of the row, in this order. The first five are texts, and the repeat
+            is a whole number or its digits. The last three may be None; a missing prompt or group does not contradict an
+            earlier one.
         number : number of the row in the table, from 1, for errors
 
-        Raises: PoolError if a field is not valid, for example [pool-text]; [pool-contradiction] if an earlier row states
-            another prompt of the item, or another group of the agent.
+        Raises: PoolError if a field is not valid, for example [pool-id] if an id is a number; [pool-contradiction] if an
+            earlier row states another prompt of the item, or another group of the agent. A second response of the same agent,
+            item and repeat is refused later, by `to_pool`.
         """
         agent, item, text, prompt, group, repeat = fields
         agent = self._source.require_id(agent, "agent", number)

@@ -92,7 +92,8 @@ class CellDesign(TrialDesign, ABC):
         Returns
         -------
         float array (n_agents, n_items)
-            Thresholds from 0 on; inf for cells that are not eligible.
+            Thresholds, at least 0. Cells with a threshold of 1 or more, such as inf for cells that are not eligible, are
+            never chosen.
         """
 
     @abstractmethod
