@@ -17,6 +17,9 @@ from youden.text.replacements import Replacements
 if TYPE_CHECKING:
     import pandas as pd
 
+_MAX_NAMES = 5
+"""Number of names that a message lists."""
+
 
 class LocatedFrame(NamedTuple):
     """Rows of a table, with their locations in the files.
@@ -31,6 +34,56 @@ class LocatedFrame(NamedTuple):
 
     frame: pd.DataFrame
     locate: Callable[[int], str]
+
+
+def locate_frame_rows(table: pd.DataFrame | pd.Series) -> LocatedFrame:
+    """Return the rows of a table in memory. Its index becomes a column, unless it has no name and whole numbers.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame or Series
+        The table.
+
+    Returns
+    -------
+    LocatedFrame
+        The rows, with a text as the name of each column.
+
+    Raises
+    ------
+    ImportFormatError
+        [scores-columns]: if `table` is no table, if it has columns of several levels, or if two columns have the same name.
+    """
+    import pandas as pd  # takes long to load
+
+    if not isinstance(table, pd.DataFrame | pd.Series):
+        problem = f"a table of scores is read from paths or a pandas DataFrame: got {type(table).__name__}."
+        remedy = "Pass a path, a list of paths or a DataFrame."
+        raise import_error("table", f"{problem} {remedy}", slug="scores-columns")
+
+    frame = table.to_frame() if isinstance(table, pd.Series) else table
+    if frame.columns.nlevels > 1:
+        levels = ", ".join(map(repr, frame.columns.unique(0)[:_MAX_NAMES]))
+        problem = f"its columns have several levels: got {levels} in the first."
+        remedy = 'Select one score, for example by table["score"].'
+        raise import_error("table", f"{problem} {remedy}", slug="scores-columns")
+
+    index = frame.index
+    is_row_number = index.names == [None] and index.dtype.kind in "iu"
+    repeated_levels = [level for level, name in enumerate(index.names) if name is not None and name in frame.columns]
+    if is_row_number or len(repeated_levels) == index.nlevels:
+        frame = frame.reset_index(drop=True)
+    else:
+        frame = frame.reset_index(level=repeated_levels, drop=True) if repeated_levels else frame
+        names = [f"index {level}" if name is None else name for level, name in enumerate(frame.index.names, 1)]
+        frame = frame.reset_index(names=names)
+
+    frame = frame.rename(columns=str)
+    duplicates = frame.columns[frame.columns.duplicated()]
+    if len(duplicates):
+        problem = f"several columns have the same name: got {duplicates[0]!r}. Give each column a name of its own."
+        raise import_error("table", problem, slug="scores-columns")
+    return LocatedFrame(frame, lambda row: f"table, row {row + 1}")
 
 
 def read_score_rows(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:
@@ -51,8 +104,10 @@ def read_score_rows(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:
     Raises
     ------
     ImportFormatError
-        [import-empty]: if there is no table, or if one has no rows; others if a file cannot be read.
+        [import-empty]: if there is no file or table, or if a table has no rows; others if a file cannot be read.
     """
+    if not paths:
+        raise import_error("table", "there is no file: got an empty list. Pass at least one path.", slug="import-empty")
     result_rows = read_result_rows(paths, notes)
     if result_rows:
         return _to_located_frame(result_rows)

@@ -7,7 +7,8 @@ capital letter counts as the end of a sentence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 import regex
@@ -37,6 +38,8 @@ PREFERENCE_ABILITY = (
 )
 """Explanation of the abilities of a run that asks for preferences."""
 
+_MAX_VARIANTS = 6
+"""Number of names that `describe_case_variants` lists."""
 _MARKDOWN_SYNTAX = regex.compile(r"([\\`*_{}\[\]<>()#+!|~@&$])")
 
 
@@ -49,6 +52,36 @@ def escape_markdown(text: str) -> str:
     'a\\\\|b \\\\<i\\\\> \\\\@all'
     """
     return _MARKDOWN_SYNTAX.sub(r"\\\1", printable(text))
+
+
+def describe_case_variants(names: Iterable[str]) -> str:
+    """State which names differ only in upper and lower case.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Distinct names.
+
+    Returns
+    -------
+    str
+        A clause for a note; empty if there are no such names.
+
+    Examples
+    --------
+    >>> describe_case_variants(["GPT", "llama", "gpt"])
+    "names that differ only in upper and lower case are kept apart: 'GPT', 'gpt'"
+    >>> describe_case_variants(["GPT", "llama"])
+    ''
+    """
+    distinct = sorted(names, key=lambda name: (name.casefold(), name))
+    n_by_lower_case = Counter(map(str.casefold, distinct))
+    variants = [name for name in distinct if n_by_lower_case[name.casefold()] > 1]
+    if not variants:
+        return ""
+    ellipsis = ", …" if len(variants) > _MAX_VARIANTS else ""
+    listed = ", ".join(map(repr, variants[:_MAX_VARIANTS]))
+    return f"names that differ only in upper and lower case are kept apart: {listed}{ellipsis}"
 
 
 def suggest_name(name: str, choices: Sequence[str], *, max_shown: int = 10) -> str:
