@@ -18,7 +18,9 @@ WIDE = LONG.pivot(index="model", columns="item", values="score")
 
 @pytest.mark.parametrize("table", [None, {"model": ["a"]}, [{"model": "a"}], WIDE.to_numpy(), b"t.csv", [WIDE]])
 def test_what_is_no_table_is_refused(table: Any) -> None:
-    with pytest.raises(ImportFormatError, match=r"got (NoneType|dict|list|ndarray|bytes)\. Pass a path.*scores-columns"):
+    with pytest.raises(
+        ImportFormatError, match=r"got (NoneType|dict|list|ndarray|bytes)\. Pass a path.*scores-columns"
+    ):
         read_scores(table)
 
 
@@ -28,7 +30,7 @@ def test_an_empty_path_does_not_name_the_current_folder(
 ) -> None:
     LONG.to_csv(tmp_path / "t.csv", index=False)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ImportFormatError, match="Pass .* path"):
+    with pytest.raises(ImportFormatError, match=r"Pass .* path"):
         read_scores(table)
 
 

@@ -90,7 +90,10 @@ class ScoreColumn(NamedTuple):
 
 
 def _simplify(value: object) -> object:
-    """Convert lists, objects, dates, durations and complex numbers to texts, and integers that are too large for a float to infinity."""
+    """Convert lists, objects, dates, durations and complex numbers to texts.
+
+    An integer that is too large for a float becomes infinite.
+    """
     if isinstance(value, list | dict | np.ndarray | date | timedelta | complex):
         return str(value)
     return inf if isinstance(value, int) and abs(value) > _MAX_FLOAT else value

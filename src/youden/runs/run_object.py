@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from youden.data.folder.run_config import read_run_config, run_config_from_keys, with_default_store
+from youden.data.folder.run_folder import RunFolder
 from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.store.permission import allow_store, network_stores_allowed
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.judged_run import PlannedRun, judge_run, plan_run
+from youden.pipeline.planned_run import check_no_foreign_files
 from youden.progress_bar import progress_bar
 from youden.project_store import usual_store
 from youden.runs.run_view import RunView
@@ -107,6 +109,7 @@ def run(
     all_keys = {"name": name, "pool": "in memory", "judge": judge, "max_cost": max_cost, "out": folder, **keys}
     plain_keys = {key: fspath(value) if isinstance(value, PathLike) else value for key, value in all_keys.items()}
     config = run_config_from_keys(plain_keys, origin="youden.run")  # validate the keys before the pool is written
+    check_no_foreign_files(RunFolder(folder))
     config = config.model_copy(update={"pool": _resolve_pool(pool, folder)})
     if config.store is not None:
         allow_store(config.store)
