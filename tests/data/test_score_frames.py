@@ -66,7 +66,7 @@ def test_columns_of_several_levels_do_not_mix_metrics() -> None:
     metrics = LONG.assign(loss=1 - LONG["score"]).pivot(index="model", columns="item", values=["score", "loss"])
     with pytest.raises(ImportFormatError, match=r"several levels: got 'score', 'loss'.*Select one score"):
         read_scores(metrics)
-    assert read_scores(metrics["score"]).model_ids == ("a", "b")
+    assert read_scores(pd.DataFrame(metrics["score"])).model_ids == ("a", "b")
 
 
 def test_an_index_without_a_name_does_not_turn_models_into_items() -> None:

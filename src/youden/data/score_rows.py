@@ -36,13 +36,13 @@ class LocatedFrame(NamedTuple):
     locate: Callable[[int], str]
 
 
-def locate_frame_rows(table: pd.DataFrame | pd.Series) -> LocatedFrame:
+def locate_frame_rows(table: object) -> LocatedFrame:
     """Return the rows of a table in memory. Its index becomes a column, unless it has no name and whole numbers.
 
     Parameters
     ----------
-    table : pandas.DataFrame or Series
-        The table.
+    table : object
+        A DataFrame or Series of pandas.
 
     Returns
     -------

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,7 +131,7 @@ def read_scores(
     return _TableReader(source, located, given, notes).read(bounds)
 
 
-def _check_roles(columns: Mapping[str, str]) -> dict[str, str]:
+def _check_roles(columns: Any) -> dict[str, str]:
     """Return columns by role; raise ConfigError [scores-role] for another role, or if a column is not a text."""
     if not isinstance(columns, Mapping):
         problem = f"The columns of a table are not a mapping of roles to names: got {columns!r}."
@@ -146,7 +146,7 @@ def _check_roles(columns: Mapping[str, str]) -> dict[str, str]:
     return dict(columns)
 
 
-def _check_range(score_range: tuple[float, float]) -> tuple[float, float]:
+def _check_range(score_range: Any) -> tuple[float, float]:
     """Return the range of scores as floats; raise ConfigError [scores-range] if it is not two finite numbers in order."""
     try:
         low, high = map(float, score_range)

@@ -20,6 +20,7 @@ from youden.judging.store.answers import open_store
 from youden.project_store import project_store, usual_store
 from youden.run_keys import MAX_MISSING
 from youden.types import Plan, Progress, Verdicts
+from youden.types.arguments import check_argument
 
 
 def judge(
@@ -190,6 +191,7 @@ async def judge_async(
     >>> asyncio.run(youden.judge_async(plan, judge="lexical")).answer.shape
     (300,)
     """
+    check_argument("plan", plan, Plan, "Pass what youden.make_plan returns.")
     batching = make_batch_options(mode, poll=poll, on_status=on_status, folder=batch_folder)
     log_file = None if log is None else Path(log)
     options = JudgingOptions(max_cost, max_missing, retry_failed, progress, log_file, batching)

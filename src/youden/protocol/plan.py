@@ -43,6 +43,7 @@ from youden.run_keys import CallBudget, Question, SplitRule
 from youden.streams import stream
 from youden.text.sentences import format_count
 from youden.types import PAIRED, Design, DesignResult, Plan, Pool, Trials
+from youden.types.arguments import check_argument
 from youden.types.planning import SELF_DESIGN, PlanRequest, Split
 from youden.types.pool import Bools, Json
 
@@ -262,6 +263,8 @@ def make_plan(
     >>> len(plan), plan.design, plan.n_dense_calls
     (300, 'cyclic', 8448)
     """
+    check_argument("pool", pool, Pool, "Pass what youden.read_pool returns.")
+    check_argument("design", design, str, "Pass the name of a design, such as 'cyclic'.")
     requested = CallBudget.parse(calls) if calls is not None else None
     if question == "information" and needs_self_trials(pool):
         own_design = None if design == "cyclic" else design

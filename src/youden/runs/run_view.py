@@ -18,6 +18,7 @@ from youden.pipeline.fitted_run import check_fit, fit_run
 from youden.pipeline.partial_run import write_answers_so_far
 from youden.pipeline.recommendation import read_recommendation
 from youden.text.printable import printable
+from youden.types.arguments import check_argument
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,6 +50,7 @@ class RunView:
     """
 
     def __init__(self, path: PathOrText) -> None:
+        check_argument("path", path, str | PathLike, "Pass the folder of a run.")
         self.path = Path(path)
         self.folder = RunFolder(self.path)
 
@@ -338,6 +340,9 @@ class RunView:
         from youden.workflows.gate import gate_run
         from youden.workflows.quality import read_answers
 
+        for agent in agents:
+            check_argument("agents", agent, str, "Pass the id of each agent as an argument of its own.")
+        check_argument("baseline", baseline, str, "Pass the id of an agent.")
         labelled = None if labels is None else read_answers(self.folder, labels, label=label, scale=scale)
         gate = gate_run(
             self.folder,
