@@ -136,7 +136,7 @@ def test_numbers_weights_and_similar_names_are_noted(tmp_path: Path) -> None:
     notes = " ".join(finding.message for finding in read_battles(file, columns={}).warnings)
     assert "1 counts as its win" in notes
     assert "the column weight is not used" in notes
-    assert "kept apart: 'M', 'm'" in notes
+    assert "count as different: 'M', 'm'" in notes
 
 
 def test_an_empty_cell_is_named(tmp_path: Path) -> None:

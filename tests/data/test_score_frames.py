@@ -110,4 +110,4 @@ def test_a_loss_is_refused_unless_it_is_named_as_the_score(name: str) -> None:
 
 def test_models_whose_names_differ_only_by_case_are_noted() -> None:
     table = read_scores(pd.concat([LONG, LONG[:2].assign(model="A")]))
-    assert "names that differ only in upper and lower case are kept apart: 'A', 'a'" in table.notes
+    assert "names that differ only in upper and lower case or blanks count as different: 'A', 'a'" in table.notes

@@ -39,9 +39,7 @@ def plan() -> Plan:
 def test_a_seed_that_is_not_a_whole_number_is_refused(seed: Any) -> None:
     with pytest.raises(InputError, match=r"got (-1|str|NoneType|float)\. Set.*(seed-invalid|argument-type)"):
         package.make_plan(POOL, calls=60, seed=seed)
-    assert (
-        API.make_plan(POOL, calls=60, seed=np.int64(1)).digest == package.make_plan(POOL, calls=60, seed=1).digest
-    )
+    assert API.make_plan(POOL, calls=60, seed=np.int64(1)).digest == package.make_plan(POOL, calls=60, seed=1).digest
 
 
 @pytest.mark.parametrize(
@@ -49,6 +47,11 @@ def test_a_seed_that_is_not_a_whole_number_is_refused(seed: Any) -> None:
     [
         (lambda _: API.make_plan("mine.csv"), r"`pool` .*got str. Pass what youden.read_pool returns"),
         (lambda _: API.make_plan(POOL, design=3), r"`design` .*got int"),
+        (lambda _: API.make_plan(POOL, holdout=".2"), r"`holdout` .*got str"),
+        (lambda _: API.make_plan(POOL, independent=5), r"`independent` .*got int"),
+        (lambda _: API.make_plan(POOL, question="which"), r"got 'which'. Set information or preference"),
+        (lambda plan: API.judge(plan, max_missing=5), r"max_missing must be from 0 to 1: got 5"),
+        (lambda plan: API.judge(plan, max_missing="1%"), r"`max_missing` .*got str"),
         (lambda _: API.judge(POOL), r"`plan` .*got Pool. Pass what youden.make_plan returns"),
         (API.rank, r"`verdicts` .*got Plan. Pass what youden.judge returns"),
         (lambda plan: API.judge(plan, max_cost="2"), r"`max_cost` .*got str. Set an amount in USD"),

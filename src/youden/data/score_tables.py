@@ -31,7 +31,7 @@ from youden.data.score_ranges import check_direction, check_units, determine_ran
 from youden.data.score_rows import LocatedFrame, is_model_name, locate_frame_rows, read_score_rows
 from youden.errors import ConfigError, ImportFormatError
 from youden.text.printable import find_name_fault
-from youden.text.sentences import describe_case_variants, format_count, suggest_name
+from youden.text.sentences import describe_similar_names, format_count, suggest_name
 from youden.types.pool import Floats, Positions, ReadOnly
 
 if TYPE_CHECKING:
@@ -520,7 +520,7 @@ class _TableReader:
         if n_scores.max() > 1:
             n_repeated = format_count(int((n_scores > 1).sum()), "cell", "has", "have")
             self.notes.append(f"{n_repeated} several scores (up to {n_scores.max()}), which are averaged")
-        self.notes += filter(None, [describe_case_variants(model_ids), describe_case_variants(item_ids)])
+        self.notes += filter(None, [describe_similar_names(model_ids), describe_similar_names(item_ids)])
         if score_range is None:
             check_units(self.source, mean, item_ids.tolist())
             self.notes.append(f"range of scores assumed: {low:g} to {high:g} (--range sets it)")

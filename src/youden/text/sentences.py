@@ -39,7 +39,7 @@ PREFERENCE_ABILITY = (
 """Explanation of the abilities of a run that asks for preferences."""
 
 _MAX_VARIANTS = 6
-"""Number of names that `describe_case_variants` lists."""
+"""Number of names that `describe_similar_names` lists."""
 _MARKDOWN_SYNTAX = regex.compile(r"([\\`*_{}\[\]<>()#+!|~@&$])")
 
 
@@ -54,8 +54,8 @@ def escape_markdown(text: str) -> str:
     return _MARKDOWN_SYNTAX.sub(r"\\\1", printable(text))
 
 
-def describe_case_variants(names: Iterable[str]) -> str:
-    """State which names differ only in upper and lower case.
+def describe_similar_names(names: Iterable[str]) -> str:
+    """State which names differ only in upper and lower case, or in blanks at their ends.
 
     Parameters
     ----------
@@ -69,19 +69,24 @@ def describe_case_variants(names: Iterable[str]) -> str:
 
     Examples
     --------
-    >>> describe_case_variants(["GPT", "llama", "gpt"])
-    "names that differ only in upper and lower case are kept apart: 'GPT', 'gpt'"
-    >>> describe_case_variants(["GPT", "llama"])
+    >>> describe_similar_names(["GPT", "llama", "gpt"])
+    "names that differ only in upper and lower case or blanks count as different: 'GPT', 'gpt'"
+    >>> describe_similar_names(["GPT", "llama"])
     ''
     """
-    distinct = sorted(names, key=lambda name: (name.casefold(), name))
-    n_by_lower_case = Counter(map(str.casefold, distinct))
-    variants = [name for name in distinct if n_by_lower_case[name.casefold()] > 1]
+    distinct = sorted(names, key=lambda name: (_simplify_name(name), name))
+    n_by_simple_name = Counter(map(_simplify_name, distinct))
+    variants = [name for name in distinct if n_by_simple_name[_simplify_name(name)] > 1]
     if not variants:
         return ""
     ellipsis = ", …" if len(variants) > _MAX_VARIANTS else ""
     listed = ", ".join(map(repr, variants[:_MAX_VARIANTS]))
-    return f"names that differ only in upper and lower case are kept apart: {listed}{ellipsis}"
+    return f"names that differ only in upper and lower case or blanks count as different: {listed}{ellipsis}"
+
+
+def _simplify_name(name: str) -> str:
+    """Return a name in lower case, without blanks at its ends."""
+    return name.strip().casefold()
 
 
 def suggest_name(name: str, choices: Sequence[str], *, max_shown: int = 10) -> str:

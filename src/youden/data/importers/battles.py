@@ -18,7 +18,7 @@ import pandas as pd
 
 from youden.data.importers.foreign_files import import_error
 from youden.text.printable import find_name_fault
-from youden.text.sentences import describe_case_variants, format_count, suggest_name
+from youden.text.sentences import describe_similar_names, format_count, suggest_name
 from youden.types import MISSING_REASONS, Finding, Plan, Trials, Verdicts
 from youden.types.planning import Split
 
@@ -89,7 +89,7 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
         fault = find_name_fault(name)
         if fault:
             raise import_error(path, f"the name {name[:60]!r} {fault}", slug="import-agents")
-    notes += filter(None, [describe_case_variants(model_names)])
+    notes += filter(None, [describe_similar_names(model_names)])
 
     # the first model of a trial is the one that was shown first, and the answer is the preference for it
     model_a, model_b = np.split(model_numbers.astype(np.int32), 2)
