@@ -1,40 +1,18 @@
-"""Test tables with two header lines, lines of totals, a row per agent, or an unknown suffix."""
+"""Test tables with two header lines, lines of totals, a row per agent, no header, or columns that may be agents."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import openpyxl
 import pytest
+from table_lines import AGENTS, QUESTIONS, check_is_complete, response, wide_lines, write
 
 from commands import Youden
 from youden import read_pool
 from youden.data.importers.table_import import read_table
 from youden.errors import ImportFormatError
-from youden.types import Pool
-
-AGENTS = ("gpt", "llama", "claude")
-THINGS = ("cats sleep by day", "bread rises", "rivers flood in spring", "bees dance", "trains are late in winter")
-QUESTIONS = [f"Why do you think that {thing}?" for thing in THINGS]
-
-
-def response(agent: str, item: int) -> str:
-    return f"I, {agent}, believe that {THINGS[item]} because it has always been so."
-
-
-def write(path: Path, lines: Sequence[Sequence[object]]) -> Path:
-    """Write lines of cells as the format of the suffix; None is an empty cell."""
-    if path.suffix == ".xlsx":
-        book = openpyxl.Workbook()
-        for line in lines:
-            book.active.append([*line])
-        book.save(path)
-        return path
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, delimiter="\t" if path.suffix == ".txt" else ",").writerows(lines)
-    return path
 
 
 def two_header_lines(path: Path, *, merged: bool) -> Path:
@@ -48,14 +26,7 @@ def two_header_lines(path: Path, *, merged: bool) -> Path:
 
 
 def wide(path: Path, *further_lines: Sequence[object]) -> Path:
-    lines = [[question, *(response(name, item) for name in AGENTS)] for item, question in enumerate(QUESTIONS)]
-    return write(path, [["Question", *AGENTS], *lines, *further_lines])
-
-
-def check_is_complete(pool: Pool, agents: Sequence[str]) -> None:
-    assert [agent.id for agent in pool.agents] == [*agents]
-    assert [item.prompt for item in pool.items] == QUESTIONS
-    assert pool.texts.tolist() == [[response(name, item) for item in range(len(THINGS))] for name in AGENTS]
+    return write(path, [["Question", *AGENTS], *wide_lines(), *further_lines])
 
 
 @pytest.mark.parametrize("merged", [True, False])
@@ -84,7 +55,7 @@ def test_a_last_line_of_totals_is_not_an_item(tmp_path: Path, name: str, label: 
 @pytest.mark.parametrize("line", [["What is 6 × 7?", 42, 42, 41], ["Total", "fine", "good", "bad"]])
 def test_a_last_line_with_responses_is_an_item(tmp_path: Path, line: list[object]) -> None:
     pool = read_table([wide(tmp_path / "t.csv", line)], columns={}, exact=False).pool
-    assert pool.n_items == len(THINGS) + 1
+    assert pool.n_items == len(QUESTIONS) + 1
 
 
 @pytest.mark.parametrize("names", [QUESTIONS, [f"Q{item + 1}" for item in range(len(QUESTIONS))]])
@@ -106,3 +77,161 @@ def test_a_file_with_an_unknown_suffix_is_refused_without_naming_the_same_comman
     (tmp_path / "t.txt").rename(tmp_path / "t.tsv")
     youden("init", str(tmp_path / "t.tsv"), "--judge", "lexical").well()
     check_is_complete(read_pool(tmp_path / "pools" / "t"), AGENTS)
+
+
+DOUBTFUL: dict[str, tuple[str | None, Callable[[int], str | None]]] = {
+    "notes in a few rows": ("Interne Hinweise", lambda item: "Bitte noch einmal prüfen." if item == 1 else None),
+    "a column without a name": (None, lambda item: f"I prefer the first reply to case {item}."),
+    "remarks, by a word in the middle": ("Comment of the reviewer", lambda item: f"The first reply to {item} is best."),
+    "a second question": ("Follow-up", lambda item: f"And how do you know that of case {item}?"),
+    "an agent with some placeholders": (
+        "mistral",
+        lambda item: response("mistral", item) if item > 2 else ("n/a", "TODO", "-")[item],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DOUBTFUL)
+@pytest.mark.parametrize("name", ["t.csv", "t.xlsx"])
+def test_a_column_that_may_or_may_not_be_an_agent_is_refused_with_the_option(
+    tmp_path: Path, name: str, case: str
+) -> None:
+    header, make_cell = DOUBTFUL[case]
+    lines = [[*line, make_cell(item)] for item, line in enumerate(wide_lines())]
+    path = write(tmp_path / name, [["Question", *AGENTS, header], *lines])
+    with pytest.raises(ImportFormatError, match=r"may be an agent or .*--column text=gpt,llama,claude"):
+        read_table([path], columns={}, exact=False)
+    check_is_complete(
+        read_table([path], columns={"prompt": "Question", "text": ",".join(AGENTS)}, exact=False).pool, AGENTS
+    )
+
+
+@pytest.mark.parametrize("texts", [["yes", "no", "yes", "yes", "no"], [7, 49, 3, 12, 8]])
+def test_short_responses_between_those_of_other_agents_are_not_left_out(tmp_path: Path, texts: list[object]) -> None:
+    lines = [[*line[:2], text, *line[2:]] for line, text in zip(wide_lines(), texts, strict=True)]
+    path = write(tmp_path / "t.csv", [["Question", "gpt", "qwen", "llama", "claude"], *lines])
+    with pytest.raises(ImportFormatError, match=r"'qwen' may be an agent or .*--column text=gpt,llama,claude"):
+        read_table([path], columns={}, exact=False)
+    named = {"prompt": "Question", "text": "gpt,qwen,llama,claude"}
+    assert read_table([path], columns=named, exact=False).pool.n_agents == 4
+
+
+def test_measurements_between_the_agents_are_not_agents(tmp_path: Path) -> None:
+    header = ["Question"] + [name for agent in AGENTS for name in (agent, f"{agent} length")]
+    lines: list[list[object]] = []
+    for question, *texts in wide_lines():
+        lines.append([question, *(cell for text in texts for cell in (text, len(str(text))))])
+    check_is_complete(read_table([write(tmp_path / "t.csv", [header, *lines])], columns={}, exact=False).pool, AGENTS)
+
+
+@pytest.mark.parametrize("header", ["reference_outputs.answer", "reference_outputs", "Expected answers"])
+def test_a_column_of_references_in_the_plural_is_no_agent(tmp_path: Path, header: str) -> None:
+    lines = [[line[0], f"It is always so, in case {item}.", *line[1:]] for item, line in enumerate(wide_lines())]
+    path = write(tmp_path / "t.csv", [["Question", header, *AGENTS], *lines])
+    imported = read_table([path], columns={}, exact=False)
+    check_is_complete(imported.pool, AGENTS)
+    assert imported.unused == (header,)
+
+
+def test_contexts_are_no_agent(tmp_path: Path) -> None:
+    lines = [[line[0], f"Of case {item}, many books say so.", *line[1:]] for item, line in enumerate(wide_lines())]
+    path = write(tmp_path / "t.csv", [["user_input", "retrieved_contexts", *AGENTS], *lines])
+    with pytest.raises(ImportFormatError, match="--column prompt=user_input --column text=gpt,llama,claude"):
+        read_table([path], columns={}, exact=False)
+
+
+def test_names_of_columns_that_all_suggest_questions_are_refused_with_all_columns(tmp_path: Path) -> None:
+    names = [f"{agent} on the question" for agent in AGENTS]
+    path = write(tmp_path / "t.csv", [["question", *names], *wide_lines()])
+    with pytest.raises(ImportFormatError, match=f"--column prompt=question --column 'text={','.join(names)}'"):
+        read_table([path], columns={}, exact=False)
+
+
+@pytest.mark.parametrize("names", [QUESTIONS, [f"Q{item + 1}" for item in range(len(QUESTIONS))]])
+def test_a_table_with_a_row_per_agent_and_no_name_above_the_agents_is_refused(tmp_path: Path, names: list[str]) -> None:
+    lines = [[agent, *(response(agent, item) for item in range(len(QUESTIONS)))] for agent in AGENTS]
+    with pytest.raises(ImportFormatError, match=r"transpose the table|seems to hold responses"):
+        read_table([write(tmp_path / "t.csv", [[None, *names], *lines])], columns={}, exact=False)
+
+
+@pytest.mark.parametrize("is_wide", [True, False])
+def test_a_table_without_a_header_is_refused(tmp_path: Path, *, is_wide: bool) -> None:
+    lines = wide_lines()
+    if not is_wide:
+        lines = [[agent, line[0], line[1 + k]] for k, agent in enumerate(AGENTS) for line in lines]
+    with pytest.raises(ImportFormatError, match="the first line seems to hold responses; insert a line with a name"):
+        read_table([write(tmp_path / "t.csv", lines)], columns={}, exact=False)
+
+
+def test_the_name_of_a_run_on_a_data_set_names_an_agent(tmp_path: Path) -> None:
+    lines = [[agent, f"i{item}", response(agent, item)] for agent in AGENTS for item in range(len(QUESTIONS))]
+    path = write(tmp_path / "t.csv", [["datasetRunName", "datasetItemId", "output"], *lines])
+    pool = read_table([path], columns={}, exact=False).pool
+    assert (pool.n_agents, pool.n_items, pool.repeat_texts) == (3, len(QUESTIONS), None)
+
+
+def test_sheets_with_a_column_per_agent_are_refused_with_the_option(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for title, lines in (("May", wide_lines()[:3]), ("June", wide_lines()[3:])):
+        sheet = book.create_sheet(title)
+        for line in [["Question", *AGENTS], *lines]:
+            sheet.append(line)
+    book.save(tmp_path / "t.xlsx")
+    with pytest.raises(ImportFormatError, match=r"--column text=(\w+,?){3}`"):
+        read_table([tmp_path / "t.xlsx"], columns={}, exact=False)
+    check_is_complete(read_table([tmp_path / "t.xlsx"], columns={"text": ",".join(AGENTS)}, exact=False).pool, AGENTS)
+
+
+def test_equal_names_of_measurements_between_the_agents_are_no_doubt(tmp_path: Path) -> None:
+    header = ["Question", *(name for agent in AGENTS for name in (agent, "length"))]
+    lines: list[list[object]] = []
+    for question, *texts in wide_lines():
+        lines.append([question, *(cell for text in texts for cell in (text, len(str(text))))])
+    check_is_complete(read_table([write(tmp_path / "t.csv", [header, *lines])], columns={}, exact=False).pool, AGENTS)
+
+
+def test_an_agent_may_be_named_after_its_work_on_remarks(tmp_path: Path) -> None:
+    agents = ("feedback bot", "note taker", "comment writer")
+    pool = read_table([write(tmp_path / "t.csv", [["Question", *agents], *wide_lines()])], columns={}, exact=False).pool
+    assert [agent.id for agent in pool.agents] == [*agents]
+
+
+def test_reasoning_next_to_the_answer_of_a_row_is_no_doubt(tmp_path: Path) -> None:
+    lines = [
+        [agent, question, f"The question {item} asks {agent} for a reason.", response(agent, item)]
+        for agent in AGENTS
+        for item, question in enumerate(QUESTIONS)
+    ]
+    path = write(tmp_path / "t.csv", [["model", "question", "reasoning", "answer"], *lines])
+    check_is_complete(read_table([path], columns={}, exact=False).pool, AGENTS)
+
+
+def test_a_table_of_the_reviewers_next_to_the_responses_is_refused_without_its_columns(tmp_path: Path) -> None:
+    reviews: list[list[object]] = [[None, None, None] for _ in QUESTIONS]
+    reviews[0] = ["Ana", 7, "fine with me so far"]
+    reviews[1] = ["Ben", 3, "I would change a lot"]
+    lines = [[*line, None, *review] for line, review in zip(wide_lines(), reviews, strict=True)]
+    path = write(tmp_path / "t.csv", [["Question", *AGENTS, None, "Reviewer", "Votes", "Opinion"], *lines])
+    with pytest.raises(ImportFormatError, match=r"'Opinion' may be .*--column text=gpt,llama,claude --column prompt"):
+        read_table([path], columns={}, exact=False)
+
+
+def test_names_with_commas_are_refused_without_a_command_that_fails(tmp_path: Path) -> None:
+    header = ["Question", *(f"{agent}, May" for agent in AGENTS), None]
+    lines = [[*line, f"The first reply to {item} is best."] for item, line in enumerate(wide_lines())]
+    path = write(tmp_path / "t.csv", [header, *lines])
+    with pytest.raises(ImportFormatError, match="Remove the commas from the names of the columns"):
+        read_table([path], columns={}, exact=False)
+
+
+def test_a_message_with_a_subject_is_refused_with_the_message_as_the_prompt(tmp_path: Path) -> None:
+    lines = [[f"Ein Problem mit Fall {item}", *line] for item, line in enumerate(wide_lines())]
+    path = write(tmp_path / "t.csv", [["Betreff", "Nachricht", *AGENTS], *lines])
+    with pytest.raises(ImportFormatError, match="--column prompt=Nachricht --column text=gpt,llama,claude"):
+        read_table([path], columns={}, exact=False)
+
+
+def test_an_excel_file_with_the_suffix_of_a_csv_file_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    path = wide(tmp_path / "t.xlsx").rename(tmp_path / "t.csv")
+    with pytest.raises(ImportFormatError, match=r"it is a ZIP archive, as Excel files are. Rename it to .xlsx"):
+        read_table([path], columns={}, exact=False)

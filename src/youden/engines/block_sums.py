@@ -249,12 +249,12 @@ class _ScoreCollector:
         self._chunks.append((cells.agent, cells.item + np.int32(chunk.start), value, weight))
 
     def to_scores(self, role: ScoreRole, *, offset: float) -> Scores:
-        """Return the scores of all added chunks, and remove them from the collector, to save memory.
+        """Return the scores of all added chunks, and remove all of them from the collector, to save memory.
 
-        At least one chunk must have been added.
-
-        role : "train" for scores of training cells (agent, item), "holdout" for scores of held-out cells
+        role : role of all these scores in the result: "train" for training cells (agent, item), "holdout" for held-out cells
         offset : false-positive rate to subtract from each score
+
+        Raises: ValueError if no chunk was added.
         """
         agent, item, value, weight = [np.concatenate(arrays) for arrays in zip(*self._chunks, strict=True)]
         self._chunks.clear()

@@ -144,7 +144,7 @@ class _Worker:
         return node
 
     def run(self, work: Callable[[], Any], version: str, stop_event: Any) -> Any:
-        """Call `work` and return its result, or return the YoudenError that it raises.
+        """Call `work` and return its result, or return the YoudenError that it raises; other errors are raised.
 
         work : function without arguments
         version : version of youden that started the run; a node with another one returns ConfigError [ray-package]

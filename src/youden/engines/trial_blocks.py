@@ -134,7 +134,8 @@ class ItemChunk(NamedTuple):
         Returns
         -------
         PairChunk
-            All trials, each of weight 1. By block, the trials without a block share one effect.
+            All trials, each of weight 1. With `weight_by_agent`, a trial also has a weight of 1 or 0 for each of its two
+            agents. By block, the trials without a block share one effect.
 
         Raises
         ------

@@ -170,7 +170,7 @@ class JudgedTrials:
         outcome : Completion, Failure or None
             None if the request cannot be sent.
         usd : float
-            Cost of the call in USD.
+            Cost of the call in USD, which is booked in the first of the trials.
         stored : bool
             Whether the outcome was in the store before; `usd` is then ignored.
 

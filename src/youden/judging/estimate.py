@@ -36,6 +36,7 @@ def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> 
     """Estimate the duration of calls that need no retries.
 
     Each limit (on calls in flight, requests per minute and tokens per minute) gives a duration; the longest is returned.
+    For the limit on calls in flight, a call takes the judge's `seconds_per_call`, or `DEFAULT_CALL_SECONDS` if it is not set.
 
     Parameters
     ----------
@@ -51,7 +52,8 @@ def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> 
     minutes : float or None
         None if the judge makes no calls, or if it is queried in batches, which take up to a day.
     pace : str
-        Description of the limit that determines the duration, for display; empty if the judge makes no calls.
+        Description of the limit that determines the duration, for display. For batches, it states that they take up to a
+        day; empty if the judge makes no calls.
     """
     if not config.makes_calls:
         return None, ""
@@ -193,6 +195,7 @@ def estimate(
         Environment variables that locate tiktoken's files. Default: those of the process.
     store : str or Path, optional
         Path or URL of the store, whose answers cost nothing. It need not exist; a store that cannot be read is ignored.
+        Default: no store, so that every trial costs a call.
     keys : callable, default iter_keys
         Function that computes the request hashes of a plan.
 

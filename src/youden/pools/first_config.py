@@ -184,7 +184,12 @@ def _check_imported(imported: ImportedPool, source: Path, pool_path: Path, forma
     if n_agents >= MIN_AGENTS or needs_self_trials(imported.pool):
         return imported
 
-    if format_ == "table":
+    has_agent_columns = "agents by each of" in imported.used_columns
+    if format_ == "table" and has_agent_columns:
+        agents = ",".join(agent.id for agent in imported.pool.agents)
+        command = format_command(["youden", "init", str(source), "--column", f"text={agents},NAME"])
+        remedy = f"If other columns hold responses, add their names: {command}"
+    elif format_ == "table":
         options = f"--column agent=NAME --column text=NAME --out {pool_path.as_posix()}"
         command = f"youden import table {format_command([str(source)])} {options}"
         remedy = f"Rename the column with the agents to `model`, or pass its name: {command}"

@@ -147,13 +147,14 @@ def half_widths(components: AgentVariances, n_blocks: int, n_items: int) -> Floa
     components : AgentVariances
         Variance components of the agents.
     n_blocks, n_items : int
-        Numbers of blocks and of items of the plan. In a block, each agent has 2 trials on one item.
+        Numbers of blocks and of items of the plan. In a block, each agent has 2 trials on one item. The numbers of blocks
+        of two items differ by at most 1.
 
     Returns
     -------
     float array (n_agents,)
-        t·√(agent_item·Σ_j p_j² + residual/(2·n_blocks) + constant), with t the quantile of Student's t and p_j the share
-        of item j in the blocks.
+        t·√(agent_item·Σ_j p_j² + residual/(2·n_blocks) + constant), with p_j the share of item j in the blocks and t the
+        0.975 quantile of Student's t with min(n_blocks, n_items) − 1 + `PRIOR_CLUSTERS` degrees of freedom.
     """
     agent_item_part = components.agent_item * item_share_squares(n_blocks, n_items)
     variance = agent_item_part + components.residual / (2 * n_blocks) + components.constant
@@ -223,18 +224,18 @@ def find_min_blocks(
 def find_min_items(components: AgentVariances, half_width: float, *, fraction: float, n_agents: int) -> int | None:
     """Find the smallest number of items on which the agents' intervals can be narrow enough.
 
-    Every pair of agents is compared on each item.
+    On each item, every pair of agents is compared in both orders.
 
     Parameters
     ----------
     components : AgentVariances
         Variance components of the agents.
     half_width : float
-        Half-width of the 95 % interval to reach.
+        Half-width of the 95 % interval to reach, in the unit of abilities.
     fraction : float in (0, 1]
         Fraction of the agents that must reach it.
     n_agents : int
-        Number of agents in the plan.
+        Number of agents in the plan. It may differ from the number of agents in `components`.
 
     Returns
     -------

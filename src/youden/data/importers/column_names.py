@@ -38,8 +38,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
         ),
         "prompt": (
             "prompt question instruction input query user_input request problem source document article passage "
-            "topic text task messages contents history conversations conversation q frage kundenfrage anfrage pregunta "
-            "consulta demande domanda pergunta 質問 問い合わせ お問い合わせ 问题 提问 "
+            "topic text task messages contents history conversations conversation contexts documents nachricht betreff "
+            "q frage kundenfrage anfrage pregunta consulta demande domanda pergunta 質問 問い合わせ お問い合わせ 问题 提问 "
             "ticket message body context background title"
         ),
         "group": "group family",
@@ -266,11 +266,12 @@ def get_name_priority(column: str, role: str) -> int:
 def is_about_responses(column: str) -> bool:
     """Return whether a name denotes information about responses, such as "Expected answer", and nothing else.
 
-    >>> is_about_responses("Expected answer"), is_about_responses("baseline_reference"), is_about_responses("judge bot")
+    >>> is_about_responses("reference_outputs"), is_about_responses("baseline_reference"), is_about_responses("judge bot")
     (True, False, False)
     """
     words = set(normalize_name(column).split("_"))
-    neutral_words = _GENERIC | set(NAMES["text"]) | set(NAMES["prompt"]) | {"id"}
+    names_in_singular = set(NAMES["text"]) | set(NAMES["prompt"])
+    neutral_words = _GENERIC | names_in_singular | {f"{name}s" for name in names_in_singular} | {"id"}
     return bool(words & ABOUT) and words <= ABOUT | neutral_words
 
 

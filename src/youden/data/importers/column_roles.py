@@ -10,18 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
-from statistics import fmean
 
+from youden.data.importers.column_candidates import AGENT_NAMES, MIN_WORDS, ROW_PER_AGENT, UnclearColumnsError
 from youden.data.importers.column_names import (
-    ABOUT,
     NAMES,
     PAIRED,
-    PARTS,
-    REMARKS,
     SUBJECTS,
-    get_name_priority,
     infer_role,
     is_about_responses,
     is_agent_name,
@@ -35,35 +30,17 @@ from youden.data.importers.column_values import (
     FOLDER,
     MAX_ID_LENGTH,
     Row,
-    TableColumns,
-    compute_word_overlap,
     join_names,
 )
+from youden.data.importers.wide_columns import WideTableSearch
 
 _MAX_AGENTS = 500
 _MAX_CANDIDATES = 50
 """Maximum number of agent columns, and of item columns, that are tried with each other."""
-_AGENT_NAMES = {"agent", "model"}
-"""Names of columns that may hold agents even if their values do not recur."""
-_MIN_WORDS = 4
-"""A column with repeated values holds texts, not categories, if they have at least this mean number of words."""
-
-
-class UnclearColumnsError(Exception):
-    """The roles of the columns of a table are ambiguous.
-
-    Attributes
-    ----------
-    problem : str
-        Description of the ambiguity.
-    options : dict of str to str
-        Column by role that would resolve it; empty if none is known.
-    """
-
-    def __init__(self, problem: str, **options: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
-        self.options = options
+_RUN_NAMES = {"run", "experiment"}
+"""Words for the run of an agent on a data set, as in "dataset_run_name"."""
+_MIN_WORDS_OF_RESPONSE = 8
+"""The name of a column may be a response, in a table without a header, if it has at least this number of words."""
 
 
 @dataclass(frozen=True)
@@ -114,49 +91,8 @@ def find_roles(
     return _RoleSearch(rows, location_columns, given or {}).find_roles()
 
 
-class _RoleSearch:
+class _RoleSearch(WideTableSearch):
     """One search for the roles of the columns of a table; lists of candidates begin with the most reliable one."""
-
-    def __init__(self, rows: Sequence[Row], location_columns: Sequence[str], given: Mapping[str, str]) -> None:
-        self.location_columns = location_columns
-        self.given = given
-        self.given_text_columns = given["text"].split(",") if "text" in given else []
-        self.table = TableColumns(rows)
-
-        columns_by_role: dict[str | None, list[str]] = {}
-        excluded = {*self.given_text_columns, *given.values(), *location_columns}
-        for name in self.table.names:
-            if name not in excluded:
-                columns_by_role.setdefault(infer_role(name), []).append(name)
-        for role in NAMES:
-            columns_by_role.get(role, []).sort(key=partial(get_name_priority, role=role))
-        for role, column in given.items():
-            columns_by_role[role] = [column]
-        self.columns_by_role = columns_by_role
-
-        text_columns = self.get_candidates("text")
-        if "text" not in given:
-            text_columns = [name for name in text_columns if self.table[name].is_text]
-            text_columns.sort(key=is_part_of_response)
-        self.text_columns = text_columns
-
-        # Rows without a response may lack other values, too.
-        if text_columns:
-            answered_rows = [row for row in rows if row.get(text_columns[0]) is not None]
-            if answered_rows:
-                self.table = TableColumns(answered_rows)
-
-        self.unnamed_columns = self.get_candidates(None)
-        self.prompt_columns = [*self.get_candidates("prompt"), *text_columns[1:]]
-        self.item_columns = self.get_candidates("item")
-        if "item" not in given:
-            contacts_last = sorted(self.unnamed_columns, key=lambda name: self.table[name].is_contact)
-            candidates = (*self.item_columns, *self.prompt_columns, *contacts_last)
-            self.item_columns = [name for name in candidates if self.table[name].can_be_id]
-
-    def get_candidates(self, role: str | None) -> list[str]:
-        """Return the column that the user named for a role, or else the columns whose names suggest it."""
-        return self.columns_by_role.get(role, [])
 
     def find_roles(self) -> Roles:
         """Find the columns of agents and responses, and then the columns of the other roles.
@@ -173,6 +109,7 @@ class _RoleSearch:
         if found_agents is None and self.may_be_wide(candidates):
             agent_columns = self.find_agent_columns()
             if agent_columns:
+                self.check_has_header(agent_columns)
                 return self.make_roles(agents=(), text=None, agent_columns=agent_columns)
 
         agents = found_agents or tuple([*candidates, *self.location_columns][:1])
@@ -194,9 +131,12 @@ class _RoleSearch:
         if found_agents is None and "item" not in self.given and has_several_agents:
             raise UnclearColumnsError("no column holds ids or prompts that two agents share")
 
+        self.check_has_header([text])
         roles = self.make_roles(agents=agents, text=text, agent_columns=())
         rivals = [name for name in self.text_columns[1:] if self.is_rival_text_column(name, chosen=text)]
         unshared_rivals = [name for name in rivals if table.count_shared_cells(agents, name) == 0]
+        if normalize_name(text) in NAMES["text"]:
+            unshared_prose = [name for name in unshared_prose if not is_part_of_response(name)]
         self.check_single_text_column(roles, [*unshared_prose, *unshared_rivals])
         return roles
 
@@ -231,9 +171,12 @@ class _RoleSearch:
         can_choose = are_agents_certain or bool(self.location_columns)
         if not prose_columns or not can_choose or may_hold_other_texts:
             problem = "no column holds responses as text"
+            options: dict[str, str] = {}
             if len(unshared_columns) > 1:
                 problem += f", or several do ({', '.join(unshared_columns)})"
-            raise UnclearColumnsError(problem)
+                if self.location_columns:  # as in sheets with a column per agent
+                    options["text"] = ",".join(unshared_columns)
+            raise UnclearColumnsError(problem, **options)
         return (unshared_columns or prose_columns)[-1]
 
     def check_agents_are_not_rows(self, agent_candidates: Sequence[str]) -> None:
@@ -249,9 +192,17 @@ class _RoleSearch:
         agent_ids = [self.table[name].value_texts for name in agent_candidates]
         has_agent_per_row = any(len(set(ids)) == self.table.n_rows for ids in agent_ids)
         if has_agent_per_row and len(prose) >= 3:
-            raise UnclearColumnsError(
-                "each row seems to hold all responses of one agent; transpose the table, so that each agent has a column"
-            )
+            raise UnclearColumnsError(ROW_PER_AGENT)
+
+    def check_has_header(self, text_columns: Sequence[str]) -> None:
+        """Raise UnclearColumnsError if the columns of responses have long texts, with a full stop in one, as their names."""
+        for name in text_columns:
+            is_long = len(name.split()) >= _MIN_WORDS_OF_RESPONSE and len(name) >= 0.5 * self.table[name].mean_length
+            if name in self.given_text_columns or not is_long:
+                return
+        if not any(re.search(r"[.!。](\s|$)", name) for name in text_columns):
+            return
+        raise UnclearColumnsError("the first line seems to hold responses; insert a line with a name for each column")
 
     def is_rival_text_column(self, name: str, *, chosen: str) -> bool:
         """Return whether a column may hold the responses as well as the column that was chosen for them.
@@ -290,7 +241,7 @@ class _RoleSearch:
 
     def is_agent_candidate(self, name: str) -> bool:
         """Return whether a column whose name suggests agents may hold their ids."""
-        return "agent" in self.given or split_path(name)[-1] in _AGENT_NAMES or self.can_name_agents(name)
+        return "agent" in self.given or split_path(name)[-1] in AGENT_NAMES or self.can_name_agents(name)
 
     def can_name_agents(self, name: str) -> bool:
         """Return whether the values of a column can be names of agents.
@@ -299,7 +250,8 @@ class _RoleSearch:
         and the name of the column does not suggest groups of items, such as "category".
         """
         column = self.table[name]
-        names_subjects = bool(SUBJECTS & split_into_words(name))
+        words = split_into_words(name)
+        names_subjects = bool(SUBJECTS & words) and not _RUN_NAMES & words
         if names_subjects or column.is_contact or not column.distinct_texts:
             return False
 
@@ -373,7 +325,7 @@ class _RoleSearch:
             column = self.table[name]
             if not self.can_name_agents(name) or not column.is_text or column.question_fraction >= 0.5:
                 continue
-            if column.mean_words < _MIN_WORDS:
+            if column.mean_words < MIN_WORDS:
                 short_columns.append(name)
             else:
                 long_columns.append(name)
@@ -428,251 +380,6 @@ class _RoleSearch:
             n_shared_of_locations.add(self.count_max_shared_cells([location], other_columns))
         are_equal = len(n_shared_of_locations) == 1
         return are_equal and 0 not in n_shared_of_locations
-
-    def find_agent_columns(self) -> tuple[str, ...]:
-        """Find the columns of a wide table that each hold the responses of one agent.
-
-        The responses are in columns of prose or, if there are fewer than two of these, in columns of short texts. If at least
-        two columns hold responses, they are returned, and `prompt_columns` and `item_columns` are set to the candidates among
-        the other columns. Otherwise the table is not wide: the result is empty, and nothing is changed.
-
-        Raises: UnclearColumnsError if a column may hold responses or describe items.
-        """
-        if self.has_one_text_column():
-            return ()
-        candidates = [name for name in self.table.names if self.may_hold_responses(name)]
-        prose_columns = [name for name in candidates if self.holds_long_or_varied_prose(name)]
-        short_columns = [name for name in candidates if name not in prose_columns]
-        varied_short_columns = [name for name in short_columns if self.holds_varied_words(name)]
-
-        question = self.given.get("prompt") or self.find_question_column(prose_columns)
-        agent_columns = [name for name in prose_columns if name != question]
-        if len(agent_columns) >= 2 and varied_short_columns:
-            raise _make_doubtful_columns_error(varied_short_columns, agent_columns=agent_columns, question=question)
-        if len(agent_columns) < 2:
-            # short responses, such as labels
-            prompts = [name for name in self.get_candidates("prompt") if name in varied_short_columns]
-            agent_columns = [name for name in short_columns if name not in prompts and not self.has_group_name(name)]
-        if len(agent_columns) < 2:
-            return ()
-        self.check_no_remarks_or_parts(agent_columns, question)
-
-        id_columns = [name for name in self.get_candidates("item") if name not in prose_columns]
-        id_columns = [name for name in id_columns if self.table[name].can_be_id]
-        if question is not None:
-            self.prompt_columns = [question]
-            self.item_columns = [*id_columns, question]
-        else:
-            # an address or UUID may identify an item
-            contact_columns = [name for name in self.unnamed_columns if self.table[name].is_contact]
-            self.item_columns = [*id_columns, *contact_columns]
-        return tuple(agent_columns)
-
-    def check_no_remarks_or_parts(self, agent_columns: Sequence[str], question: str | None) -> None:
-        """Raise UnclearColumnsError if some columns of agents may hold remarks on responses, or parts of responses.
-
-        A remark has a name such as "Ana's comments". Parts are in question if each agent has two columns, such as "gpt" and
-        "gpt thinking".
-
-        agent_columns : columns that may each hold the responses of one agent
-        question : column of questions, which the error proposes as the column of prompts; None if there is none
-        """
-        words_by_column = {name: normalize_name(name).split("_") for name in agent_columns}
-        remarks = [name for name, words in words_by_column.items() if words[-1] in REMARKS]
-        parts = [name for name, words in words_by_column.items() if words[-1] in PARTS]
-
-        # "gpt" has the part "gpt thinking"
-        words_of_agents = [words_by_column[name][:-1] for name in parts]
-        columns_with_part = [name for name, words in words_by_column.items() if words in words_of_agents]
-        n_other_columns = len(agent_columns) - len(parts) - len(remarks)
-        has_part_per_agent = len(parts) == len(columns_with_part) == n_other_columns
-
-        doubtful = remarks
-        if has_part_per_agent and len(parts) > 1:
-            doubtful = [*parts, *remarks]
-        responses = [name for name in agent_columns if name not in doubtful]
-        if doubtful and len(responses) > 1:
-            raise _make_doubtful_columns_error(doubtful, agent_columns=responses, question=question)
-
-    def has_one_text_column(self) -> bool:
-        """Return whether one column has a usual name for responses, and at most two others may hold responses as prose."""
-        usual_columns = [name for name in self.text_columns if normalize_name(name) in NAMES["text"]]
-        if len(usual_columns) != 1:
-            return False
-        other_columns = [*self.unnamed_columns, *self.get_candidates("agent")]
-        n_prose = sum(self.table[name].is_prose for name in other_columns)
-        return n_prose <= 2
-
-    def holds_long_or_varied_prose(self, name: str) -> bool:
-        """Return whether a column holds prose that may be responses: it has many words on average, or its values seldom recur."""
-        column = self.table[name]
-        return column.is_prose and (column.mean_words >= _MIN_WORDS or not column.is_repetitive)
-
-    def holds_varied_words(self, name: str) -> bool:
-        """Return whether a column holds different texts without digits, which may be short responses."""
-        column = self.table[name]
-        return not column.is_repetitive and not any(re.search(r"\d", text) for text in column.texts)
-
-    def may_hold_responses(self, name: str) -> bool:
-        """Return whether a column that the user did not name holds texts other than addresses, UUIDs and remarks."""
-        if name in self.given.values() or is_about_responses(name) or self.is_remark_column(name):
-            return False
-        return self.table[name].is_text and not self.table[name].is_contact
-
-    def is_remark_column(self, name: str) -> bool:
-        """Return whether a column contains remarks on another one, or a part of it.
-
-        In a table with the columns "gpt answer", "gpt rationale" and "gpt reasoning", these are the last two. But in a table
-        with the columns "gpt base" and "gpt thinking", both may be agents, because no name says which one is the response.
-        """
-        *agent, last = normalize_name(name).split("_")
-        if not agent or last not in ABOUT | PARTS:
-            return False
-
-        other_names = [normalize_name(column).split("_") for column in self.table.names if column != name]
-        names_of_agent = [words for words in other_names if words[: len(agent)] == agent]
-        if last in ABOUT:
-            return bool(names_of_agent)
-        return any(words[-1] in NAMES["text"] for words in names_of_agent)
-
-    def has_group_name(self, name: str) -> bool:
-        """Return whether the name of a column suggests items, prompts, groups of items, or information about them."""
-        words = split_into_words(name)
-        names_subject = bool(SUBJECTS & words and not _AGENT_NAMES & words)
-        return names_subject or infer_role(name) in ("item", "prompt", "about")
-
-    def find_question_column(self, prose_columns: Sequence[str]) -> str | None:
-        """Return the column of questions among columns of prose; None if all of them hold responses.
-
-        The column of questions is the one whose name suggests questions. If no name does, the texts of three or more columns
-        are compared.
-
-        prose_columns : names of the columns of prose, in the order of the table
-
-        Raises: UnclearColumnsError if several columns may hold questions, or if a column may hold questions or responses.
-        """
-        candidates = [name for name in prose_columns if self.is_question_name(name)]
-        if len(prose_columns) < 3:
-            return candidates[0] if candidates else None
-        if len(candidates) > 1:
-            raise self.make_several_questions_error(candidates, prose_columns)
-
-        question = candidates[0] if candidates else self.find_column_with_most_questions(prose_columns)
-        if question is None:
-            self.check_first_and_last_column(prose_columns)
-            return None
-        self.check_question_position(question, prose_columns)
-        return question
-
-    def find_column_with_most_questions(self, prose_columns: Sequence[str]) -> str | None:
-        """Return the column with the largest fraction of questions among its texts.
-
-        Returns None unless this fraction exceeds the fraction of every other column by at least 0.5.
-
-        prose_columns : names of at least two columns of prose
-        """
-        fractions = {name: self.table[name].question_fraction for name in prose_columns}
-        highest, second_highest = sorted(prose_columns, key=fractions.__getitem__, reverse=True)[:2]
-        is_clear = fractions[highest] >= 0.5 + fractions[second_highest]
-        return highest if is_clear else None
-
-    def make_several_questions_error(
-        self, candidates: Sequence[str], prose_columns: Sequence[str]
-    ) -> UnclearColumnsError:
-        """Make the error for a wide table in which several columns may hold the questions.
-
-        The error proposes two options: the candidate with the largest fraction of questions as the column of prompts (of
-        equal candidates, the one with the most usual name), and the columns of prose that are no candidates as the responses.
-
-        candidates : names of the columns that may hold questions
-        prose_columns : names of all columns of prose, in the order of the table
-        """
-
-        def get_reliability(name: str) -> tuple[float, int]:
-            return self.table[name].question_fraction, -get_name_priority(name, "prompt")
-
-        prompt_column = max(candidates, key=get_reliability)
-        response_columns = [name for name in prose_columns if name not in candidates]
-        problem = f"{' and '.join(map(repr, candidates))} could both be the question"
-        return UnclearColumnsError(problem, prompt=prompt_column, text=",".join(response_columns))
-
-    def check_first_and_last_column(self, prose_columns: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if the first or the last column of prose differs from all others.
-
-        That column may hold questions, which are usually before or after the responses.
-
-        prose_columns : names of at least three columns of prose, in the order of the table
-        """
-        for name in (prose_columns[0], prose_columns[-1]):
-            if self.differs_from_others(name, prose_columns):
-                responses = [other_name for other_name in prose_columns if other_name != name]
-                problem = f"{name!r} could be the question or an agent"
-                raise UnclearColumnsError(problem, prompt=name, text=",".join(responses))
-
-    def is_question_name(self, name: str) -> bool:
-        """Return whether the name of a column suggests prompts or items."""
-        return infer_role(name) in ("prompt", "item") or normalize_name(name) in NAMES["prompt"]
-
-    def check_question_position(self, question: str, prose_columns: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if there are columns of prose both before and after the column of questions.
-
-        The error proposes the larger group of columns as the responses, or the columns after it if the groups are equal.
-
-        question : name of the column of questions
-        prose_columns : names of all columns of prose, including `question`, in the order of the table
-        """
-        position = prose_columns.index(question)
-        before, after = prose_columns[:position], prose_columns[position + 1 :]
-        if not before or not after:
-            return
-
-        if len(before) <= len(after):
-            unclear, responses = before, after
-        else:
-            unclear, responses = after, before
-        problem = f"{', '.join(map(repr, unclear))} may be an agent or belong to the question"
-        raise UnclearColumnsError(problem, prompt=question, text=",".join(responses))
-
-    def differs_from_others(self, name: str, prose_columns: Sequence[str]) -> bool:
-        """Return whether a column of prose differs from all others, as a column of questions would.
-
-        The names are compared first. If the names of all other columns have a word, or their first three letters, in common,
-        the column differs exactly if its own name has none of these common parts. If the other names have nothing in common,
-        the texts are compared. The column then differs in two cases:
-
-        - The mean length of its texts is at most 0.75 times, or at least 1.33 times, the mean length of the other texts.
-        - The overlap of its words with the words of the other columns is less than 0.9 times the overlap of the other columns
-          with each other (`compute_word_overlap`).
-
-        Parameters
-        ----------
-        name : str
-            Column to be tested.
-        prose_columns : sequence of str
-            Names of all columns of prose, including `name`; at least three.
-
-        Returns
-        -------
-        bool
-            True if the column may hold questions, and the others responses to them.
-        """
-        other_names = [prose_name for prose_name in prose_columns if prose_name != name]
-        parts_of_others = [_get_name_parts(other_name) for other_name in other_names]
-        common_parts = set.intersection(*parts_of_others)
-        if common_parts:
-            return common_parts.isdisjoint(_get_name_parts(name))
-
-        column = self.table[name]
-        other_columns = [self.table[other_name] for other_name in other_names[:8]]
-        mean_other_length = fmean(other_column.mean_length for other_column in other_columns)
-        if not 0.75 < column.mean_length / mean_other_length < 1.33:
-            return True
-
-        overlap_with_others = fmean(compute_word_overlap(column, other_column) for other_column in other_columns)
-        overlap_among_others = fmean(
-            compute_word_overlap(first, second) for first, second in combinations(other_columns, 2)
-        )
-        return overlap_with_others < 0.9 * overlap_among_others
 
     def check_single_text_column(self, roles: Roles, candidates: Sequence[str]) -> None:
         """Raise UnclearColumnsError if another column may hold the responses as well as the chosen one.
@@ -854,26 +561,6 @@ class _RoleSearch:
         return len(complete_pairs) == n_agents
 
 
-def _make_doubtful_columns_error(
-    doubtful_columns: Sequence[str], *, agent_columns: Sequence[str], question: str | None
-) -> UnclearColumnsError:
-    """Make the error for a wide table whose doubtful columns may be responses of further agents, or describe other columns.
-
-    agent_columns : columns that certainly hold the responses of one agent each; the error proposes these as the responses
-    question : column of questions, or None; the error proposes it as the column of prompts
-    """
-    options = {"text": ",".join(agent_columns)}
-    if question:
-        options["prompt"] = question
-    names = ", ".join(map(repr, doubtful_columns))
-    return UnclearColumnsError(f"{names} may be an agent or be about the items or responses", **options)
-
-
 def _have_one_value_each(ids: Sequence[Hashable], values: Sequence[Hashable]) -> bool:
     """Return whether each id occurs in rows with only one value."""
     return len(set(zip(ids, values, strict=True))) == len(set(ids))
-
-
-def _get_name_parts(name: str) -> set[str]:
-    """Return the words of a column's name, and its first three letters."""
-    return split_into_words(name) | {normalize_name(name)[:3]}

@@ -86,6 +86,11 @@ class ColumnValues:
         return self.is_text and n_with_words > len(self.texts) / 2
 
     @property
+    def filled_fraction(self) -> float:
+        """Fraction of rows with a value that is not empty, in [0, 1]."""
+        return sum(map(bool, self.value_texts)) / len(self.value_texts)
+
+    @property
     def is_repetitive(self) -> bool:
         """Whether there are at least two rows per distinct value, as for names and categories."""
         return len(self.distinct_texts) <= len(self.values) / 2

@@ -19,19 +19,27 @@ from youden.data.importers.table_header import (
 from youden.decompression import UnpackLimit
 from youden.errors import InputError
 from youden.text.regular_files import check_regular
+from youden.text.sentences import format_count
 from youden.types.pool import Json
 
+SHEETS_NOT_READ = "sheets with other columns not read"
+"""Note on sheets that are not read because they have other columns than the first one."""
 _MERGED_CELL = re.compile(rb'<(?:\w+:)?mergeCell\s[^<>]*?\bref="\$?([A-Z]+)\$?(\d+):\$?\1\$?(\d+)"')
+_FORMULA_WITHOUT_VALUE = re.compile(
+    rb'<(?:\w+:)?c\s(?![^<>]*\bt="str")[^<>]*?\br="([A-Z]+\d+)"[^<>]*><(?:\w+:)?f\b[^<>]*(?:/>|>[^<]*</(?:\w+:)?f>)'
+    rb"(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v></(?:\w+:)?v>)?</(?:\w+:)?c>"
+)
+"""Cell with a formula that no spreadsheet program has evaluated."""
 _CHUNK_BYTES = 1 << 20
 """Number of bytes of XML that are searched at a time."""
-_MAX_TAG_BYTES = 256
-"""Maximum length of the tag of a range of merged cells."""
+_MAX_MATCH_BYTES = 9_000
+"""Maximum length of the XML of a cell with a formula, or of a range of merged cells."""
 
 
 def read_excel_sheets(file: Path, note: Note) -> Iterator[tuple[str, Rows]]:
-    """Read the sheets of an Excel file that have the same columns as its first sheet.
+    """Read the sheets of an Excel file that have the columns of its first sheet, or all but some of them, in any order.
 
-    Sheets without at least two rows of several cells are skipped.
+    Hidden sheets, and sheets without at least two rows of several cells, are skipped.
 
     Parameters
     ----------
@@ -52,24 +60,24 @@ def read_excel_sheets(file: Path, note: Note) -> Iterator[tuple[str, Rows]]:
     ImportFormatError
         [import-format] if the file cannot be read; [import-empty] if a sheet has a header and no rows.
     """
-    first_header: list[str] | None = None
-    for title, records in _read_sheets(file):
+    first_header: set[str] | None = None
+    for title, records in _read_sheets(file, note):
         n_rows_of_several_cells = sum(count_cells(record) > 1 for _, record in records)
         if n_rows_of_several_cells < 2:
             continue
         rows = find_rows_below_header(records, file, note, ragged=True)
         _, first_row = rows[0]
-        header = list(first_row)
+        header = set(first_row)
         if first_header is None:
             first_header = header
-        if header == first_header:
+        if header <= first_header or header >= first_header:
             yield title, rows
         else:
-            note("sheets with other columns not read", repr(title))
+            note(SHEETS_NOT_READ, repr(title))
 
 
-def _read_sheets(file: Path) -> Iterator[tuple[str, Records]]:
-    """Yield the title and the rows of each sheet, without blank rows and with merged cells filled.
+def _read_sheets(file: Path, note: Note) -> Iterator[tuple[str, Records]]:
+    """Yield the title and the rows of each sheet that is not hidden, with merged cells filled.
 
     Raises: ImportFormatError [import-format]; InputError [unpacked-too-large].
     """
@@ -83,10 +91,19 @@ def _read_sheets(file: Path) -> Iterator[tuple[str, Records]]:
         book: Any = openpyxl.load_workbook(file, data_only=True, read_only=True)
         try:
             for sheet in book.worksheets:
+                if sheet.sheet_state != "visible":
+                    note("hidden sheets not read", repr(sheet.title))
+                    continue
                 sheet.reset_dimensions()  # the size that the file states may be wrong
                 with book._archive.open(sheet._worksheet_path) as source:
-                    merged = _find_merged_cells(source)
+                    merged, formulas = _scan_sheet(source)
                 location = f"{file.name}, sheet {sheet.title}"
+                if formulas:
+                    count = format_count(len(formulas), "formula")
+                    note(
+                        f"{count} without a value read as empty; open the file in a spreadsheet program and save it",
+                        location,
+                    )
                 rows = sheet.iter_rows(values_only=True)
                 yield sheet.title, _fill_merged_cells(rows, merged, location)
         finally:
@@ -99,31 +116,35 @@ def _read_sheets(file: Path) -> Iterator[tuple[str, Records]]:
         ) from error
 
 
-def _find_merged_cells(source: IO[bytes]) -> dict[tuple[int, int], int]:
-    """Find the merged ranges of one column in the XML of a sheet.
+def _scan_sheet(source: IO[bytes]) -> tuple[dict[tuple[int, int], int], set[bytes]]:
+    """Find the merged ranges of one column, and the cells with formulas without a value, in the XML of a sheet.
 
     source : open XML of the sheet
 
-    Returns the last row of each range by (first row, column). Rows and columns are numbered from 1.
+    Returns the last row of each range by (first row, column), numbered from 1, and the cells, such as "D2".
     """
     from openpyxl.utils import column_index_from_string
 
     last_rows: dict[tuple[int, int], int] = {}
+    formulas: set[bytes] = set()
     overlap = b""  # a tag may be split between two chunks
     while True:
         chunk = source.read(_CHUNK_BYTES)
         if not chunk:
-            return last_rows
+            return last_rows, formulas
+        formulas.update(_FORMULA_WITHOUT_VALUE.findall(overlap + chunk))
         for column_letters, first_row, last_row in _MERGED_CELL.findall(overlap + chunk):
             column = column_index_from_string(column_letters.decode())
             last_rows[int(first_row), column] = int(last_row)
-        overlap = chunk[-_MAX_TAG_BYTES:]
+        overlap = chunk[-_MAX_MATCH_BYTES:]
 
 
 def _fill_merged_cells(
     rows: Iterable[Sequence[object]], merged: Mapping[tuple[int, int], int], location: str
 ) -> Records:
-    """Return the rows that are not blank, with the value of a merged range copied into each of its rows.
+    """Return the rows, with the value of a merged range copied into each of its rows.
+
+    Several consecutive blank rows become one empty row, and blank rows at the beginning are left out.
 
     merged : last row of each merged range, by its first row and its column, numbered from 1
     location : file and sheet, for error messages
@@ -134,6 +155,9 @@ def _fill_merged_cells(
     for row_number, values in enumerate(rows, 1):
         record = [_convert_cell(value) for value in values]
         if all(cell is None for cell in record):
+            has_row_above = bool(records) and bool(records[-1][1])
+            if has_row_above:
+                records.append((f"{location}, line {row_number}", []))
             continue
 
         for column in merged_columns:

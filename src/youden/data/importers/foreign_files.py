@@ -268,6 +268,11 @@ def parse_lines(text: str, path: Path, replaced: Replacements | None = None) -> 
         if line and not line.isspace():
             location = f"{path}, line {number}"
             value = parse_json(line, location, replaced, remedy="Write one object per line")
+            if isinstance(value, list):
+                problem = (
+                    "it is a list, not an object. Write one object per line, or rename a file with one list to .json."
+                )
+                raise import_error(location, problem, slug="import-format")
             yield location, require_object(value, location)
 
 

@@ -27,6 +27,10 @@ _CONTENT_KEYS = ("content", "message.content", "text", "answer", "prompt", "part
 """Keys of the text of a message, or of a part of one."""
 
 
+class UnequalListsError(ValueError):
+    """The lists in a JSON object, which seem to be the columns of a table, have different lengths."""
+
+
 def flatten(row: Mapping[str, Json], prefix: str = "", depth: int = MAX_DEPTH) -> dict[str, Json]:
     """Flatten a row with nested objects into columns named by their paths, and convert conversations to texts.
 
@@ -283,13 +287,20 @@ def _join_tables(tables: Mapping[str, list[dict[str, Json]]]) -> list[dict[str, 
 
 
 def _extract_from_columns(columns: Mapping[str, list[Json]]) -> list[dict[str, Json]]:
-    """Return the rows of columns, given as lists of values; a row lacks the columns that are too short for it."""
-    n_rows = max(len(values) for values in columns.values())
-    rows: list[dict[str, Json]] = [{} for _ in range(n_rows)]
-    for name, values in columns.items():
-        for row, value in zip(rows, values, strict=False):
-            row[name] = value
-    return rows
+    """Return the rows of columns, given as lists of values.
+
+    Raises: UnequalListsError if the lists have different lengths, so that it is unclear which values belong together.
+    """
+    length_by_name = {name: len(values) for name, values in columns.items()}
+    longest = max(length_by_name, key=length_by_name.__getitem__)
+    shortest = min(length_by_name, key=length_by_name.__getitem__)
+    if length_by_name[shortest] < length_by_name[longest]:
+        raise UnequalListsError(
+            f"its lists have different lengths: got {length_by_name[longest]} values in {longest!r} and "
+            f"{length_by_name[shortest]} in {shortest!r}"
+        )
+    rows = zip(*columns.values(), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def _extract_from_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
@@ -298,20 +309,20 @@ def _extract_from_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[s
     The inner objects are the first of these that fits:
 
     - columns, as pandas writes a table (values by the label of their row), if their keys suggest responses or several roles;
-    - records, one per row, if each has a response; the key becomes the column `id`;
+    - records, one per row, if each has a response or a question; the key becomes the column `id`;
     - texts by agent and item, if all their values are texts or None;
     - tables, from which the rows are extracted. If there are several tables, the key of a table is the name of its agent.
 
     objects : inner objects by key
     """
     roles = [role for role in map(infer_role, objects) if role in NAMES]
-    are_columns = "text" in roles or len(roles) > 1
+    are_columns = "text" in roles or len(set(roles)) > 1
     if are_columns:
         row_labels = dict.fromkeys(chain.from_iterable(objects.values()))  # an ordered set
         return [{name: column.get(label) for name, column in objects.items()} for label in row_labels]
 
-    are_records = all(map(_has_text, objects.values()))
-    if are_records:
+    tables_of_records = all(map(_holds_records, objects.values()))
+    if not tables_of_records and _are_records(objects):
         return [{"id": key, **record} for key, record in objects.items()]
 
     inner_values = chain.from_iterable(inner.values() for inner in objects.values())
@@ -328,17 +339,35 @@ def _extract_from_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[s
     return [dict(row) for row in chain.from_iterable(tables.values())]
 
 
+def _are_records(objects: Mapping[str, dict[str, Json]]) -> bool:
+    """Return whether each object is a row: it has a response, or a question as text, and other values."""
+    if all(map(_has_text, objects.values())):
+        return True
+    questions = set.intersection(
+        *({key for key in record if infer_role(key) == "prompt"} for record in objects.values())
+    )
+    has_lists = any(is_list_of_objects(value) for record in objects.values() for value in record.values())
+    are_texts = all(isinstance(record[key], str) for record in objects.values() for key in questions)
+    return bool(questions) and are_texts and not has_lists
+
+
+def _holds_records(table: Mapping[str, Json]) -> bool:
+    """Return whether an object holds at least two objects, each with a response, and nothing else."""
+    records = [value for value in table.values() if isinstance(value, dict)]
+    return 1 < len(records) == len(table) and all(map(_has_text, records))
+
+
 def _extract_from_texts(texts: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
     """Extract one row per text, with the columns `agent`, `item` and `text`.
 
     texts : text by agent and item, {agent: {item: text}}, or by item and agent, {item: {agent: text}}. The outer keys are
-        items if they are numbered, the inner keys are not, and there are fewer inner keys. Otherwise, they are agents.
+        items if there are fewer inner keys, which are not numbered. Otherwise, they are agents.
     """
     outer_keys = texts.keys()
     inner_keys = set(chain.from_iterable(texts.values()))
     has_fewer_inner_keys = len(inner_keys) < len(outer_keys)
     outer_role, inner_role = "agent", "item"
-    if has_fewer_inner_keys and _are_numbered(outer_keys) and not _are_numbered(inner_keys):
+    if has_fewer_inner_keys and not _are_numbered(inner_keys):
         outer_role, inner_role = "item", "agent"
 
     rows: list[dict[str, Json]] = []

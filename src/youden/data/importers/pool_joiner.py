@@ -130,6 +130,10 @@ class PoolBuilder:
         """Record a note; the same note at several locations is reported once, with the first location."""
         self._notes.setdefault(text, []).append(location)
 
+    def get_locations(self, text: str) -> list[str]:
+        """Return the locations at which a note was recorded."""
+        return self._notes.get(text, [])
+
     def add(
         self,
         agent: object,

@@ -164,8 +164,10 @@ def _detect_responses(row: Mapping[str, Json]) -> dict[str, str]:
     return {}
 
 
-SHEET_ERROR = re.compile(r"\s*#(REF!|N/A|VALUE!|NAME\?|DIV/0!|NULL!|NUM!|SPILL!|CALC!|FIELD!|BLOCKED!|GETTING_DATA)\s*")
-"""Text that a spreadsheet shows in a cell whose formula failed."""
+SHEET_ERROR = re.compile(
+    r"\s*(#(REF!|N/A|VALUE!|NAME\?|DIV/0!|NULL!|NUM!|SPILL!|CALC!|FIELD!|BLOCKED!|GETTING_DATA|ERROR!)|Loading\.\.\.)\s*"
+)
+"""Text that a spreadsheet shows in a cell whose formula failed or is not finished."""
 _TRUE = ("true", "yes", "y", "x", "1")
 _MAX_ID_LENGTH = 100
 REPEATS = ("repeat", "sample", "epoch")
@@ -416,13 +418,22 @@ class ResponseReader:
             return
         if not isinstance(text, str):
             text = orjson.dumps(text, default=str).decode()
-        if SHEET_ERROR.fullmatch(text):
+        if _is_sheet_error(text):
             self.builder.count_left_out("an error of the spreadsheet (such as #REF!) in place of a text", location)
             return
 
+        item = unwrap_single(values.get("item"))
+        prompt = join_prompt(values.get("prompt"))
+        if isinstance(agent, float):  # such as the version 1.1
+            agent = f"{agent:g}"
+        missing = self._find_missing_id(agent, item, prompt)
+        if missing is not None:
+            self.builder.count_dropped(agent, missing, location)
+            return
+
         agent = _collapse_spaces(agent)
-        item = _collapse_spaces(unwrap_single(values.get("item")))
-        prompt = _collapse_spaces(join_prompt(values.get("prompt")))
+        item = _collapse_spaces(item)
+        prompt = None if _is_sheet_error(prompt) else _collapse_spaces(prompt)
         item_key = str(item or prompt or location)
         if "repeat" not in self.paths:
             numbers = self._numbers_by_text.setdefault((str(agent), item_key), {})
@@ -434,6 +445,27 @@ class ResponseReader:
             prompt = join_prompt(values.get("prompt") or values.get("item"))  # an item without an id may be its prompt
             item = self.items.get_id(str(agent), item_key, text, repeat=repeat)
         self.builder.add(agent, item, text, prompt=prompt, group=values.get("group"), location=location, repeat=repeat)
+
+    def _find_missing_id(self, agent: Json, item: Json, prompt: Json) -> str | None:
+        """Return the reason why a row names no agent or no item; None if it names both.
+
+        An error of a spreadsheet names nothing. If prompts identify the items, a row without a prompt has no item; it may be a
+        second header or a line of totals.
+        """
+        identifiers = {"agent": agent, "item": item}
+        if self.has_generated_ids:
+            identifiers["prompt"] = prompt
+        for role, identifier in identifiers.items():
+            if role in self.paths and _is_sheet_error(identifier):
+                return f"an error of the spreadsheet (such as #REF!) in place of the {role}"
+        if self.has_generated_ids and "prompt" in self.paths and _is_blank(prompt):
+            return "no prompt, which identifies the item"
+        return None
+
+
+def _is_sheet_error(value: Json) -> bool:
+    """Return whether a value is the error of a spreadsheet."""
+    return isinstance(value, str) and SHEET_ERROR.fullmatch(value) is not None
 
 
 def _is_blank(value: Json) -> bool:

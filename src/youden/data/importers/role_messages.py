@@ -48,7 +48,10 @@ def unclear_columns_error(
         "Name the columns: `youden import table` takes --column text=NAME --column item=NAME --column agent=NAME; its --help "
         "lists the formats of tools."
     )
-    if options:
+    has_commas = any(name not in columns for name in (options or {}).get("text", "").split(",") if name)
+    if has_commas:
+        remedy = "Remove the commas from the names of the columns, and run the command again."
+    elif options:
         command = ["youden", "init", str(path)]
         for role, column in options.items():
             command += ["--column", f"{role}={column}"]

@@ -7,6 +7,7 @@ unnamed columns and merged cells.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import re
@@ -34,7 +35,7 @@ from youden.data.importers.foreign_files import (
     require_list,
     require_object,
 )
-from youden.data.importers.nested_rows import extract_rows
+from youden.data.importers.nested_rows import UnequalListsError, extract_rows
 from youden.data.importers.table_header import (
     Note,
     Records,
@@ -43,6 +44,7 @@ from youden.data.importers.table_header import (
     describe_length,
     find_rows_below_header,
 )
+from youden.data.pools.spool import format_excerpt
 from youden.data.pools.tidy_reader import allow_long_csv_fields
 from youden.decompression import iter_unpacked, open_parquet
 from youden.errors import ImportFormatError
@@ -60,6 +62,8 @@ SPREADSHEETS = (".csv", ".tsv", ".tab", *EXCEL)
 EXTENSIONS = (*SPREADSHEETS, ".json", ".jsonl", ".ndjson", ".parquet")
 _TEXT_EXTENSIONS = (".txt", ".md")
 _FALLBACK_ENCODING = "cp1252"
+_LETTERS = re.compile(r"[^\W\d_\x00-\x7f]+")
+"""Consecutive letters that are not in ASCII."""
 
 
 def find_tables(paths: Sequence[Path]) -> list[Path]:
@@ -265,8 +269,30 @@ def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple
     except ImportFormatError:
         yield from parse_lines(text, file, replaced)
     else:
-        for number, row in enumerate(extract_rows(value), 1):
+        _check_only_objects(value, file)
+        try:
+            rows = extract_rows(value)
+        except UnequalListsError as error:
+            raise import_error(
+                file,
+                f"{error}. Write a null for each missing value, so that all lists are equally long.",
+                slug="import-json",
+            ) from error
+        for number, row in enumerate(rows, 1):
             yield f"{file}, row {number}", row
+
+
+def _check_only_objects(value: Json, file: Path) -> None:
+    """Raise ImportFormatError [import-json] if a list has objects, which are rows, and other values, which would be lost."""
+    elements = value if isinstance(value, list) else []
+    if not any(isinstance(element, dict) for element in elements):
+        return
+    for number, element in enumerate(elements, 1):
+        if element is not None and not isinstance(element, dict):
+            problem = (
+                f"it is not an object, as other rows are: got {format_excerpt(element)}. Write an object, or remove it."
+            )
+            raise import_error(f"{file}, row {number}", problem, slug="import-json")
 
 
 def _read_parquet_rows(file: Path) -> Iterator[tuple[str, Row]]:
@@ -382,29 +408,61 @@ def _read_separated_rows(
 
 
 def _decode_separated(file: Path, note: Note, replaced: Replacements | None, *, strict: bool) -> str:
-    """Return the text of a CSV or TSV file, decoded as UTF-8 or, if that fails, as Windows-1252.
+    """Return the text of a CSV or TSV file, decoded as UTF-8, except for lines that are only valid as Windows-1252.
 
-    Windows-1252 is not tried if `strict` is True, if the header is that of a pool, which youden writes in UTF-8, or if the
-    file contains a null byte, which no text does.
+    Windows-1252 is not tried if `strict` is True, or if the header is that of a pool, which youden writes in UTF-8.
 
     note : function that is called with each assumption about the file, and its location
     replaced : counter of the characters that are replaced because they are not valid; None to count none
 
-    Raises: ImportFormatError [import-encoding] if the file is not UTF-8 and Windows-1252 is not tried.
+    Raises: ImportFormatError [import-encoding] if the file is not UTF-8 and Windows-1252 is not tried or gives no text of a
+    European language, or if it contains null bytes, which no text does; [import-format] if it is a ZIP archive.
     """
     try:
-        return read_text(file, replaced)
+        text = read_text(file, replaced)
     except ImportFormatError as error:
         if strict or error.slug != "import-encoding":
             raise
         raw = file.read_bytes()
+        if raw.startswith(b"PK\x03\x04"):
+            problem = "it is a ZIP archive, as Excel files are. Rename it to .xlsx if it is an Excel file."
+            raise import_error(file, problem, slug="import-format") from error
         first_line = raw.split(b"\n", 1)[0].decode("ascii", "ignore")
         has_pool_header = is_pool_header(re.findall(r"\w+", first_line))
-        has_null_byte = b"\0" in raw
-        if has_pool_header or has_null_byte:
+        decoded = _decode_lines(raw.removeprefix(codecs.BOM_UTF8))
+        if has_pool_header or decoded is None or "\0" in decoded:
             raise
+        text = decoded
         note("not UTF-8, read as Windows-1252", file.name)
-        return raw.decode(_FALLBACK_ENCODING, errors="replace")
+    if text.count("\0") > 0.2 * len(text) and not strict:
+        problem = (
+            "it contains many null bytes, as a file in UTF-16 without a byte order mark does. Save the file as UTF-8."
+        )
+        raise import_error(file, problem, slug="import-encoding")
+    return text
+
+
+def _decode_lines(raw: bytes) -> str | None:
+    """Decode each line as UTF-8 or, if that fails, as Windows-1252; return None if Windows-1252 is no likely encoding.
+
+    It is not likely if a byte has no character in it, or if most letters outside of ASCII follow each other, unlike the few
+    accented letters of European languages.
+    """
+    lines: list[str] = []
+    letters: list[str] = []
+    for line in raw.splitlines(keepends=True):
+        try:
+            lines.append(line.decode())
+        except UnicodeDecodeError:
+            try:
+                lines.append(line.decode(_FALLBACK_ENCODING))
+            except UnicodeDecodeError:
+                return None
+            letters += _LETTERS.findall(lines[-1])
+
+    n_consecutive = sum(len(run) for run in letters if len(run) > 2)
+    are_foreign = n_consecutive > 0.5 * sum(map(len, letters))
+    return None if are_foreign else "".join(lines)
 
 
 def _replace_blanks(cells: Iterable[str]) -> list[Json]:
@@ -419,7 +477,7 @@ def _read_exact_rows(
 
     records : location and fields of each line, the header first
 
-    Raises: ImportFormatError [import-csv] if a column occurs more than once, or a record is not as long as the header.
+    Raises: ImportFormatError [import-csv] if a column occurs more than once, or a record repeats the header or is not as long.
     """
     duplicates = [name for name, n in Counter(header).items() if n > 1]
     if duplicates:
@@ -430,6 +488,8 @@ def _read_exact_rows(
     for location, record in records:
         if record and len(record) != len(header):
             raise import_error(location, describe_length(record, header), slug="import-csv")
+        if record == header:
+            raise import_error(location, "it repeats the header. Remove it.", slug="import-csv")
         row: Row = dict(zip(header, record, strict=True)) if record else dict.fromkeys(header)
         if GUARDED in row:
             row = remove_guards(row)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from statistics import fmean
 
+from youden.data.importers.column_names import infer_role
 from youden.data.importers.foreign_files import import_error
 from youden.text.sentences import format_count
 from youden.text.spreadsheet_cells import GUARDED, remove_guards
@@ -26,6 +29,10 @@ _TOTAL = re.compile(
     re.IGNORECASE,
 )
 """Labels at the beginning of a line of totals or means."""
+_ROLES_OF_ONE_COLUMN = ("agent", "item", "prompt", "text")
+"""Roles whose usual names must not be those of several different columns."""
+_MAX_TITLES = 10
+"""Number of lines with several cells among which the header is searched."""
 _MIN_EMPTY_FRACTION = 0.3
 """A column with at least this fraction of empty cells counts as a column with merged cells."""
 
@@ -41,7 +48,7 @@ def count_cells(record: Sequence[Json]) -> int:
 
 
 def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: bool = False) -> Rows:
-    """Find the header of a table, the first line with several cells, and return the rows below it.
+    """Find the header of a table, the first line with several cells that is no title, and return the rows below it.
 
     Parameters
     ----------
@@ -67,7 +74,7 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
     ------
     ImportFormatError
         [import-empty]: if there is no row below a header; [import-csv]: if a row is longer than the header, unless
-        `ragged` is True.
+        `ragged` is True, or if there are several tables, below each other or next to each other.
     """
     lines = [(location, record) for location, record in records if count_cells(record) > 0]
     header_positions = [position for position, (_, record) in enumerate(lines) if count_cells(record) > 1]
@@ -75,7 +82,7 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
         n_lines = format_count(len(lines), "filled line")
         problem = f"it has no row below a header: got {n_lines}. Pass a table with a header and at least one row."
         raise import_error(file, problem, slug="import-empty")
-    n_above = header_positions[0]
+    n_above = _find_header(lines, header_positions)
     if n_above > 0:
         first_location, _ = lines[0]
         note(f"{format_count(n_above, 'line')} above the header not read", first_location)
@@ -87,7 +94,9 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
         header = joined_header
         body = body[1:]
         note(f"two header lines joined, as in {_get_longest_name(header)!r}", file.name)
+    body = _remove_repeated_headers(body, header, note)
     body = _remove_totals(body, note)
+    _check_no_second_table(records, header, [location for location, _ in body])
 
     used_positions = {position for position, cell in enumerate(header) if cell is not None}
     for location, record in body:
@@ -95,13 +104,50 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
             raise import_error(location, describe_length(record, header), slug="import-csv")
         used_positions.update(position for position, cell in enumerate(record) if cell is not None)
 
-    positions = _name_columns(header, sorted(used_positions))
-    repeated = [name for name, n in Counter(filter(None, header)).items() if n > 1]
+    equal_positions = _find_equal_columns(header, [record for _, record in body])
+    if equal_positions:
+        note(f"{format_count(len(equal_positions), 'repeated column')} not read, with equal names and cells", file.name)
+    kept_header = [None if position in equal_positions else cell for position, cell in enumerate(header)]
+    positions = _name_columns(header, sorted(used_positions - equal_positions))
+    repeated = [name for name, n in Counter(filter(None, kept_header)).items() if n > 1]
+    for name in repeated:
+        if infer_role(str(name)) in _ROLES_OF_ONE_COLUMN:
+            problem = (
+                f"several columns have the name {name!r}. Give each column another name, or put tables that are next to each "
+                "other below each other."
+            )
+            raise import_error(file, problem, slug="import-csv")
     if repeated:
         note(
             f"several columns have the name {repeated[0]!r}: their position is added to it, as in 'name (3)'", file.name
         )
     return [(location, _make_row(record, positions)) for location, record in body]
+
+
+def _find_header(lines: Records, candidates: Sequence[int]) -> int:
+    """Return the position of the header: the first line with several cells that is no title, such as "Export | May 2026".
+
+    A line is a title if it has cells in at most half of the columns, and a line with more cells follows, whose cells are
+    texts and much shorter than those in the line below it. The first of two header lines whose names are joined is no title.
+
+    lines : location and cells of each line that is not empty
+    candidates : positions of the lines with several cells, at least one
+    """
+    n_columns = max(count_cells(record) for _, record in lines)
+    for position, next_position in pairwise(candidates[:_MAX_TITLES]):
+        _, record = lines[position]
+        _, next_record = lines[next_position]
+        rows = [record for _, record in lines[position + 1 : position + 3]]
+        if count_cells(record) > 0.5 * n_columns or _join_header_lines(record, rows) is not None:
+            break
+        cells = [str(cell) for cell in next_record if cell is not None]
+        cells_below = [
+            str(cell) for _, row in lines[next_position + 1 : next_position + 2] for cell in row if cell is not None
+        ]
+        has_names = len(cells) > 0.5 * n_columns and not any(map(_is_number, cells)) and bool(cells_below)
+        if has_names and sum(map(len, cells)) < 0.5 * sum(map(len, cells_below)):
+            return next_position
+    return candidates[0]
 
 
 def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Json]]) -> list[Json] | None:
@@ -156,6 +202,109 @@ def _collapse_spaces(cell: Json) -> str:
 def _get_longest_name(header: Sequence[Json]) -> str:
     """Return the longest name of a header."""
     return max(map(str, filter(None, header)), key=len)
+
+
+def _remove_repeated_headers(lines: Records, header: Sequence[Json], note: Note) -> Records:
+    """Leave out the lines that repeat the header, as on each page of a report or where files were joined.
+
+    lines : location and cells of each line below the header
+    note : function that receives a remark on the lines
+
+    Raises: ImportFormatError [import-csv] if a title is above the repeated header, because it may name an agent.
+    """
+    header_cells = _drop_last_blanks(header)
+    kept: Records = []
+    repeated_locations = []
+    for location, record in lines:
+        if _drop_last_blanks(record) != header_cells:
+            kept.append((location, record))
+            continue
+        if kept and count_cells(kept[-1][1]) == 1:
+            title = next(cell for cell in kept[-1][1] if cell is not None)
+            problem = (
+                f"the header is repeated below the title {title!r}. Write the titles into a column of their own, and remove "
+                "the other headers."
+            )
+            raise import_error(location, problem, slug="import-csv")
+        repeated_locations.append(location)
+    if repeated_locations:
+        note(f"{format_count(len(repeated_locations), 'repeated header')} not read", repeated_locations[0])
+    return kept
+
+
+def _drop_last_blanks(record: Sequence[Json]) -> list[Json]:
+    """Return the cells of a line without spaces around them, and without the empty cells at its end."""
+    cells = [cell.strip() if isinstance(cell, str) else cell for cell in record]
+    while cells and cells[-1] is None:
+        cells.pop()
+    return cells
+
+
+def _check_no_second_table(records: Records, header: Sequence[Json], row_locations: Sequence[str]) -> None:
+    """Raise ImportFormatError [import-csv] if another table begins below an empty line.
+
+    Another table is assumed if the first line below the empty one resembles a header, most of whose cells are less than half as
+    long as the texts above them, and if the lines below it have no texts in a column that has texts above.
+
+    records : location and cells of all lines of the file
+    row_locations : locations of the rows of the table
+    """
+    are_rows = set(row_locations)
+    above: list[Sequence[Json]] = []
+    below: Records = []
+    for location, record in [*records, ("", [])]:
+        if location in are_rows:
+            below.append((location, record))
+        elif count_cells(record) == 0:
+            if above and len(below) > 1 and _begins_table([record for _, record in below], above, n=len(header)):
+                first_location, _ = below[0]
+                problem = (
+                    "a second table seems to begin here, below an empty line. Move it to another file, or remove the empty "
+                    "line if it belongs to the same table."
+                )
+                raise import_error(first_location, problem, slug="import-csv")
+            above += [record for _, record in below]
+            below = []
+
+
+def _begins_table(lines: Sequence[Sequence[Json]], above: Sequence[Sequence[Json]], *, n: int) -> bool:
+    """Return whether lines begin with a header of their own, and a column of texts above has none below it; `n` columns."""
+    titles, *rows = lines
+    cells = [cell for cell in titles if cell is not None]
+    if len(cells) < 2 or any(_is_number(cell) for cell in cells):
+        return False
+
+    n_short = 0
+    lacks_texts = False
+    for position in range(n):
+        texts_above = _get_texts(above, position)
+        if len(texts_above) < 0.5 * len(above):
+            continue
+        lacks_texts |= not _get_texts(rows, position)
+        title = titles[position] if position < len(titles) else None
+        n_short += title is not None and len(str(title)) < 0.5 * fmean(map(len, texts_above))
+    return lacks_texts and n_short > 0.5 * len(cells)
+
+
+def _get_texts(records: Sequence[Sequence[Json]], position: int) -> list[str]:
+    """Return the texts in one column that are no numbers."""
+    cells = [record[position] for record in records if position < len(record)]
+    return [str(cell) for cell in cells if cell is not None and not _is_number(cell)]
+
+
+def _find_equal_columns(header: Sequence[Json], records: Sequence[Sequence[Json]]) -> set[int]:
+    """Return the positions of columns that have the name and the cells of an earlier column."""
+    positions_by_name: dict[Json, list[int]] = {}
+    for position, name in enumerate(header):
+        if name is not None:
+            positions_by_name.setdefault(str(name), []).append(position)
+
+    equal_positions: set[int] = set()
+    for first, *later_positions in positions_by_name.values():
+        for later in later_positions:
+            if all(record[first : first + 1] == record[later : later + 1] for record in records):
+                equal_positions.add(later)
+    return equal_positions
 
 
 def _remove_totals(lines: Records, note: Note) -> Records:

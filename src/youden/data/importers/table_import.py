@@ -12,9 +12,11 @@ from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
 
+from youden.data.importers.column_candidates import UnclearColumnsError
 from youden.data.importers.column_names import ROLES
-from youden.data.importers.column_roles import Roles, UnclearColumnsError, find_roles
+from youden.data.importers.column_roles import Roles, find_roles
 from youden.data.importers.column_values import FILE, FOLDER, Row, get_value, join_names
+from youden.data.importers.excel_files import SHEETS_NOT_READ
 from youden.data.importers.foreign_files import find_unique_suffixes, import_error, parse_json, read_text
 from youden.data.importers.nested_rows import flatten
 from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool, PoolBuilder, PromptItemIds
@@ -44,6 +46,7 @@ from youden.data.importers.table_files import (
     read_tables,
     read_text_folder,
 )
+from youden.data.importers.table_header import Rows
 from youden.data.pools.spool import format_excerpt
 from youden.text.sentences import format_count
 from youden.types import Pool
@@ -364,8 +367,18 @@ def _add_unknown_layout(
     if has_ordered_rows:
         del given["repeat"]
     roles = _find_roles(
-        path, rows, given, location_columns=location_columns, others=others, has_ordered_rows=has_ordered_rows
+        path,
+        rows,
+        given,
+        location_columns=location_columns,
+        others=others,
+        has_ordered_rows=has_ordered_rows,
+        unread_sheets=builder.get_locations(SHEETS_NOT_READ),
     )
+    if roles.agent_columns:
+        empty_columns = [name for name in rows[0] if all(row.get(name) is None for row in rows)]
+        if empty_columns:
+            builder.add_note(f"columns without values: {', '.join(map(repr, empty_columns))}")
     reader = ResponseReader(
         {role: ColumnPath((column,)) for role, column in roles.columns.items()},
         _make_agent_paths(roles),
@@ -376,9 +389,29 @@ def _add_unknown_layout(
         is_exact=False,
         has_ordered_rows=has_ordered_rows,
     )
-    for location, row in chain.from_iterable(table.rows for table in tables):
+    located_rows = list(chain.from_iterable(table.rows for table in tables))
+    _check_texts_are_not_nested(path, roles, located_rows)
+    for location, row in located_rows:
         reader.add(row, location)
     return roles
+
+
+def _check_texts_are_not_nested(path: Path, roles: Roles, located_rows: Rows) -> None:
+    """Raise ImportFormatError [import-columns] if the responses are texts in some rows, and objects in other rows."""
+    for column in roles.agent_columns or (roles.columns["text"],):
+        names_with_texts: set[str] = set()  # columns with a value in a row whose response is a text
+        for _, row in located_rows:
+            if row.get(column) is not None:
+                names_with_texts.update(name for name, value in row.items() if value is not None)
+        for location, row in located_rows:
+            if row.get(column) is not None:
+                continue
+            nested = [name for name in row if name.startswith(f"{column}.") and name not in names_with_texts]
+            if nested:
+                problem = (
+                    f"the responses are texts in {column!r} or in {nested[0]!r}. Write all of them into one of the two."
+                )
+                raise import_error(location, problem, slug="import-columns")
 
 
 def _prepare_tables(
@@ -457,6 +490,7 @@ def _find_roles(
     location_columns: tuple[str, ...],
     others: Sequence[SourceTable],
     has_ordered_rows: bool,
+    unread_sheets: Sequence[str],
 ) -> Roles:
     """Find the roles of the columns of similar tables, and add the columns to their rows that the roles need.
 
@@ -468,6 +502,7 @@ def _find_roles(
     location_columns : columns of the folder and the file of each row
     others : tables without responses, which may hold the prompts
     has_ordered_rows : whether the user set that rows of one agent and item are repeats, numbered in their order
+    unread_sheets : sheets of an Excel file that were not read because they have other columns, for messages
 
     Raises: ImportFormatError [import-columns] if roles are unclear; [import-ids] if it is unclear what identifies items.
     """
@@ -475,7 +510,12 @@ def _find_roles(
         roles = find_roles(rows, location_columns=location_columns, given=columns)
     except UnclearColumnsError as error:
         all_columns = list(dict.fromkeys(chain.from_iterable(rows)))
-        raise unclear_columns_error(path, error.problem, all_columns, error.options) from error
+        problem = error.problem
+        if unread_sheets:
+            problem += (
+                f" in the first sheet; move the sheet of the responses before it (not read: {', '.join(unread_sheets)})"
+            )
+        raise unclear_columns_error(path, problem, all_columns, error.options) from error
 
     # the parts of a combined column such as "subject+id" are used
     item_columns = split_composite(columns.get("item", ""), roles.unused) or ()

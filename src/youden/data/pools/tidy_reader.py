@@ -76,6 +76,8 @@ def read_csv(path: Path) -> Pool:
                     "Put texts with commas, quotes or line breaks in double quotes.",
                     slug="pool-csv",
                 )
+            if record == header:
+                raise source.make_error(line, "it repeats the header. Remove it.", slug="pool-csv")
             row = {name: record[position] for name, position in positions.items()}
             if GUARDED in row:
                 row = remove_guards(row)

@@ -278,7 +278,7 @@ def _draw_folds(items: Index, rng: np.random.Generator, *, n_items: int) -> Inde
 def sample_pairs(
     item_of: Index, rng: np.random.Generator, *, paired: bool, limit: int = FITTING_PAIRS
 ) -> tuple[Index, Index]:
-    """Sample distinct ordered pairs of texts uniformly; two texts of one agent may be a pair.
+    """Sample distinct ordered pairs of two different texts uniformly; both may be texts of one agent.
 
     item_of : int array (n_texts,), item of each text, ascending
     rng : source of the sample

@@ -146,8 +146,7 @@ class Budget:
         usd : float
             Estimated cost that is counted for the call, in USD.
         max_usd : float
-            Largest possible cost of the call, in USD. Calls that cost nothing or an unknown amount (NaN) are not
-            recorded.
+            Largest possible cost of the call, in USD. If it is 0 or unknown (NaN), the call is not recorded.
         """
         is_paid = max_usd > 0  # False also for NaN, an unknown cost
         if is_paid:
@@ -232,12 +231,12 @@ class TypicalUsage:
         self._max_tokens_out = 0
 
     def observe(self, tokens_in: int, tokens_out: int, *, max_tokens_in: int) -> None:
-        """Add the credible usage of an answer.
+        """Add the usage of an answer to the largest observed usage, from which `estimate` computes its results.
 
         Parameters
         ----------
         tokens_in, tokens_out : int
-            Reported tokens of the request and of the answer.
+            Reported tokens of the request and of the answer. The caller has checked that they are possible.
         max_tokens_in : int
             Largest possible number of tokens of the request, above 0.
         """

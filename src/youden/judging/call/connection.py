@@ -149,7 +149,8 @@ def make_status_error(status: int, body: str | bytes, headers: Mapping[str, str]
     Returns
     -------
     CallError
-        Its reason is "HTTP STATUS: MESSAGE", and its kind that of `make_http_error`. `retry_after` is from the headers.
+        Its reason is "HTTP STATUS: MESSAGE", and its kind that of `make_http_error`. `retry_after` is the wait in seconds
+        that the headers ask for; None if they ask for none.
     """
     try:
         parts = parse_error_parts(parse_json(body).value)

@@ -146,8 +146,8 @@ def load_judge_config(
     Parameters
     ----------
     source : str, Path or mapping
-        Name of a judge, which is searched for in judges/ and in configs/judges/; path of a YAML file, which ends in
-        .yaml or .yml; judge keys; name of a backend; or name of a model with a known provider (`infer_judge_keys`).
+        Judge keys; path of a YAML file, which ends in .yaml or .yml; or a name. A name is searched for in this order:
+        judges in judges/ and configs/judges/, backends, models of a known provider (`infer_judge_keys`).
     file : Path, optional
         File that contains the mapping, for error messages; ignored for other sources.
     from_code : bool, default False

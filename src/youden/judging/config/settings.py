@@ -265,7 +265,7 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         Parameters
         ----------
         file : Path or None
-            File of the config, for error messages.
+            File of the config, for error messages; None if it is not from a file. It replaces a recorded one.
         from_code : bool, default False
             Whether its keys were passed from Python. Code needs no permission to send an environment variable, because
             it can read all of them.

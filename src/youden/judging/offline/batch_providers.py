@@ -85,7 +85,8 @@ class BatchProvider(Protocol):
         Raises
         ------
         CallError
-            `unbilled` only if no batch of the file was started.
+            If the batch cannot be started. Its attribute `unbilled` is True only if certainly no batch of the file was
+            started.
         """
 
     async def status(self, batch: str) -> BatchState:

@@ -126,7 +126,7 @@ def make_entry(key: str, request: Mapping[str, object], outcome: Completion | Fa
     key : str
         Request hash.
     request : mapping
-        Canonical form of the request: all fields that can change its answer.
+        Canonical form of the request: all fields that can change its answer. All values can be encoded as JSON.
     outcome : Completion or Failure
         Answer to the request, or its failure.
 

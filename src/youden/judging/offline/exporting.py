@@ -63,7 +63,7 @@ class RequestTable:
         Parameters
         ----------
         config : JudgeConfig
-            A judge that makes calls. For a jury, make one table per judge.
+            A judge that makes calls (this is not checked). For a jury, make one table per judge.
         plan : Plan
             The plan.
 
@@ -166,11 +166,13 @@ def _write_lines(path: Path, requests: Iterable[tuple[str, Request]], _: bytes) 
 
 
 def write_parquet(path: Path, requests: Iterable[tuple[str, Request]], manifest: bytes) -> None:
-    """Write requests to a Parquet file with the columns `request_hash` and `messages`.
+    """Write requests to a Parquet file with the columns `request_hash` (string) and `messages`.
+
+    A value of `messages` is a list of structures with the fields `role` and `content`, both strings.
 
     path : file to write; an existing one is overwritten
     requests : pairs of request hash and request
-    manifest : content of `export.json`, which becomes the metadata of the file
+    manifest : content of `export.json`, which becomes the value of the key `METADATA` in the metadata of the file
     """
     messages_type = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
     columns = [("request_hash", pa.string()), ("messages", messages_type)]

@@ -32,7 +32,7 @@ class RequestLine:
     key: str
     """Request hash, which is the line's `custom_id`."""
     text: bytes
-    """The line."""
+    """The line, with its line break."""
     usd: float
     """The most that the request can cost, in USD."""
 
@@ -53,7 +53,7 @@ def split_lines(lines: Iterable[RequestLine], *, max_requests: int, max_bytes: i
 
     lines : the lines, whose order is kept
     max_requests : maximum number of lines of a file
-    max_bytes : maximum size of a file in bytes; a longer line gets a separate file
+    max_bytes : maximum size of a file in bytes, line breaks included; a longer line gets a separate file
     """
     file_lines: list[RequestLine] = []
     n_bytes = 0

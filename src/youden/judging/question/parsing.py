@@ -118,6 +118,9 @@ def compute_label_probabilities(
 ) -> dict[str, float] | None:
     """Compute the probability of each label from the log-probabilities of the first token of an answer.
 
+    The probability of a label is the sum over the tokens that equal the label, or that only this label begins with
+    (`find_unique_label`).
+
     Parameters
     ----------
     top_logprobs : sequence of (str, float)
@@ -131,8 +134,8 @@ def compute_label_probabilities(
     Returns
     -------
     dict of str to float or None
-        Probability by label, normalized to a sum of 1. None if no token belongs to a label, or if the labels have less
-        than `min_probability`.
+        Probability of every label, 0 without a token, normalized to a sum of 1. None if no token belongs to a label, or if
+        the labels have less than `min_probability`.
 
     Examples
     --------
@@ -176,7 +179,8 @@ MARK = "\n[…]\n"
 def truncate_texts(first: str, second: str, *, max_characters: int, policy: Truncation) -> tuple[str, str]:
     """Truncate two texts so that together they have at most a given number of characters.
 
-    Each text may have half of the characters. If one text is shorter, the other may have the rest.
+    Each text may have half of the characters; of an odd number, the second text gets one more. If one text is shorter, the
+    other may have the rest.
 
     Parameters
     ----------

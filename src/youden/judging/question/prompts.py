@@ -99,19 +99,25 @@ class Prompt:
         return self.fill(values, hint=hint)
 
     def fill(self, values: Mapping[str, str], *, hint: str = "") -> tuple[Message, ...]:
-        """Replace the placeholders of the template.
+        """Replace the placeholders of the template. Placeholders in the inserted texts are not replaced.
 
         Parameters
         ----------
         values : mapping of str to str
-            Texts for "first", "second", "fence" and "task"; only those of placeholders in the template are needed.
+            Texts for "first", "second" and "task", with their tags, and for "fence", a part of these tags. Each
+            placeholder in the template needs its text.
         hint : str, optional
-            Text that is appended to the question.
+            Text that is appended to the question as it is, without a separator.
 
         Returns
         -------
         tuple of Message
             The system message, if the prompt has one, and the user message.
+
+        Raises
+        ------
+        KeyError
+            If the text of a placeholder is missing.
         """
         filled_parts = []
         for part, is_placeholder in self._parts:

@@ -321,7 +321,7 @@ class KeySource(Protocol):
 
 
 def iter_keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]:
-    """Iterate over the rows and keys of a plan.
+    """Iterate over the rows and keys of all trials of a plan, also of trials with the same request, in the plan's order.
 
     Parameters
     ----------

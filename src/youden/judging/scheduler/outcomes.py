@@ -58,7 +58,7 @@ class Work(Protocol):
         outcome : Completion, Failure or None
             None if the request cannot be sent.
         usd : float
-            Cost of all attempts of the call in USD; NaN if unknown.
+            Cost of all attempts of the call, for all rows together, in USD; NaN if unknown.
         stored : bool
             Whether the outcome was in the store already.
 
@@ -142,14 +142,14 @@ class Outcomes:
         error : CallError
             Why the attempt failed. A fatal error ends the run: `stop` is set, and nothing is stored.
         may_retry : bool
-            Whether another attempt is allowed. If not, the call ends with a failure, which is stored once a call was
-            answered, or at the end of the run.
+            Whether the caller will send the call again if the run continues. If not, the call ends with a failure, which
+            is stored once a call was answered, or at the end of the run.
 
         Returns
         -------
         bool
-            Whether the call has ended. If the run ends first, a call that might have succeeded later ends
-            without a failure.
+            True if the call has ended, False if it has to be sent again. It has ended if the error is fatal, if `may_retry`
+            is False, or if the run has to end and the error is transient; in this last case, no failure is stored.
         """
         if error.kind == "fatal":
             self.stop.request_stop(lambda: self._fatal_error(error))

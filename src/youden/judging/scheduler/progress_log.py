@@ -90,7 +90,7 @@ class ProgressLog:
         outcome : str, default "answered"
             "answered", or the reason why these trials have no answer, such as "refused".
         usd : float, default 0
-            Cost of the call in USD.
+            Cost of the call in USD; NaN if unknown.
         stored : bool, default False
             Whether the outcome was in the store already.
         """

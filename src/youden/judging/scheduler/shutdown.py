@@ -48,7 +48,8 @@ async def wait_with_grace(task: asyncio.Task[None], *, stop: Callable[[], None],
     stop : function that asks the task to end, called if this coroutine is cancelled
     grace : grace period in seconds
 
-    Raises: whatever the task raises; CancelledError if this coroutine was cancelled, after the task has ended.
+    Raises: whatever the task raises. If this coroutine was cancelled, it raises CancelledError after the task has ended,
+    whatever the task raised.
     """
     try:
         await asyncio.wait({task})
@@ -306,14 +307,14 @@ class AnswersMissingError(IncompleteRunError):
 
 
 def exceeds_max_missing(n_missing: int, n_done: int, *, max_missing: float) -> bool:
-    """Return whether a run must stop early because too many answers are missing.
+    """Return whether a run must stop early because more answers are missing than `max_missing` allows.
 
     Parameters
     ----------
     n_missing, n_done : int
         Number of trials without an answer, among the trials that are done. Below 200 done trials, the run never stops.
     max_missing : float
-        Largest fraction of trials without an answer, in [0, 1].
+        Largest fraction of trials without an answer with which the run continues, in [0, 1].
     """
     return n_done >= MIN_TRIALS_BEFORE_STOP and n_missing > max_missing * n_done
 

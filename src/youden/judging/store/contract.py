@@ -132,12 +132,12 @@ class PendingWrites:
         return not (self.answers or self.failures or self.payments or self.settled)
 
     def pay(self, account: str, key: str, payment: Payment) -> None:
-        """Add a payment, in memory. Payments of one account for one request are summed.
+        """Add a payment, which is written with the outcomes. Payments of one account for one request are summed.
 
         Parameters
         ----------
         account : str
-            Account that pays.
+            Cost account that the payment is booked to, for example the account of a run.
         key : str
             Key of the request.
         payment : Payment
@@ -288,6 +288,8 @@ class StorageBackend(Protocol):
 
     def renew(self, owner: str, *, seconds: float) -> None:
         """Renew all leases of a holder, also expired ones that no other holder has acquired.
+
+        Leases that another holder has acquired meanwhile stay unchanged. Without leases, nothing happens.
 
         Parameters
         ----------

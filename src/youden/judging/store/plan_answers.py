@@ -94,7 +94,7 @@ class Call:
 def look_up(
     keys: Iterable[RowKey], store: Store, *, make_request: Callable[[int, str], Request], size: int = CHUNK
 ) -> Iterator[list[Call]]:
-    """Find the stored outcomes of trials, in chunks.
+    """Look up the stored outcomes of trials, in chunks.
 
     Parameters
     ----------
@@ -110,8 +110,8 @@ def look_up(
     Yields
     ------
     list of Call
-        The distinct requests of a chunk, in the order of the trials. A request that is in several chunks is yielded in
-        each of them.
+        The distinct requests of a chunk, in the order of the trials, with their stored outcomes (`cached`) if there are
+        any. A request that is in several chunks is yielded in each of them.
     """
     remaining = iter(keys)
     while True:
@@ -330,7 +330,8 @@ def read_answers(
     store : Store
         Store of the answers.
     keys : iterable of (int, str)
-        Row and request hash of each trial.
+        Row and request hash of each trial, in any order. A trial whose row is absent is missing with the reason
+        `not_stored`.
     is_new : bool array, shape (n_trials,), optional
         Whether an answer was received in this invocation. Default: none was.
     on_read : callable, optional

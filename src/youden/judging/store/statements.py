@@ -86,7 +86,7 @@ class Session:
         return int(self._connection.execute(self._translate(sql), values).rowcount)
 
     def insert_many(self, sql: str, rows: Iterable[Sequence[object]]) -> int:
-        """Insert many rows.
+        """Insert many rows, as a part of the current transaction.
 
         Each statement inserts many rows. If one statement per row were sent without waiting for its result, and the
         connection were lost in between, the server would keep its locks: its time limits apply only after the last
@@ -95,7 +95,8 @@ class Session:
         Parameters
         ----------
         sql : str
-            INSERT statement for one row.
+            INSERT statement for one row, with `VALUES (…)` once and no parentheses inside these. Clauses such as ON
+            CONFLICT may follow.
         rows : iterable of sequence
             Values of the rows, which differ in their primary keys.
 

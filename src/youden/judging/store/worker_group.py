@@ -321,9 +321,9 @@ def is_in_progress(store: Store, run: str) -> bool:
     Returns
     -------
     bool
-        Whether a process is alive that takes part in the run. A process of this machine is alive until it ends, and a
-        process of another machine until `LEASE_SECONDS` after its last heartbeat. False, too, if the storage backend has no
-        method `read_members`.
+        Whether a process that takes part in the run is alive. A process counts as alive until `LEASE_SECONDS` after its
+        last heartbeat, unless it is known to have ended: it has left the run, or it was a process of this machine. False,
+        too, if the storage backend has no method `read_members`.
     """
     if not hasattr(store.backend, "read_members"):  # a plugin for an earlier version of the contract
         return False

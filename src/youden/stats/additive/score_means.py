@@ -405,7 +405,7 @@ def count_items_to_separate(difference: float, std_error: float, n_items: int, *
     Returns
     -------
     int or None
-        Number of additional items, at least 0; None if the difference is 0 or unknown.
+        Number of additional items, at least 0; None if the difference is 0, or if it or its standard error is NaN.
 
     Examples
     --------
@@ -437,7 +437,7 @@ def split_half_reliability(
     Returns
     -------
     float
-        2r/(1 + r), with r the mean correlation over the splits; 0 if r is negative. NaN if r is −1, or if no split has 3
+        2r/(1 + r), with r the mean correlation over the splits; 0 if −1 < r < 0. NaN if r is −1, or if no split has 3
         models with different means.
 
     References

@@ -381,13 +381,14 @@ def shrink_component(products: Floats, n: Floats, relative_variance: Floats, *, 
     relative_variance : float array (n_agents,)
         Variance of the agent's residuals relative to the mean of all agents, by which the average is multiplied.
     correction : float, default 0
-        Value that is added to each product.
+        Value that is added to each product, so that `n * correction` is added to a sum.
 
     Returns
     -------
     float array (n_agents,)
-        Components, at least 0. The average component counts as 100 products of each agent; if the relative variance of
-        an agent is NaN, it counts as 0.
+        Components, at least 0. The average component, multiplied by the relative variance of the agent, counts as 100
+        products of the agent. A relative variance of NaN counts as 0. Without any product, the average component is
+        `correction`, or 0 if that is negative.
     """
     average = max(0.0, float(products.sum() / max(n.sum(), 1)) + correction)
     total = products + n * correction + _PRIOR_PRODUCTS * average * np.nan_to_num(relative_variance)

@@ -65,7 +65,7 @@ class SampledCurl:
         Parameters
         ----------
         scores : sequence of four float arrays (n_pairs, n_per_pair)
-            Scores of the cells (i, j), (k, j), (i, m) and (k, m).
+            Scores of the cells (i, j), (k, j), (i, m) and (k, m), without NaN.
         link : callable, optional
             Transformation of the scores. Default: none.
 

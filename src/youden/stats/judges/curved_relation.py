@@ -100,7 +100,7 @@ def curved_relation(
     ability : float array (n_agents,)
         Additive effects a of the agents under the first judge, without NaN.
     deviation : float array (n_trials,)
-        The first judge's answer minus a_first + a_second.
+        The first judge's answer minus the sum a_first + a_second.
     answer : float array (n_trials,)
         The second judge's answer, without NaN.
     ability_variance : float array (n_agents,), optional

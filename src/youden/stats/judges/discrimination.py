@@ -40,15 +40,15 @@ class ItemTotals:
         self._items_per_trial = 1
 
     def add(self, answer: Floats, *items: Ids, weight: Floats | None = None) -> None:
-        """Add a chunk of answered trials, in place.
+        """Add a chunk of answered trials to all sums (the attributes of the class), in place.
 
         Parameters
         ----------
         answer : float array (n_trials,)
-            Answers, without NaN.
+            Answers in [0, 1], without NaN.
         *items : int arrays (n_trials,)
             Items of the trials: one array for paired trials, two for independent trials. Their number must be the same in
-            every call.
+            every call, which is not checked.
         weight : float array (n_trials,), optional
             Weights of the trials. Default: 1.
         """

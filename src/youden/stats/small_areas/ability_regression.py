@@ -159,7 +159,8 @@ class _Regression:
         slopes : float array (n_slopes,)
         tau : SD τ of the agents' deviations from the regression
 
-        Returns arrays (n_intercepts, n_slopes, n_agents).
+        Returns the likelihoods, not their logarithms, as an array (n_intercepts, n_slopes, n_agents), with the indices of the
+        grid points and the fractions that were used.
         """
         n_sds, n_grid, n_agents = self.likelihood.shape
 
@@ -442,7 +443,7 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
     Parameters
     ----------
     likelihood : LabelLikelihood
-        Likelihood of the labels, of which at least one agent has some.
+        Likelihood of the labels. At least one agent must have labels, which is not checked.
     ability, std_error : float array (n_agents,)
         Abilities and their standard errors; NaN for an agent without an ability. The ability of an agent without a
         standard error is not used.
@@ -450,7 +451,8 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
     Returns
     -------
     RegressionPosterior
-        Posterior over regressions without a slope, and with a slope in each form.
+        Posterior over regressions of logit quality: without a slope, and with a slope on the ability, on an increasing
+        convex function of it and on an increasing concave one.
     """
     has_ability = np.isfinite(ability) & np.isfinite(std_error)
     finite_ability = ability[has_ability]

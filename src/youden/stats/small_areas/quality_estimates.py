@@ -195,7 +195,8 @@ def quality_from_labels(
         Labels in [0, 1], averaged over the labels of one response.
     ability, std_error : float array (n_agents,)
         Abilities and their standard errors; NaN for an agent without an ability. The ability of an agent without a
-        standard error is not used, because it may be of any precision.
+        standard error is not used, because it may be of any precision. The quality of an agent without a usable ability
+        is predicted from the qualities of all agents.
     level : float, default 0.95
         Level of the credible intervals.
 
@@ -215,7 +216,7 @@ def quality_from_labels(
     Labels of one item share the effect of the item. This effect is predicted for each label from the residuals of the
     other labels on the item, weighted by their estimated correlation, and subtracted from the label. The error that
     remains, because the labelled items may be easy or difficult for all agents, widens the intervals of quality. It does
-    not change the densities, because differences between agents do not contain it.
+    not change the posterior densities (`QualityEstimates.density`), because differences between agents do not contain it.
     """
     check_level(level)
     if not ((value >= 0) & (value <= 1)).all():

@@ -44,7 +44,7 @@ class LabelResiduals:
 
     @classmethod
     def from_quality(cls, agent: Positions, item: Positions, value: Floats, quality: Floats) -> LabelResiduals:
-        """Compute the residuals of labels.
+        """Compute the residuals of labels: each label minus the quality of its agent.
 
         Parameters
         ----------
@@ -53,12 +53,12 @@ class LabelResiduals:
         value : float array (n_labels,)
             Labels in [0, 1].
         quality : float array (n_agents,)
-            Quality of each agent.
+            Quality of each agent in [0, 1], without NaN for an agent with a label.
 
         Returns
         -------
         LabelResiduals
-            Residuals in the order of the labels.
+            Residuals in the order of the labels, which still contain the effects of the items.
         """
         sd = np.maximum(np.sqrt(quality * (1 - quality)), _MIN_SD)
         return cls(value - quality[agent], sd[agent], np.unique(item, return_inverse=True)[1])

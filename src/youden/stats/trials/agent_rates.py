@@ -106,7 +106,8 @@ class AgentRates(ReadOnly):
     def add_errors_to(self, covariance: CentredCovariance, *, reference: Bools | None = None) -> CentredCovariance:
         """Compute the covariance of abilities from that of mean answers, by adding the errors of the rates.
 
-        An ability is a mean answer minus the agent's rate. All abilities are measured from a mean.
+        An ability is a mean answer minus the agent's rate. All abilities are measured from a mean. The errors of mean
+        answers and of rates are taken as independent.
 
         Parameters
         ----------
@@ -243,7 +244,8 @@ class IndependentTotals:
         is_training : bool array (n_trials,), optional
             Whether training scores may use a trial; other trials change only `n_trials` and `total_all`. Default: all.
         counts_for : pair of bool arrays (n_trials,), optional
-            Whether a trial counts for its first, and for its second agent. Default: for both.
+            Whether a trial counts for its first, and for its second agent, in the sums by agent. Other sums do not
+            depend on this. Default: for both.
 
         Raises
         ------
@@ -411,16 +413,17 @@ class IndependentTotals:
         rates : AgentRates
             Rates of the anchors.
         agents : int array (n,)
-            Positions of the agents whose rates are estimated. Each rate is estimated alone, so that no agent changes
-            the rate of another one.
+            Positions of the agents whose rates are estimated; an anchor among them gets a new rate. Each rate is
+            estimated alone, so that no agent changes the rate of another one.
         items_vary : bool, default True
             Whether inference is for items like these, so that answers to one text may correlate.
 
         Returns
         -------
         AgentRates
-            Rates of all agents of these totals; those of other anchors are unchanged, and other agents get 0. All are
-            0, with NaN as bounds, if the anchors have no training trial.
+            Rates of all agents of these totals. Anchors that are not in `agents` keep their rates, and all other agents
+            get 0. An agent in `agents` without a trial gets the mean of the fitted distribution. All rates are 0, with
+            NaN as bounds, if the anchors have no training trial.
         """
         n_agents, n_anchors = len(self.n), len(anchors.n)
         if not anchors.training_n:
@@ -473,9 +476,9 @@ def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> fl
     Parameters
     ----------
     n_trials : float
-        Number of independent trials of each agent.
-    rate : float
-        False-positive rate of all agents, above 0.
+        Number of independent trials of each agent; if it is 0, so is the result.
+    rate : float in (0, 1)
+        False-positive rate of all agents.
     n_agents : int
         Number of agents.
 
@@ -648,7 +651,7 @@ class _RateFit:
 
         n, answer_sum : float arrays (n_linked,), number and sum of the answers to the independent trials of each of them
 
-        Returns rates (n_linked,), whose errors are independent of each other.
+        Returns rates (n_linked,), whose errors are independent of each other; the mean of the prior for an agent with n = 0.
         """
         posterior = self._compute_posterior(n, answer_sum, self._linked_dispersion)
         likelihood = np.exp(posterior.log_likelihood - posterior.log_likelihood.max(axis=0))

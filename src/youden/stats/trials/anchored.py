@@ -693,9 +693,11 @@ class _ResidualSums:
     def compute_means(self, *, df_share: float, centred: bool = False) -> tuple[Floats, Floats]:
         """Compute the mean residual of each agent and the variance of this mean.
 
+        The variance is the residual variance, pooled over all agents, divided by the agent's number of residuals.
+
         df_share : degrees of freedom that fitted means leave to the residuals, as a fraction of the number of residuals;
             the mean square is divided by it, because fitted means make residuals smaller
-        centred : whether to subtract the mean of all residuals from each mean
+        centred : whether residuals are measured from their mean over all agents, in both results, and not from 0
 
         Returns means and variances, float arrays (n_agents,), NaN for an agent without a residual.
         """

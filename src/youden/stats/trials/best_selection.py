@@ -90,8 +90,8 @@ def select_best(
     alpha_fraction : float in (0, 1], default 1
         Fraction of alpha = 1 − level that this interim analysis spends.
     upper_bounds : float array (n_agents, n_agents), optional
-        Minimum over all interim analyses of the simultaneous upper bounds on θ_k − θ_i for agents k (row) and i (column);
-        −∞ if k is ruled out, and 0 on the diagonal. Default: the bounds of this analysis.
+        Minimum over all interim analyses, including this one, of the simultaneous upper bounds on θ_k − θ_i for agents k
+        (row) and i (column); −∞ if k is ruled out, and 0 on the diagonal. Default: the bounds of this analysis alone.
 
     Returns
     -------
@@ -101,8 +101,9 @@ def select_best(
 
     Notes
     -----
-    For one selected agent i, the regret bound is the largest upper bound on θ_k − θ_i over all k, at least 0; it is 0
-    if i is the unique best. For several, it is the `top`-th largest bound, at its maximum over the selected agents.
+    For one selected agent i, the regret bound is the largest upper bound on θ_k − θ_i over all k, at least 0. It is 0
+    if i is the unique best, unless `upper_bounds` is passed. For several, it is the `top`-th largest bound, at its maximum
+    over the selected agents.
 
     The lower end of the interval is θ̂_i − d·SE_i. With m candidates, d is the ((1 + level)/2)^(1/m) quantile of
     Student's t, so that the interval holds whichever candidate has the highest estimate. The upper end is the
@@ -203,8 +204,8 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
     Returns
     -------
     float array (n_agents, n_agents)
-        Bound for each agent k (row) and i (column); 0 on the diagonal, and −∞ if k is ruled out as one of the
-        `top` best.
+        Bound for each agent k (row) and i (column); 0 on the diagonal. If k is ruled out as one of the `top` best, all
+        other entries of its row are −∞.
 
     Notes
     -----
@@ -282,7 +283,7 @@ def next_allocation(
     differences : Differences
         Differences of all abilities, which can be compared pairwise.
     upper_bounds : float array (n_agents, n_agents)
-        Minimum over all interim analyses of the simultaneous upper bounds on θ_k − θ_i.
+        Minimum over all interim analyses of the simultaneous upper bounds on θ_k − θ_i for agents k (row) and i (column).
     top : int
         Number of agents that are selected.
     alpha_fraction : float in (0, 1]
@@ -293,9 +294,9 @@ def next_allocation(
     Returns
     -------
     is_active : bool array (n_agents,)
-        Agents that need more trials.
+        Agents that need more trials; none if the maximum regret is reached.
     increase : float
-        Trials to add, as a fraction of the trials so far, from 0.5 to 1.
+        Number of trials to add for each active agent, as a fraction of its trials so far, from 0.5 to 1.
     is_enough : bool
         Whether that many trials are expected to reach the maximum regret.
 

@@ -423,13 +423,14 @@ def decide(value: float, half_width: float, *, margin: float) -> Decision:
     value, half_width : float
         Difference θ_new − θ_old, and half the length of its interval.
     margin : float
-        Non-inferiority margin.
+        Non-inferiority margin, above 0; this is not checked.
 
     Returns
     -------
     Decision
         "better" if the interval lies above 0, "no worse" if it lies above −margin, "worse" if it lies below 0 but not
-        above −margin, else, and for NaN, "undecided"; with the bounds of the interval.
+        above −margin, else, and for NaN, "undecided"; with the bounds of the interval. An interval that touches a limit
+        does not lie above or below it.
     """
     low, high = value - half_width, value + half_width
     if low > -margin:
@@ -468,9 +469,9 @@ def conditional_power(
     unseen_variance : float array (n_analyses,)
         Term that effects not seen yet add to the squared half-width.
     margin : float
-        Non-inferiority margin.
+        Non-inferiority margin, above 0.
     alpha : float
-        Type I error rate on either side at the later analysis.
+        Type I error rate on either side at each later analysis.
 
     Returns
     -------

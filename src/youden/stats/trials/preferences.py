@@ -99,8 +99,9 @@ def fit_preferences(
     Returns
     -------
     PreferenceFit
-        Abilities, which sum to 0 over linked agents, with their covariance over items, NaN for an agent without a trial;
-        the position effect; and numbers of trials and of effective items.
+        Abilities with their covariance over items; the position effect, a `Metric` that is NaN if the orders do not
+        determine it; and numbers of trials and of effective items. The abilities of each set of agents that trials link,
+        directly or through other agents, sum to 0. The ability of an agent without a trial is NaN.
 
     Raises
     ------
@@ -441,13 +442,14 @@ def fit_bradley_terry(
     Returns
     -------
     float array (n_agents,)
-        Strengths on the logit scale, which sum to 0. They have a weak ridge, so that an agent that wins all its trials has a
-        finite one.
+        Strengths on the logit scale, which sum to 0; 0 for an agent without a trial. They have a weak ridge, so that an agent
+        that wins all its trials has a finite one.
 
     Raises
     ------
     StatisticsError
-        [trial-columns], [trial-answer]: as in `fit_preferences`; [bradley-terry]: if scikit-learn is not installed.
+        [trial-columns]: if the columns differ in length; [trial-answer]: if an answer is NaN; [bradley-terry]: if scikit-learn
+        is not installed.
 
     References
     ----------

@@ -82,9 +82,11 @@ def compute_item_influence(
     answer : float array (n_trials,)
         Answers, without NaN.
     ability : float array (n_agents,)
-        Abilities, estimated linearly from the answers; NaN without an estimate.
+        Abilities, estimated linearly from the answers; NaN without an estimate. Trials of an agent without an estimate may be
+        included; its ability then counts as the mean of the others.
     first_weight, second_weight : float array (n_trials,)
-        Weight of a trial, at least 0, in the ability of its first and of its second agent.
+        Weight of a trial, at least 0, in the ability of its first and of its second agent. The weights are divided by their
+        sum for each agent.
     n_items : int
         Number of items.
 

@@ -1,0 +1,363 @@
+"""Find the columns of a wide table: one column of responses per agent, and the column of their questions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import combinations
+from statistics import fmean, median
+
+from youden.data.importers.column_candidates import (
+    AGENT_NAMES,
+    MIN_WORDS,
+    ROW_PER_AGENT,
+    ColumnCandidates,
+    UnclearColumnsError,
+)
+from youden.data.importers.column_names import (
+    ABOUT,
+    NAMES,
+    PARTS,
+    REMARKS,
+    SUBJECTS,
+    get_name_priority,
+    infer_role,
+    is_about_responses,
+    normalize_name,
+    split_into_words,
+)
+from youden.data.importers.column_values import compute_word_overlap
+
+_REMARK = re.compile(rf"(the_|my_)?({'|'.join(sorted(REMARKS))})_(of|by|from|on|about|for|von|zu|de|du|des|di|da)_")
+"""Beginning of the normalized name of a column of remarks, such as "Comment of the reviewer"."""
+_UNNAMED = re.compile(r"column \d+")
+"""Name that a column without a name gets when the table is read."""
+_REPEATED = re.compile(r" \(\d+\)$")
+"""Number that is appended to the name of a column if an earlier one has the same name."""
+
+
+class WideTableSearch(ColumnCandidates):
+    """Search for the columns of agents and of questions in a table with a column per agent."""
+
+    def find_agent_columns(self) -> tuple[str, ...]:
+        """Find the columns of a wide table that each hold the responses of one agent.
+
+        The responses are in columns of prose or, if there are fewer than two of these, in columns of short texts. If at least
+        two columns hold responses, they are returned, and `prompt_columns` and `item_columns` are set to the candidates among
+        the other columns. Otherwise the table is not wide: the result is empty, and nothing is changed.
+
+        Raises: UnclearColumnsError if a column may hold responses or describe items.
+        """
+        if self.has_one_text_column():
+            return ()
+        candidates = [name for name in self.table.names if self.may_hold_responses(name)]
+        prose_columns = [name for name in candidates if self.holds_long_or_varied_prose(name)]
+        short_columns = [name for name in candidates if name not in prose_columns]
+        varied_short_columns = [name for name in short_columns if self.holds_varied_words(name)]
+
+        question = self.given.get("prompt") or self.find_question_column(prose_columns)
+        agent_columns = [name for name in prose_columns if name != question]
+        if question is None:
+            self.check_columns_are_not_items(agent_columns)
+        is_prose = len(agent_columns) >= 2
+        if not is_prose:
+            # short responses, such as labels
+            prompts = [name for name in self.get_candidates("prompt") if name in varied_short_columns]
+            agent_columns = [name for name in short_columns if name not in prompts and not self.has_group_name(name)]
+        if len(agent_columns) < 2:
+            return ()
+
+        doubtful = self.list_doubtful_columns(agent_columns, has_question=question is not None)
+        responses = [name for name in agent_columns if name not in doubtful]
+        if is_prose:
+            others = [name for name in self.table.names if name not in (question, *agent_columns)]
+            lost = [name for name in others if self.may_be_lost_agent(name, responses)]
+            doubtful += [name for name in others if name in varied_short_columns or name in lost]
+        if doubtful:
+            raise _make_doubtful_columns_error(doubtful, agent_columns=responses, question=question)
+
+        id_columns = [name for name in self.get_candidates("item") if name not in prose_columns]
+        id_columns = [name for name in id_columns if self.table[name].can_be_id]
+        if question is not None:
+            self.prompt_columns = [question]
+            self.item_columns = [*id_columns, question]
+        else:
+            # an address or UUID may identify an item
+            contact_columns = [name for name in self.unnamed_columns if self.table[name].is_contact]
+            self.item_columns = [*id_columns, *contact_columns]
+        return tuple(agent_columns)
+
+    def list_doubtful_columns(self, agent_columns: Sequence[str], *, has_question: bool) -> list[str]:
+        """List the columns of agents that may hold something else, such as remarks or parts of responses.
+
+        The list is empty if fewer than two other columns would remain.
+
+        A remark has a name such as "Ana's comments", or no name, or is in less than half as many rows as responses are. A
+        column that holds questions, unlike all others, may be a second question. Parts are in question if each agent has two
+        columns, such as "gpt" and "gpt thinking".
+
+        agent_columns : columns that may each hold the responses of one agent
+        has_question : whether another column holds the questions
+        """
+        words_by_column = {name: normalize_name(name).split("_") for name in agent_columns}
+        remarks = [
+            name for name, words in words_by_column.items() if words[-1] in REMARKS or _REMARK.match("_".join(words))
+        ]
+        parts = [name for name, words in words_by_column.items() if words[-1] in PARTS]
+
+        # "gpt" has the part "gpt thinking"
+        words_of_agents = [words_by_column[name][:-1] for name in parts]
+        columns_with_part = [name for name, words in words_by_column.items() if words in words_of_agents]
+        n_other_columns = len(agent_columns) - len(parts) - len(remarks)
+        has_part_per_agent = len(parts) == len(columns_with_part) == n_other_columns
+
+        median_filled = median(self.table[name].filled_fraction for name in agent_columns)
+        doubtful = list(remarks)
+        for name in agent_columns:
+            is_sparse = self.table[name].filled_fraction < 0.5 * median_filled
+            if is_sparse or _UNNAMED.fullmatch(name):
+                doubtful.append(name)
+        asking = self.find_column_with_most_questions(agent_columns) if has_question else None
+        if asking is not None:
+            doubtful.append(asking)
+        if has_part_per_agent and len(parts) > 1:
+            doubtful += parts
+        doubtful = [name for name in agent_columns if name in doubtful]
+        return doubtful if len(agent_columns) - len(doubtful) > 1 else []
+
+    def may_be_lost_agent(self, name: str, agent_columns: Sequence[str]) -> bool:
+        """Return whether a column that is not used may hold the responses of an agent, in spite of its values.
+
+        Its name says nothing else, it is not named after an agent, such as "gpt length", and it either is between the columns
+        of agents or holds some prose.
+        """
+        names = self.table.names
+        agent_words = [normalize_name(agent) for agent in agent_columns]
+        is_about_agent = any(normalize_name(name).startswith(f"{agent}_") for agent in agent_words)
+        has_role = infer_role(name) is not None or self.has_group_name(name) or self.is_remark_column(name)
+        if name in self.given.values() or is_about_agent or has_role or self.table[name].is_contact:
+            return False
+        position = names.index(name)
+        positions = [names.index(agent) for agent in agent_columns]
+        recurs = _REPEATED.search(name) or any(other_name.startswith(f"{name} (") for other_name in names)
+        if not self.table[name].is_text and (_UNNAMED.fullmatch(name) or recurs):
+            return False  # a measurement, with the same name for each agent
+        n_prose = sum(len(text.split()) >= MIN_WORDS for text in self.table[name].texts)
+        return min(positions) < position < max(positions) or n_prose > 0.2 * len(self.table[name].value_texts)
+
+    def has_one_text_column(self) -> bool:
+        """Return whether one column has a usual name for responses, and at most two others may hold responses as prose."""
+        usual_columns = [name for name in self.text_columns if normalize_name(name) in NAMES["text"]]
+        if len(usual_columns) != 1:
+            return False
+        other_columns = [*self.unnamed_columns, *self.get_candidates("agent")]
+        n_prose = sum(self.table[name].is_prose for name in other_columns)
+        return n_prose <= 2
+
+    def holds_long_or_varied_prose(self, name: str) -> bool:
+        """Return whether a column holds prose that may be responses: it has many words on average, or its values seldom recur."""
+        column = self.table[name]
+        return column.is_prose and (column.mean_words >= MIN_WORDS or not column.is_repetitive)
+
+    def holds_varied_words(self, name: str) -> bool:
+        """Return whether a column holds different texts without digits, which may be short responses."""
+        column = self.table[name]
+        return not column.is_repetitive and not any(re.search(r"\d", text) for text in column.texts)
+
+    def may_hold_responses(self, name: str) -> bool:
+        """Return whether a column that the user did not name holds texts other than addresses, UUIDs and remarks."""
+        if name in self.given.values() or is_about_responses(name) or self.is_remark_column(name):
+            return False
+        return self.table[name].is_text and not self.table[name].is_contact
+
+    def is_remark_column(self, name: str) -> bool:
+        """Return whether a column contains remarks on another one, or a part of it.
+
+        In a table with the columns "gpt answer", "gpt rationale" and "gpt reasoning", these are the last two. But in a table
+        with the columns "gpt base" and "gpt thinking", both may be agents, because no name says which one is the response.
+        """
+        *agent, last = normalize_name(name).split("_")
+        if not agent or last not in ABOUT | PARTS:
+            return False
+
+        other_names = [normalize_name(column).split("_") for column in self.table.names if column != name]
+        names_of_agent = [words for words in other_names if words[: len(agent)] == agent]
+        if last in ABOUT:
+            return bool(names_of_agent)
+        return any(words[-1] in NAMES["text"] for words in names_of_agent)
+
+    def has_group_name(self, name: str) -> bool:
+        """Return whether the name of a column suggests items, prompts, groups of items, or information about them."""
+        words = split_into_words(name)
+        names_subject = bool(SUBJECTS & words and not AGENT_NAMES & words)
+        return names_subject or infer_role(name) in ("item", "prompt", "about")
+
+    def find_question_column(self, prose_columns: Sequence[str]) -> str | None:
+        """Return the column of questions among columns of prose; None if all of them hold responses.
+
+        The column of questions is the one whose name suggests questions. If no name does, the texts of three or more columns
+        are compared.
+
+        prose_columns : names of the columns of prose, in the order of the table
+
+        Raises: UnclearColumnsError if several columns may hold questions, or if a column may hold questions or responses.
+        """
+        candidates = [name for name in prose_columns if self.is_question_name(name)]
+        if len(prose_columns) < 3:
+            return candidates[0] if candidates else None
+        if len(candidates) > 1:
+            raise self.make_several_questions_error(candidates, prose_columns)
+
+        question = candidates[0] if candidates else self.find_column_with_most_questions(prose_columns)
+        if question is None:
+            self.check_first_and_last_column(prose_columns)
+            return None
+        self.check_question_position(question, prose_columns)
+        return question
+
+    def find_column_with_most_questions(self, prose_columns: Sequence[str]) -> str | None:
+        """Return the column with the largest fraction of questions among its texts.
+
+        Returns None unless this fraction exceeds the fraction of every other column by at least 0.5.
+
+        prose_columns : names of at least two columns of prose
+        """
+        fractions = {name: self.table[name].question_fraction for name in prose_columns}
+        highest, second_highest = sorted(prose_columns, key=fractions.__getitem__, reverse=True)[:2]
+        is_clear = fractions[highest] >= 0.5 + fractions[second_highest]
+        return highest if is_clear else None
+
+    def make_several_questions_error(
+        self, candidates: Sequence[str], prose_columns: Sequence[str]
+    ) -> UnclearColumnsError:
+        """Make the error for a wide table in which several columns may hold the questions.
+
+        The error proposes two options: the candidate with the largest fraction of questions as the column of prompts (of
+        equal candidates, the one with the most usual name), and the columns of prose that are no candidates as the responses,
+        or all others if fewer than two are no candidates.
+
+        candidates : names of the columns that may hold questions
+        prose_columns : names of all columns of prose, in the order of the table
+        """
+
+        def get_reliability(name: str) -> tuple[float, int]:
+            return self.table[name].question_fraction, -get_name_priority(name, "prompt")
+
+        prompt_column = max(candidates, key=get_reliability)
+        response_columns = [name for name in prose_columns if name not in candidates]
+        if len(response_columns) < 2:
+            response_columns = [name for name in prose_columns if name != prompt_column]
+        problem = f"{' and '.join(map(repr, candidates))} could both be the question"
+        return UnclearColumnsError(problem, prompt=prompt_column, text=",".join(response_columns))
+
+    def check_first_and_last_column(self, prose_columns: Sequence[str]) -> None:
+        """Raise UnclearColumnsError if the first or the last column of prose differs from all others.
+
+        That column may hold questions, which are usually before or after the responses.
+
+        prose_columns : names of at least three columns of prose, in the order of the table
+        """
+        for name in (prose_columns[0], prose_columns[-1]):
+            if self.differs_from_others(name, prose_columns):
+                responses = [other_name for other_name in prose_columns if other_name != name]
+                problem = f"{name!r} could be the question or an agent"
+                raise UnclearColumnsError(problem, prompt=name, text=",".join(responses))
+
+    def is_question_name(self, name: str) -> bool:
+        """Return whether the name of a column suggests prompts or items."""
+        return infer_role(name) in ("prompt", "item") or normalize_name(name) in NAMES["prompt"]
+
+    def check_question_position(self, question: str, prose_columns: Sequence[str]) -> None:
+        """Raise UnclearColumnsError if there are columns of prose both before and after the column of questions.
+
+        The error proposes the larger group of columns as the responses, or the columns after it if the groups are equal.
+
+        question : name of the column of questions
+        prose_columns : names of all columns of prose, including `question`, in the order of the table
+        """
+        position = prose_columns.index(question)
+        before, after = prose_columns[:position], prose_columns[position + 1 :]
+        if not before or not after:
+            return
+
+        if len(before) <= len(after):
+            unclear, responses = before, after
+        else:
+            unclear, responses = after, before
+        problem = f"{', '.join(map(repr, unclear))} may be an agent or belong to the question"
+        raise UnclearColumnsError(problem, prompt=question, text=",".join(responses))
+
+    def differs_from_others(self, name: str, prose_columns: Sequence[str]) -> bool:
+        """Return whether a column of prose differs from all others, as a column of questions would.
+
+        The names are compared first. If the names of all other columns have a word, or their first three letters, in common,
+        the column differs exactly if its own name has none of these common parts. If the other names have nothing in common,
+        the texts are compared. The column then differs in two cases:
+
+        - The mean length of its texts is at most 0.75 times, or at least 1.33 times, the mean length of the other texts.
+        - The overlap of its words with the words of the other columns is less than 0.9 times the overlap of the other columns
+          with each other (`compute_word_overlap`).
+
+        Parameters
+        ----------
+        name : str
+            Column to be tested.
+        prose_columns : sequence of str
+            Names of all columns of prose, including `name`; at least three.
+
+        Returns
+        -------
+        bool
+            True if the column may hold questions, and the others responses to them.
+        """
+        other_names = [prose_name for prose_name in prose_columns if prose_name != name]
+        parts_of_others = [_get_name_parts(other_name) for other_name in other_names]
+        common_parts = set.intersection(*parts_of_others)
+        if common_parts:
+            return common_parts.isdisjoint(_get_name_parts(name))
+
+        column = self.table[name]
+        other_columns = [self.table[other_name] for other_name in other_names[:8]]
+        mean_other_length = fmean(other_column.mean_length for other_column in other_columns)
+        if not 0.75 < column.mean_length / mean_other_length < 1.33:
+            return True
+
+        overlap_with_others = fmean(compute_word_overlap(column, other_column) for other_column in other_columns)
+        overlap_among_others = fmean(
+            compute_word_overlap(first, second) for first, second in combinations(other_columns, 2)
+        )
+        return overlap_with_others < 0.9 * overlap_among_others
+
+    def check_columns_are_not_items(self, agent_columns: Sequence[str]) -> None:
+        """Raise UnclearColumnsError if a wide table has fewer rows than agents, and a column that may name the agent of each row.
+
+        agent_columns : columns that may each hold the responses of one agent, in a table without prompts
+        """
+        n_rows = self.table.n_rows
+        if self.given or self.get_candidates("item") or n_rows >= len(agent_columns):
+            return
+        for name in self.table.names:
+            column = self.table[name]
+            if name not in agent_columns and column.is_text and len(column.distinct_texts) == n_rows:
+                raise UnclearColumnsError(ROW_PER_AGENT)
+
+
+def _make_doubtful_columns_error(
+    doubtful_columns: Sequence[str], *, agent_columns: Sequence[str], question: str | None
+) -> UnclearColumnsError:
+    """Make the error for a wide table whose doubtful columns may be responses of further agents, or describe other columns.
+
+    agent_columns : columns that certainly hold the responses of one agent each; the error proposes these as the responses
+    question : column of questions, or None; the error proposes it as the column of prompts
+    """
+    options = {"text": ",".join(agent_columns)}
+    if question:
+        options["prompt"] = question
+    names = ", ".join(map(repr, doubtful_columns))
+    problem = f"{names} may be an agent or be about the items or responses (add the names of agents to text=)"
+    return UnclearColumnsError(problem, **options)
+
+
+def _get_name_parts(name: str) -> set[str]:
+    """Return the words of a column's name, and its first three letters."""
+    return split_into_words(name) | {normalize_name(name)[:3]}

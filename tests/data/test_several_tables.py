@@ -1,0 +1,153 @@
+"""Test files that hold several tables, or parts of one: below each other, next to each other, or in several sheets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import openpyxl
+import pytest
+from table_lines import AGENTS, QUESTIONS, check_is_complete, response, wide_lines, write
+
+from youden.data.importers.table_import import read_table
+from youden.errors import ImportFormatError
+
+Line = Sequence[object]
+WIDE: list[Line] = [*wide_lines()]
+LONG: list[Line] = [
+    [name, question, response(name, item)] for name in AGENTS for item, question in enumerate(QUESTIONS)
+]
+FORMATS = pytest.mark.parametrize("name", ["t.csv", "t.xlsx"])
+
+
+def write_sheets(path: Path, sheets: Sequence[Sequence[Line]], *, hidden: int | None = None) -> Path:
+    book = openpyxl.Workbook()
+    del book["Sheet"]
+    for number, lines in enumerate(sheets):
+        sheet = book.create_sheet(f"sheet {number}")
+        for line in lines:
+            sheet.append([*line])
+        if number == hidden:
+            sheet.sheet_state = "hidden"
+    book.save(path)
+    return path
+
+
+@FORMATS
+@pytest.mark.parametrize(("header", "lines"), [(["Model", "Question", "Answer"], LONG), (["Question", *AGENTS], WIDE)])
+def test_a_repeated_header_is_not_a_row(tmp_path: Path, name: str, header: Line, lines: list[Line]) -> None:
+    joined = [header, *lines[:2], [None] * len(header), header, *lines[2:4], header, *lines[4:]]
+    imported = read_table([write(tmp_path / name, joined)], columns={}, exact=False)
+    check_is_complete(imported.pool, AGENTS)
+    assert any("2 repeated headers not read" in note for note in imported.notes)
+
+
+@FORMATS
+def test_a_header_repeated_below_the_name_of_each_agent_is_refused(tmp_path: Path, name: str) -> None:
+    lines: list[list[object]] = []
+    for agent in AGENTS:
+        lines += [[agent, None], ["Question", "Answer"]]
+        lines += [[question, response(agent, item)] for item, question in enumerate(QUESTIONS)]
+    with pytest.raises(ImportFormatError, match=r"line 9: the header is repeated below the title 'llama'"):
+        read_table([write(tmp_path / name, lines)], columns={}, exact=False)
+
+
+SUMMARIES: dict[str, list[Line]] = {
+    "numbers": [["Model", "Mean score", "Cost", "Verdict"], ["gpt", 4.2, 0.3, "good"], ["llama", 3.1, 0.1, "bad"]],
+    "texts": [["Model", "Verdict", None, None], ["gpt", "good enough", None, None], ["llama", "slow", None, None]],
+}
+
+
+@FORMATS
+@pytest.mark.parametrize("summary", SUMMARIES)
+def test_a_second_table_below_an_empty_line_is_refused(tmp_path: Path, name: str, summary: str) -> None:
+    lines: list[Line] = [["Question", *AGENTS], *WIDE, [None] * 4, *SUMMARIES[summary]]
+    with pytest.raises(ImportFormatError, match="line 8: a second table seems to begin here, below an empty line"):
+        read_table([write(tmp_path / name, lines)], columns={}, exact=False)
+
+
+@FORMATS
+@pytest.mark.parametrize(
+    "end", [[["What is 6 × 7?", 42, 42, 41], ["And 7 × 7?", 49, 49, 50]], [["Why?", "so", "no", "is"]]]
+)
+def test_rows_below_an_empty_line_belong_to_the_table(tmp_path: Path, name: str, end: list[Line]) -> None:
+    lines: list[Line] = [["Question", *AGENTS], *WIDE[:3], [None] * 4, *WIDE[3:], [None] * 4, *end]
+    pool = read_table([write(tmp_path / name, lines)], columns={}, exact=False).pool
+    assert pool.n_items == len(QUESTIONS) + len(end)
+
+
+@FORMATS
+def test_tables_next_to_each_other_are_refused(tmp_path: Path, name: str) -> None:
+    header = ["Question", *AGENTS]
+    lines: list[Line] = [
+        [*header, None, *header],
+        *([*left, None, *right] for left, right in zip(WIDE[:2], WIDE[2:4], strict=True)),
+    ]
+    with pytest.raises(ImportFormatError, match=r"several columns have the name 'Question'.*below each other"):
+        read_table([write(tmp_path / name, lines)], columns={}, exact=False)
+
+
+@FORMATS
+def test_responses_that_all_have_one_header_are_refused(tmp_path: Path, name: str) -> None:
+    lines: list[Line] = [["Question", "Answer", "Answer", "Answer"], *WIDE]
+    path = write(tmp_path / name, lines)
+    with pytest.raises(
+        ImportFormatError, match=r"several columns have the name 'Answer'. Give each column another name"
+    ):
+        read_table([path], columns={}, exact=False)
+
+
+@FORMATS
+def test_a_question_repeated_for_each_agent_is_read_once(tmp_path: Path, name: str) -> None:
+    lines: list[list[object]] = [[cell for agent in AGENTS for cell in ("Question", agent)]]
+    for question, *texts in WIDE:
+        lines.append([cell for text in texts for cell in (question, text)])
+    imported = read_table([write(tmp_path / name, lines)], columns={}, exact=False)
+    check_is_complete(imported.pool, AGENTS)
+    assert any("2 repeated columns not read" in note for note in imported.notes)
+
+
+def test_sheets_may_have_their_columns_in_any_order_and_further_columns(tmp_path: Path) -> None:
+    sheets: list[list[Line]] = []
+    for number, agent in enumerate(AGENTS):
+        lines: list[Line] = [["Model", "Question", "Answer"], *(line for line in LONG if line[0] == agent)]
+        if number == 1:
+            lines = [line[::-1] for line in lines]
+        if number == 2:
+            lines = [[*line, remark] for line, remark in zip(lines, ["Note", *"abcde"], strict=True)]
+        sheets.append(lines)
+    imported = read_table([write_sheets(tmp_path / "t.xlsx", sheets)], columns={}, exact=False)
+    check_is_complete(imported.pool, AGENTS)
+
+
+def test_a_hidden_sheet_is_not_read(tmp_path: Path) -> None:
+    header = ["Question", *AGENTS]
+    old = [[line[0], *(f"Old: {text}" for text in line[1:])] for line in WIDE]
+    imported = read_table(
+        [write_sheets(tmp_path / "t.xlsx", [[header, *old], [header, *WIDE]], hidden=0)], columns={}, exact=False
+    )
+    check_is_complete(imported.pool, AGENTS)
+    assert "hidden sheets not read ('sheet 0')" in imported.notes[0]
+
+
+TITLES: dict[str, list[Line]] = {
+    "one": [["Export", "May 2026", None, None]],
+    "two": [["Export", "May 2026", None, None], ["Author", "Ana", None, None]],
+    "groups": [[None, "OpenAI", None, "Anthropic"]],
+}
+
+
+@FORMATS
+@pytest.mark.parametrize("titles", TITLES)
+def test_a_title_of_several_cells_is_not_the_header(tmp_path: Path, name: str, titles: str) -> None:
+    lines: list[Line] = [*TITLES[titles], [None] * 4, ["Question", *AGENTS], *WIDE]
+    imported = read_table([write(tmp_path / name, lines)], columns={}, exact=False)
+    check_is_complete(imported.pool, AGENTS)
+    assert any("above the header not read" in note for note in imported.notes)
+
+
+@FORMATS
+def test_a_header_without_most_names_stays_the_header(tmp_path: Path, name: str) -> None:
+    lines: list[Line] = [["Question", "gpt", None, None], *WIDE]
+    named = {"prompt": "Question", "text": "gpt,column 3,column 4"}
+    assert read_table([write(tmp_path / name, lines)], columns=named, exact=False).pool.n_items == len(QUESTIONS)
