@@ -111,3 +111,19 @@ def test_a_loss_is_refused_unless_it_is_named_as_the_score(name: str) -> None:
 def test_models_whose_names_differ_only_by_case_are_noted() -> None:
     table = read_scores(pd.concat([LONG, LONG[:2].assign(model="A")]))
     assert "names that differ only in upper and lower case or blanks count as different: 'A', 'a'" in table.notes
+
+
+def test_files_of_the_same_name_are_different_models(tmp_path: Path) -> None:
+    paths = [tmp_path / folder / "s.csv" for folder in ("a", "b")]
+    for path, score in zip(paths, (1, 0), strict=True):
+        path.parent.mkdir()
+        path.write_text(f"item,score\nx,{score}\ny,1\n", encoding="utf-8")
+    table = read_scores(paths)
+    assert (table.model_ids, table.score.tolist()) == (("a/s", "b/s"), [[1, 1], [0, 1]])
+
+
+def test_medians_ranks_on_items_and_differences_are_no_scores() -> None:
+    ranked = WIDE.assign(**{"x rank": [2, 1], "Δ vs a": [0, 0.5], "Delta": [0, 0.5], "Median": [0.75, 0.5]})
+    assert read_scores(ranked).item_ids == ("x", "y")
+    with_median = pd.concat([WIDE.T, WIDE.T.median().to_frame("Median").T]).rename_axis("item")
+    assert read_scores(with_median).item_ids == ("x", "y")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -92,7 +93,8 @@ def read_score_rows(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:
     Parameters
     ----------
     paths : sequence of Path
-        Files and folders. If there are several, a table without a column of models gets a column `model` with its name.
+        Files and folders. If there are several, a table without a column of models gets a column `model` with its name,
+        and that of its folder if two files have the same name.
     notes : list of str
         Receives what was assumed.
 
@@ -134,14 +136,16 @@ def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool
     """
     rows: Rows = []
     replaced = Replacements()
+    n_by_stem = Counter(file.stem for file in files)
     for file in files:
+        folder = f"{file.parent.name}/" if n_by_stem[file.stem] > 1 else ""  # distinguishes files of the same name
         for name, table_rows in read_tables(file, lambda text, _location: notes.append(text), replaced):
             if not table_rows:
                 problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
                 raise import_error(file, problem, slug="import-empty")
             _, first_row = table_rows[0]
             lacks_models = not any(map(is_model_name, first_row))
-            added_columns: Row = {"model": name} if adds_models and lacks_models else {}
+            added_columns: Row = {"model": folder + name} if adds_models and lacks_models else {}
             rows += [(location, added_columns | row) for location, row in table_rows]
 
     replacements = replaced.describe()

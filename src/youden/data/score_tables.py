@@ -42,9 +42,9 @@ ROLES = ("model", "item", "score", "ignore")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 _SCORE_NAMES = {"score", "scores", "value", "main_score"}
 """Normalized names of the column of scores in a long table, which has one row per model and item."""
-_TOTAL = re.compile(r"all|(mean|sum)(_.*)?|(.*_)?(average|avg|overall|total)(_.*)?")
+_TOTAL = re.compile(r"all|(mean|median|sum)(_.*)?|(.*_)?(average|avg|overall|total)(_.*)?")
 _NO_SCORE = re.compile(
-    r"rank(ing)?(_.*)?|no|#|(.*_)?(stderr|stddev|std|std_error|se|ci)|(number_of_|num_|n_|#_?)?param(eter)?s?(_.)?|(model_)?size(_.*)?"
+    r"(.*_)?rank(ing)?(_.*)?|(δ|delta)(_.*)?|no|#|(.*_)?(stderr|stddev|std|std_error|se|ci)|(number_of_|num_|n_|#_?)?param(eter)?s?(_.)?|(model_)?size(_.*)?"
     r"|memory(_usage)?(_.*)?|max_tokens|embedding_dim.*|context_(length|window)|(release_)?(date|year)|(.*_)?(price|cost|usd|latency)"
     r"|votes|n|count|num_.*|n_(samples|items)|co[2₂].*|(hub_)?likes|hub|seed|version|zero_shot|repeat|epoch|trial|attempt"
 )
