@@ -123,7 +123,10 @@ def test_files_of_the_same_name_are_different_models(tmp_path: Path) -> None:
 
 
 def test_medians_ranks_on_items_and_differences_are_no_scores() -> None:
-    ranked = WIDE.assign(**{"x rank": [2, 1], "Δ vs a": [0, 0.5], "Delta": [0, 0.5], "Median": [0.75, 0.5]})
+    no_scores = pd.DataFrame(
+        {"x rank": [2, 1], "Δ vs a": [0, 0.5], "Delta": [0, 0.5], "Median": [0.75, 0.5]}, WIDE.index
+    )
+    ranked = WIDE.join(no_scores)
     assert read_scores(ranked).item_ids == ("x", "y")
     with_median = pd.concat([WIDE.T, WIDE.T.median().to_frame("Median").T]).rename_axis("item")
     assert read_scores(with_median).item_ids == ("x", "y")

@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from youden.data.importers.column_names import infer_role
 from youden.data.pools.spool import LONG_TEXT, PoolCells, Source, format_excerpt
 from youden.decompression import iter_unpacked, open_parquet
 from youden.text.printable import find_name_fault, printable
@@ -148,8 +147,22 @@ def _to_strings(column: pa.Array) -> pa.LargeStringArray:
 
 
 _LOG = logging.getLogger(__name__)
-_ROLES_OF_NO_AGENT = {"group", "item", "prompt", "repeat"}
-"""Roles of names of columns that contain no responses of an agent."""
+_NO_AGENTS = {
+    "prompt",
+    "question",
+    "query",
+    "instruction",
+    "input",
+    "topic",
+    "category",
+    "group",
+    "repeat",
+    "id",
+    "index",
+    "item_id",
+    "question_id",
+}
+"""Names, in lower case, of columns that contain no responses of an agent."""
 _FRAME = Path("DataFrame")
 
 
@@ -227,8 +240,7 @@ def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
     if "item" not in frame or frame["item"].duplicated().any():
         return frame
     keys = [name for name in ("item", "prompt") if name in frame]
-    other_columns = [name for name in map(str, frame.columns) if name not in keys]
-    no_agents = [name for name in other_columns if infer_role(name) in _ROLES_OF_NO_AGENT]
+    no_agents = [name for name in map(str, frame.columns) if name not in keys and name.casefold() in _NO_AGENTS]
     if no_agents:
         raise Source(_FRAME, unit="row").make_error(
             None,
