@@ -196,6 +196,13 @@ def test_unusable_labels_in_memory_are_refused(run: RunFolder, labels: Any, slug
         read_answers(run, labels)
 
 
+@pytest.mark.parametrize("scale", ["1,5", (1, 2, 3), 5])
+def test_a_scale_that_is_not_two_numbers_is_refused(run: RunFolder, scale: Any) -> None:
+    labels = pd.DataFrame({"agent": ["a0"], "item": ["i1"], "label": [1]})
+    with pytest.raises(ConfigError, match=r"not two numbers.*quality-scale"):
+        read_answers(run, labels, scale=scale)
+
+
 @pytest.mark.parametrize(
     ("name", "yes", "no"),
     [("filled in.csv", "yes", "No"), ("filled in.csv", "pass", "fail"), ("mine.csv", "100%", "0%"), ("mine.csv", "1,0", "0,0"),

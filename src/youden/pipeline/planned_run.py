@@ -39,6 +39,8 @@ from youden.types.pool import Json
 
 _NO_DESIGN_OPTIONS = {"calls", "trials_from", "question", "self_trials"}
 """Entries of `Plan.options` that are config keys of their own instead of options of the design."""
+_OTHER_TEXTS = "the pool has other texts than those that were judged"
+"""Difference between a stored plan and a config whose pool has changed."""
 _OTHER_FOLDER = "another name or --out for this run"
 """Last choice of the messages about a folder that holds something else."""
 
@@ -121,6 +123,8 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
 
     if differences:
         remedy = _suggest_extension(config, folder, stored, pools[0]) or _suggest_search(config, folder, stored)
+        if not remedy and _OTHER_TEXTS in differences:
+            remedy = f"Restore the pool as it was judged, or set {_OTHER_FOLDER}"
         content = f"the answers to another plan: {'; '.join(differences)}"
         raise _run_mismatch_error(folder, content, remedy=remedy)
 
@@ -307,7 +311,7 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
     possible_pools = pools[:1] if config.trials_from is None else pools
     possible_digests = {pool.digest for pool in possible_pools}
     if get_extensions(plan).pool not in possible_digests:
-        yield "the pool has other texts than those that were judged"
+        yield _OTHER_TEXTS
 
     for name, planned_value, requested_value in _iter_planning_keys(config, plan):
         if planned_value != requested_value:

@@ -109,6 +109,8 @@ def run(
     (12, 'candidates')
     """
     check_argument("out", out, str | PathLike, "Pass the folder of the run.")
+    if fspath(out) == "":
+        raise ConfigError("The folder of the run is an empty path: got ''. Set `out` to a new folder.", slug="run-out")
     check_argument("labels", labels, str | PathLike | None, "Pass the path of a table of labels.")
     if callable(judge):
         raise ConfigError(

@@ -221,7 +221,14 @@ def _average_by_answer(
     """
     if not rows:
         raise ConfigError("No response of a ranked agent has a label. Add labels.", slug="quality-none")
-    low, high = scale or (0.0, 1.0)
+    try:
+        low, high = map(float, (0, 1) if scale is None else scale)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"The scale of the labels is not two numbers: got {scale!r}. Set the lowest and the highest possible label, such as "
+            "(1, 5).",
+            slug="quality-scale",
+        ) from None
     values = [value for _, _, value in rows]
     outside = [value for value in values if not low <= value <= high]
     if outside or not low < high:
