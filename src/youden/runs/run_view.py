@@ -346,7 +346,8 @@ class RunView:
         check_argument("baseline", baseline, str, "Pass the id of an agent.")
         if labels is None and (label, scale) != (None, None):
             raise ConfigError(
-                f"`label` and `scale` have an effect only with `labels`: got {label!r} and {scale!r}. Set `labels`, or remove them.",
+                f"`label` and `scale` have an effect only with `labels`: got {label!r} and {scale!r}. Set `labels`, or remove "
+                "them.",
                 slug="gate-labels",
             )
         labelled = None if labels is None else read_answers(self.folder, labels, label=label, scale=scale)
