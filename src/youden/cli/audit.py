@@ -55,8 +55,10 @@ def audit_command(
     folder; without it, the result is only printed.
     """
     from youden.pipeline.score_audit import audit
-    from youden.report.pages.audit_page import write_audit
+    from youden.report.pages.audit_page import check_audit_folder, write_audit
 
+    if out is not None:
+        check_audit_folder(out)
     result = audit(tables, columns=columns, score_range=score_range)
     rows = []
     for row in result.rows:

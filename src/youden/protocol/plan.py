@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from numbers import Integral, Real
+from typing import NamedTuple, get_args
 
 import numpy as np
 
@@ -44,6 +45,7 @@ from youden.run_keys import CallBudget, Question, SplitRule
 from youden.streams import stream
 from youden.text.sentences import format_count
 from youden.types import PAIRED, Design, DesignResult, Plan, Pool, Trials
+from youden.types.arguments import check_argument
 from youden.types.planning import SELF_DESIGN, PlanRequest, Split
 from youden.types.pool import Bools, Json
 
@@ -254,7 +256,7 @@ def make_plan(
         If budget, holdout, options or design do not fit the pool, such as [pool-small] for fewer than 3 agents or 2
         items; the message names what to change.
     ConfigError
-        [unknown-design] if no such design is registered.
+        [unknown-design] if no such design is registered; [argument-type] if an argument has the wrong type.
 
     Examples
     --------
@@ -263,6 +265,14 @@ def make_plan(
     >>> len(plan), plan.design, plan.n_dense_calls
     (300, 'cyclic', 8448)
     """
+    check_argument("pool", pool, Pool, "Pass what youden.read_pool returns.")
+    if question not in get_args(Question):
+        choices = " or ".join(get_args(Question))
+        raise PlanError(f"The question is unknown: got {question!r}. Set {choices}.", slug="plan-question")
+    check_argument("holdout", holdout, Real | None, "Set a fraction from 0 to less than 1.")
+    check_argument("independent", independent, str | None, "Set matched, pooled or 'pooled:N'.")
+    check_argument("self_trials", self_trials, Integral, "Set a number of trials.")
+    check_argument("design", design, str, "Pass the name of a design, such as 'cyclic'.")
     requested = CallBudget.parse(calls) if calls is not None else None
     if question == "information" and needs_self_trials(pool):
         own_design = None if design == "cyclic" else design

@@ -28,6 +28,7 @@ from youden.study.judge_shifts import JudgeShifts, correlation
 from youden.study.judged_runs import AlignedRuns, MatchItems, read_judged_run
 from youden.text.sentences import format_with_interval
 from youden.types import Scores
+from youden.types.arguments import check_argument
 from youden.types.pool import Bools, Floats, or_none
 from youden.types.recommendation import Recommendation
 from youden.types.results import ABOUT, ScoreKind
@@ -228,6 +229,8 @@ def compare(
     >>> import youden
     >>> youden.compare(youden.read_run("runs/first"), "runs/second").summary  # doctest: +SKIP
     """
+    for run in runs:
+        check_argument("runs", run, str | PathLike, "Pass the folder of each run, or what youden.run returns.")
     judged = [read_judged_run(RunFolder(Path(run))) for run in runs]
     aligned = AlignedRuns(judged, kind=scores, match=match, target=target, families=families)
     return JudgesStudy(aligned, kind=scores)
