@@ -207,7 +207,8 @@ def compare(
     target : {"items-like-these", "these-items"}, optional
         Population that differences refer to. Default: that of the runs if all agree, otherwise "items-like-these".
     families : mapping of str to str, optional
-        Agent family that each judge belongs to, by judge name. Default: those in the judges' configs.
+        Agent family that each judge belongs to. The keys are the names of the run folders, with " (1)", " (2)" and so on
+        if several are equal. Default: the families in the judges' configs.
 
     Returns
     -------
@@ -217,7 +218,7 @@ def compare(
     Raises
     ------
     RunFolderError
-        If a file of a run is missing or damaged.
+        If a file of a run is missing or damaged, or if a run is not completely judged ([run-unjudged], [run-partial]).
     ConfigError
         [judges-few], [judges-pools], [judges-agents], [judges-items], [judges-number], [judges-trials] or
         [judge-family] if the runs cannot be compared.

@@ -50,7 +50,8 @@ def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) 
     Parameters
     ----------
     path : Path
-        Table of labels (.csv, .tsv, .xlsx, .jsonl or .parquet).
+        Table of labels (.csv, .tsv, .xlsx, .jsonl or .parquet): the columns `agent`, optionally `item` and `alias`, and
+        one column per label; or the table that `youden label` wrote, with the column `label` filled in.
     agents : sequence of Agent
         Agents of the run. The file can name them by their ids or by their `meta.alias`.
     repeated : bool, default False
