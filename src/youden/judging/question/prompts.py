@@ -87,7 +87,7 @@ class Prompt:
         first = to_encodable(first)
         second = to_encodable(second)
         task = to_encodable(task)
-        # a task is untrusted, too, so that its tags depend on all three texts
+        # the fence must occur in no text between tags, so it depends on all of them
         second_and_task = f"{second}\n{task}" if self.shows_task else second
         fence = make_fence(first, second_and_task)
         values = {
