@@ -266,8 +266,8 @@ def _read_finite_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 def _read_agents_and_items(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
     """Read the agent and the item of each id in a table that `youden label` wrote.
 
-    `youden label` writes them into a .json file with the name of the table. If this file does not contain all ids, another
-    .json file in the folder of the table is used, if it is the only one that does.
+    `youden label` writes them into a .json file with the name of the table. If this file lacks an id, the other .json files
+    in the folder are read, and the only file with all ids is used.
 
     path : the table
     ids : ids in the table

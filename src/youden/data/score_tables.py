@@ -283,6 +283,22 @@ class _TableReader:
             row_scores = np.where(np.isnan(row_scores), self.numbers[name], row_scores)
         return self.average_cells(self.make_ids(models), self.make_ids(items), row_scores, score_range)
 
+    def check_columns_of_words(self, scores: Sequence[str], *, highest: float) -> None:
+        """Raise ImportFormatError [scores-scale] if a column has words such as yes (1) and no (0), and a score is above 1.
+
+        scores : columns of scores
+        highest : highest score in all columns
+        """
+        columns_of_words = [name for name in scores if self.columns[name].has_only_words]
+        if not columns_of_words or highest <= 1:
+            return
+        name = columns_of_words[0]
+        words = _format_names(map(str, self.columns[name].converted))
+        problem = (
+            f"{name!r} has words instead of numbers, and other columns have scores up to {highest:g}: got {words}."
+        )
+        raise import_error(self.source, f"{problem} Set --column ignore={name}.", slug="scores-scale")
+
     def collect_wide_scores(
         self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
     ) -> ScoreTable:
@@ -305,15 +321,8 @@ class _TableReader:
         column_ids = np.tile(np.array([make_id(name) for name in scores], dtype=object), self.n_rows)
         cell_scores = np.column_stack([self.numbers[name] for name in scores]).ravel()
 
-        columns_of_words = [name for name in scores if self.columns[name].has_only_words]
-        highest = float(np.nanmax(cell_scores))
-        if columns_of_words and highest > 1 and score_range is None:
-            name = columns_of_words[0]
-            words = _format_names(map(str, self.columns[name].converted))
-            problem = (
-                f"{name!r} has words instead of numbers, and other columns have scores up to {highest:g}: got {words}."
-            )
-            raise import_error(self.source, f"{problem} Set --column ignore={name}.", slug="scores-scale")
+        if score_range is None:
+            self.check_columns_of_words(scores, highest=float(np.nanmax(cell_scores)))
 
         model_ids, item_ids = (row_ids, column_ids) if models else (column_ids, row_ids)
         return self.average_cells(model_ids, item_ids, cell_scores, score_range)
@@ -368,10 +377,10 @@ class _TableReader:
         return scores
 
     def check_wide_scores(self, scores: Sequence[str], labels: Sequence[str]) -> None:
-        """Check that a table whose columns are models or items has several columns of scores, and that they are clear.
+        """Check that a table with one column of scores per model or item has several of them.
 
-        They are unclear if one has a usual name of scores, such as "score", because this names no model or item: the column
-        of models or of items was then not recognized.
+        No column may have a usual name of scores, such as "score". Such a column is not a model or an item, so the column of
+        models or items was not recognized.
 
         scores : columns that may hold scores
         labels : columns that name models or items

@@ -345,10 +345,10 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
     Returns
     -------
     RunConfig
-        Relative paths in the file (pool, judge, trials_from, store, out) start at the file's folder, those in `changes`
-        at the current directory. The name of a judge is first searched for near the file: in judges/, configs/judges/
-        and ../judges/. A pool `datasets/NAME` that does not exist is not changed; `read_pool` finds it. The default
-        `name` is the file's name without its suffix.
+        The config. Relative paths in the file (pool, judge, trials_from, store, out) start at the file's folder. Relative
+        paths in `changes` start at the current directory. The name of a judge is first searched for near the file: in
+        judges/, configs/judges/ and ../judges/. The path of a shipped pool, such as `datasets/field-notes`, is not
+        changed. The default `name` is the file's name without its suffix.
 
     Raises
     ------
@@ -497,7 +497,7 @@ def _suggest_value(error: ValidationError) -> str:
 
 
 def with_default_store(config: RunConfig, default_store: str | None) -> RunConfig:
-    """Return a config that names a store, unless the run uses its own store or that of the project.
+    """Return a copy of a config whose store is set, if the run uses a recorded store or the default store.
 
     A run uses the first of these stores that exists:
 
@@ -517,7 +517,7 @@ def with_default_store(config: RunConfig, default_store: str | None) -> RunConfi
     Returns
     -------
     RunConfig
-        A copy whose key `store` is set in the cases 2 and 4; the same config in the other cases.
+        A copy with the key `store` in the cases 2 and 4; the same config in the other cases.
 
     Raises
     ------

@@ -133,11 +133,7 @@ class _RoleSearch(WideTableSearch):
 
         self.check_has_header([text])
         roles = self.make_roles(agents=agents, text=text, agent_columns=())
-        rivals = [name for name in self.text_columns[1:] if self.is_rival_text_column(name, chosen=text)]
-        unshared_rivals = [name for name in rivals if table.count_shared_cells(agents, name) == 0]
-        if normalize_name(text) in NAMES["text"]:
-            unshared_prose = [name for name in unshared_prose if not is_part_of_response(name)]
-        self.check_single_text_column(roles, [*unshared_prose, *unshared_rivals])
+        self.check_single_text_column(roles, unshared_prose)
         return roles
 
     def choose_text_column(
@@ -150,14 +146,11 @@ class _RoleSearch(WideTableSearch):
     ) -> str:
         """Return the column of responses of a table in which one column has the responses of all agents.
 
-        It is the first of these columns that exists:
+        A column whose name suggests responses is preferred. Otherwise, it is the column of the longest texts in
+        `unshared_columns` or, if there are none, in `prose_columns`.
 
-        1. the most reliable column whose name suggests responses;
-        2. the column of the longest texts among the columns of prose in which no two agents have the same text;
-        3. the column of the longest texts among all columns of prose.
-
-        prose_columns : columns of prose whose names suggest no role, the column of the shortest texts first
-        unshared_columns : the columns among these in which no two agents have the same text, in the same order
+        prose_columns : columns of prose whose names suggest no role, sorted by the length of their texts
+        unshared_columns : columns of `prose_columns` in which no two agents have the same text, sorted in the same way
         agents : columns that together name an agent
         are_agents_certain : whether the agents were found by the items that they have in common
 
@@ -195,14 +188,19 @@ class _RoleSearch(WideTableSearch):
             raise UnclearColumnsError(ROW_PER_AGENT)
 
     def check_has_header(self, text_columns: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if the columns of responses have long texts, with a full stop in one, as their names."""
+        """Raise UnclearColumnsError if the names of the columns of responses seem to be responses.
+
+        This is assumed if all names are long, and at least one contains the end of a sentence.
+        """
         for name in text_columns:
             is_long = len(name.split()) >= _MIN_WORDS_OF_RESPONSE and len(name) >= 0.5 * self.table[name].mean_length
             if name in self.given_text_columns or not is_long:
                 return
-        if not any(re.search(r"[.!。](\s|$)", name) for name in text_columns):
-            return
-        raise UnclearColumnsError("the first line seems to hold responses; insert a line with a name for each column")
+        has_sentence = any(re.search(r"[.!。](\s|$)", name) for name in text_columns)
+        if has_sentence:
+            raise UnclearColumnsError(
+                "the first line seems to hold responses; insert a line with a name for each column"
+            )
 
     def is_rival_text_column(self, name: str, *, chosen: str) -> bool:
         """Return whether a column may hold the responses as well as the column that was chosen for them.
@@ -334,9 +332,8 @@ class _RoleSearch(WideTableSearch):
     def find_agents_sharing_most_items(self, agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:
         """Return the column, or pair of columns, whose agents have the most items in common; None if they have none.
 
-        The items in common are counted for each column of `items` separately, and the largest number counts
-        (`count_max_shared_cells`). Of equal choices, the first is returned, and single columns precede pairs. Pairs are
-        formed from the first four columns of `agents`.
+        Single columns are tried first, and then pairs of the first four columns. The first of equal choices is returned.
+        The items in common are counted by `count_max_shared_cells`.
 
         agents : columns that may name agents
         items : columns of ids or prompts
@@ -381,18 +378,26 @@ class _RoleSearch(WideTableSearch):
         are_equal = len(n_shared_of_locations) == 1
         return are_equal and 0 not in n_shared_of_locations
 
-    def check_single_text_column(self, roles: Roles, candidates: Sequence[str]) -> None:
+    def check_single_text_column(self, roles: Roles, unshared_prose: Sequence[str]) -> None:
         """Raise UnclearColumnsError if another column may hold the responses as well as the chosen one.
 
-        A candidate may hold them if it has no role, if it does not come from a nested value, and if its texts seldom recur.
-        Nothing is checked if the user named the column of texts, or if the table has several files.
+        A column may hold them if it has no role, does not come from a nested value, and its texts seldom recur. Nothing is
+        checked if the user named the column of texts, or if the table has several files.
 
         roles : all roles; the chosen column has the role "text"
-        candidates : columns in which no two agents have the same text
+        unshared_prose : columns of prose in which no two agents have the same text
         """
         if "text" in self.given or self.location_columns:
             return
         chosen = roles.columns["text"]
+        candidates = list(unshared_prose)
+        if normalize_name(chosen) in NAMES["text"]:
+            candidates = [name for name in unshared_prose if not is_part_of_response(name)]
+        for name in self.text_columns[1:]:
+            is_rival = self.is_rival_text_column(name, chosen=chosen)
+            if is_rival and self.table.count_shared_cells(roles.agents, name) == 0:
+                candidates.append(name)
+
         for name in candidates:
             has_role = name not in roles.unused
             is_nested = "." in name or "[" in name
@@ -417,7 +422,7 @@ class _RoleSearch(WideTableSearch):
         if agents:
             columns["agent"] = join_names(agents)
 
-        # Items are identified by a column of ids, or else by their prompts.
+        # items are identified by a column of ids, or else by their prompts
         used = {text, *agents, *agent_columns}
         item_candidates = [name for name in self.item_columns if name not in used]
         item = self.find_item_column(agents, item_candidates)
@@ -485,10 +490,11 @@ class _RoleSearch(WideTableSearch):
     def find_column_of_shared_items(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column by which agents have the most items in common; None if they have none by any column.
 
-        The column with the most shared cells is chosen. A shared cell is an agent and an item to which another agent responded,
-        too (`TableColumns.count_shared_cells`). Of columns with equally many, the first is chosen, with one exception: if it
-        holds ids that may restart for each agent, the first column of prompts for which they do (`has_restarting_ids`) is
-        chosen instead.
+        The column with the most shared cells is returned. A cell is an agent and an item to which it responded. It is shared
+        if another agent responded to the item, too (`TableColumns.count_shared_cells`).
+
+        Several columns may have the same number of shared cells. Then the first one is returned, unless it holds ids that
+        restart for each agent and do not identify items (`has_restarting_ids`). In this case, a column of prompts is returned.
 
         agents : columns that together name an agent
         candidates : columns of ids or prompts, at least one

@@ -88,7 +88,7 @@ def read_table(
     files = find_tables(paths)
     check_roles(paths[0], columns)
     if files and exact and _has_named_columns(files, columns):
-        imported = _read_named(paths, files, columns)
+        imported = _read_known_columns(paths, files, columns)
         if SECOND_RESPONSE not in imported.left_out or "item" in columns:
             return imported
 
@@ -104,15 +104,13 @@ def read_table(
 
 
 def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> bool:
-    """Return whether it is known which columns hold the responses and the items, so that no values need to be examined.
+    """Return whether the columns of responses and items are known, so that no values need to be examined.
 
-    The columns are known in two cases:
+    The columns are known if the user named a path to the elements of a list, such as `choices[].text`. In files with a
+    format in `PLAIN`, they are also known if the user named them, or if they have the names of a pool or of a known data
+    set.
 
-    - The user named a path to the elements of a list, such as `choices[].text`.
-    - The files have formats in `PLAIN`, and both kinds of columns are named by the user, have the same names as in a pool,
-      or belong to the layout of a known data set.
-
-    In files of these formats, the columns are not known if the user named a combined column, such as `subject+id`, or the
+    In files with these formats, the columns are not known if the user named a combined column, such as `subject+id`, or the
     folder or file as a column.
 
     files : files of the tables; only the first row of the first file is examined
@@ -139,11 +137,10 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
     return is_pool_header(known_roles)
 
 
-def _read_named(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str]) -> ImportedPool:
+def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str]) -> ImportedPool:
     """Read tables in which the columns of responses and items are known, row by row.
 
-    If it is not known which column names the agents, each file is an agent. Only for a single file, the column of agents is
-    inferred first.
+    If the column of agents is not known, each file is an agent. If there is a single file, its column of agents is inferred.
 
     paths : paths that the user passed; the first one names the pool
     files : files of the tables
@@ -272,7 +269,7 @@ def _read_unnamed(
     """
     path = paths[0]
     builder = PoolBuilder(path.stem, merges=True)
-    all_tables = _prepare_tables(path, files, columns, builder)
+    all_tables = _read_source_tables(path, files, columns, builder)
     tables, tables_without_responses = split_by_responses(path, all_tables, columns)
     if tables_without_responses:
         builder.add_note(_describe_unread_tables(tables_without_responses))
@@ -399,14 +396,12 @@ def _add_unknown_layout(
 def _check_texts_are_not_nested(path: Path, roles: Roles, located_rows: Rows) -> None:
     """Raise ImportFormatError [import-columns] if the responses are texts in some rows, and objects in other rows."""
     for column in roles.agent_columns or (roles.columns["text"],):
-        names_with_texts: set[str] = set()  # columns with a value in a row whose response is a text
-        for _, row in located_rows:
-            if row.get(column) is not None:
-                names_with_texts.update(name for name, value in row.items() if value is not None)
+        rows_with_text = [row for _, row in located_rows if row.get(column) is not None]
+        filled_names = {name for row in rows_with_text for name, value in row.items() if value is not None}
         for location, row in located_rows:
             if row.get(column) is not None:
                 continue
-            nested = [name for name in row if name.startswith(f"{column}.") and name not in names_with_texts]
+            nested = [name for name in row if name.startswith(f"{column}.") and name not in filled_names]
             if nested:
                 problem = (
                     f"the responses are texts in {column!r} or in {nested[0]!r}. Write all of them into one of the two."
@@ -414,7 +409,7 @@ def _check_texts_are_not_nested(path: Path, roles: Roles, located_rows: Rows) ->
                 raise import_error(location, problem, slug="import-columns")
 
 
-def _prepare_tables(
+def _read_source_tables(
     path: Path, files: Sequence[Path], columns: Mapping[str, str], builder: PoolBuilder
 ) -> list[SourceTable]:
     """Read the tables in files or, if there are none, the texts in a folder.
@@ -455,9 +450,9 @@ def _list_json_keys(files: Sequence[Path]) -> list[str]:
 def _add_table_of_known_layout(
     table: SourceTable, builder: PoolBuilder, *, location_columns: Sequence[str], columns: Mapping[str, str]
 ) -> str:
-    """Add the responses of a table to a pool. Its columns must have the names of a known data set.
+    """Add the responses of a table with the columns of a known data set to a pool.
 
-    The caller checks with `detect_known_layout` that the names of the columns show which of them are responses.
+    The caller checks with `detect_known_layout` that the table has these columns.
 
     table : table with at least one row
     builder : pool under construction, which receives the responses, and notes on unused columns
