@@ -226,11 +226,11 @@ class PairAgreement(NamedTuple):
 
 
 def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
-    """Grow a group from each pair of agents that agree more than predicted, unless both are in an earlier group.
+    """Grow groups from candidate pairs, in descending order of their corrected agreement, excess / max_excess.
 
-    The pair with the largest corrected agreement, excess / max_excess, comes first.
+    A pair is skipped if an earlier group contains both agents.
 
-    Yields the positions of the agents of each group, in the order in which they joined it; at most `MAX_GROUPS` groups.
+    Yields the positions of the agents of each group, in the order in which they joined. There are at most `MAX_GROUPS`.
     """
     first, second = np.nonzero(np.triu(pairs.is_candidate, 1))
     corrected = np.round(pairs.excess[first, second] / pairs.max_excess[first, second], _DECIMALS)
@@ -253,46 +253,53 @@ def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
 
 
 def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
-    """Add agents to a group, one at a time, as long as a newcomer agrees with it about as much as its members do.
+    """Add agents to a group, one at a time, until no other agent agrees with it like its members.
 
-    Agreement is measured by the corrected agreement: the sum of `excess`, the answers beyond their prediction, divided by
-    the sum of `max_excess`, the largest possible value.
-
-    pairs : answers about all pairs of agents, compared with their predictions
     group : positions of the first members
 
     Returns the positions of all members in the order in which they joined.
     """
-    can_be_in_group = pairs.is_candidate | (pairs.n == 0)  # pairs that were not compared cannot speak against a group
     while True:
-        # sums over the pairs of each agent with the members
-        members = np.array(group)
-        n_answers = pairs.n[:, members].sum(axis=1)
-        n_compared = (pairs.n[:, members] > 0).sum(axis=1)
-        excess = pairs.excess[:, members].sum(axis=1)
-        max_excess = pairs.max_excess[:, members].sum(axis=1)
-
-        # an agent is eligible if all its compared pairs with members are candidates, and half of the pairs were compared
-        fits_all_members = can_be_in_group[:, members].all(axis=1)
-        is_compared_enough = 2 * n_compared >= len(members)
-        is_eligible = fits_all_members & is_compared_enough & (max_excess > 0)
-        is_eligible[members] = False
-        if not is_eligible.any():
-            return group
-
-        # the eligible agent with the largest corrected agreement; ties are broken by numbers of answers and by effects
-        no_agreement = np.full(len(excess), -np.inf)
-        corrected = np.divide(excess, max_excess, out=no_agreement, where=is_eligible)
-        order = np.lexsort((pairs.effect, -n_answers, -np.round(corrected, _DECIMALS)))
-        newcomer = int(order[0])
-
-        # the same for the members among themselves; each pair is in the sums twice
-        in_group = np.ix_(members, members)
-        corrected_of_group = pairs.excess[in_group].sum() / pairs.max_excess[in_group].sum()
-        n_answers_of_group = pairs.n[in_group].sum() / 2
-        if not _agrees_like_group(corrected[newcomer], n_answers[newcomer], corrected_of_group, n_answers_of_group):
+        newcomer = _find_newcomer(pairs, group)
+        if newcomer is None:
             return group
         group = [*group, newcomer]
+
+
+def _find_newcomer(pairs: PairAgreement, group: list[int]) -> int | None:
+    """Find the agent with the largest corrected agreement with a group, Σ excess / Σ max_excess.
+
+    group : positions of the members
+
+    Returns the position of the agent, or None if no agent agrees with the members like they agree with each other.
+    """
+    # sums over the pairs of each agent with the members
+    members = np.array(group)
+    n_answers = pairs.n[:, members].sum(axis=1)
+    n_compared = (pairs.n[:, members] > 0).sum(axis=1)
+    excess = pairs.excess[:, members].sum(axis=1)
+    max_excess = pairs.max_excess[:, members].sum(axis=1)
+
+    # an agent is eligible if all its compared pairs with members are candidates, and half of the pairs were compared
+    can_be_in_group = pairs.is_candidate[:, members] | (pairs.n[:, members] == 0)
+    is_compared_enough = 2 * n_compared >= len(members)
+    is_eligible = can_be_in_group.all(axis=1) & is_compared_enough & (max_excess > 0)
+    is_eligible[members] = False
+    if not is_eligible.any():
+        return None
+
+    # the eligible agent with the largest corrected agreement; ties are broken by numbers of answers and by effects
+    no_agreement = np.full(len(excess), -np.inf)
+    corrected = np.divide(excess, max_excess, out=no_agreement, where=is_eligible)
+    order = np.lexsort((pairs.effect, -n_answers, -np.round(corrected, _DECIMALS)))
+    newcomer = int(order[0])
+
+    # compare it with the members among themselves; each pair is in the sums twice
+    in_group = np.ix_(members, members)
+    corrected_of_group = pairs.excess[in_group].sum() / pairs.max_excess[in_group].sum()
+    n_answers_of_group = pairs.n[in_group].sum() / 2
+    is_similar = _agrees_like_group(corrected[newcomer], n_answers[newcomer], corrected_of_group, n_answers_of_group)
+    return newcomer if is_similar else None
 
 
 def _agrees_like_group(
@@ -332,13 +339,11 @@ class _GroupTest(NamedTuple):
 
 
 def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
-    """Test whether a group of agents agrees more than honest groups of its size did in recorded runs.
+    """Test whether a group of agents agrees more than honest groups of its size in recorded runs.
 
-    Honest groups had a corrected agreement below the bar in `GROUP_BARS`: the excess of their answers over the predictions,
-    divided by the largest possible excess. A group in which a member agrees too little with the others (see
-    `_has_weak_member`) is not tested, and gets a p-value of 1.
+    Honest groups had a corrected agreement, excess / max_excess, below the bar in `GROUP_BARS`. A group with a weak member
+    gets the p-value 1 (see `_has_weak_member`).
 
-    pairs : answers about all pairs of agents, compared with their predictions
     group : positions of the agents
     """
     n_agents = len(pairs.n)
@@ -354,12 +359,12 @@ def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
     if _has_weak_member(n, excess, max_excess, bar=bar):
         return _GroupTest(members, log_p=0.0, log_ratio=np.inf)
 
-    # sums over the pairs of the group; the sums over members contain each pair twice
+    # sums over the pairs of the group; the sums by member contain each pair twice
     n_of_group = n.sum() / 2
     max_excess_of_group = max_excess.sum() / 2
     total = pairs.total[in_group].sum() / 2
 
-    # mean answer at which the corrected agreement equals the bar, and binomial probability of a sum of at least `total`
+    # binomial probability of a sum of at least `total`, if the corrected agreement equals the bar
     mean_at_bar = 1 - (1 - bar) * max_excess_of_group / n_of_group
     with np.errstate(divide="ignore"):
         log_p = np.log(betainc(total, n_of_group - total + 1, mean_at_bar))
@@ -370,7 +375,7 @@ def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
 
 
 def _has_weak_member(n: Floats, excess: Floats, max_excess: Floats, *, bar: float) -> bool:
-    """Return whether a member of a group agrees too little with the others: below the bar, or less than they do.
+    """Return whether a member agrees less with the others than the bar, or less than the others with each other.
 
     All arrays are float arrays (n_members,), sums over the pairs of each member with the others.
 
@@ -383,12 +388,12 @@ def _has_weak_member(n: Floats, excess: Floats, max_excess: Floats, *, bar: floa
     if is_below_bar.any():
         return True
 
-    # sums over the pairs of the others among themselves, which are those of the group without the pairs of the member
+    # sums over the pairs of the others: those of the group minus those of the member
     n_of_others = n.sum() / 2 - n
     excess_of_others = excess.sum() / 2 - excess
     max_excess_of_others = max_excess.sum() / 2 - max_excess
 
-    # corrected agreement of each member with the others, and of the others; in a group of two, there are no others
+    # corrected agreement of each member with the others, and of the others with each other, if they are two or more
     has_others = n_of_others > _PRECISION
     corrected = excess[has_others] / max_excess[has_others]
     corrected_of_others = excess_of_others[has_others] / max_excess_of_others[has_others]

@@ -261,14 +261,14 @@ def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floa
 
 
 def _update_bounds_in_use(equations: Equations, active: OnBound, point: _BoxPoint) -> OnBound:
-    """Release effects from a bound if this decreases the objective, and add the effects that are beyond the bound.
+    """Release effects from their bound if this decreases the objective, and add effects that violate the bound.
 
-    A bound without effects is left empty.
+    Empty bounds stay empty.
 
-    active : effects that were on the upper and on the lower bound
+    active : effects on the upper and on the lower bound
     point : solution with these effects on their bounds
 
-    Returns the effects that are on the bounds in the next round.
+    Returns the effects on the bounds for the next round.
     """
     is_observed_row = equations.row_weight > 0
     is_observed_column = equations.column_weight > 0
@@ -280,19 +280,18 @@ def _update_bounds_in_use(equations: Equations, active: OnBound, point: _BoxPoin
         if not has_effects:
             continue
 
-        # An effect stays on the bound if its gradient has the right sign: with the sign e of the bound, e·∂x ≤ 0 for a
-        # row and e·∂y ≥ 0 for a column.
+        # effects stay on the bound, of sign e, if their gradients ∂x and ∂y have the right sign: e·∂x ≤ 0, e·∂y ≥ 0
         stays_row = sign * point.gradient.rows <= row_tolerance
         stays_column = sign * point.gradient.columns >= -column_tolerance
 
-        # A free effect is added if it is beyond the bound v: e(x − v) > 0 for a row, and e(y − v + e) < 0 for a column.
+        # free effects x and y are beyond the bound, at position v, if e(x − v) > 0, e(y − v + e) < 0
         is_beyond_row = sign * (point.effects.rows - bound) > TOLERANCE
         is_beyond_column = sign * (point.effects.columns - bound + sign) < -TOLERANCE
 
         rows_on_bound = np.where(active.rows[k], stays_row, is_beyond_row) & is_observed_row
         columns_on_bound = np.where(active.columns[k], stays_column, is_beyond_column) & is_observed_column
 
-        # the gradients of the effects on a bound sum to 0, so it has effects of rows and of columns, or none
+        # a bound needs row effects and column effects, because the gradients on it sum to 0
         is_needed = rows_on_bound.any() and columns_on_bound.any()
         revised.rows[k] = rows_on_bound & is_needed
         revised.columns[k] = columns_on_bound & is_needed
@@ -300,15 +299,15 @@ def _update_bounds_in_use(equations: Equations, active: OnBound, point: _BoxPoin
 
 
 def _add_crossed_bounds(equations: Equations, effects: Effects, active: OnBound) -> OnBound:
-    """Put effects on each bound that has none, if a prediction is beyond it.
+    """Start to use an empty bound if a prediction, row effect − column effect, violates it.
 
-    Predictions are differences of a row effect and a column effect. The upper bound limits them to at most 1, and the
-    lower bound to at least −1.
+    The upper bound limits predictions to at most 1, and the lower bound to at least −1. `_bracket_bound` finds a
+    position for the bound. All effects beyond this position are put on the bound.
 
     effects : effects of rows and columns
-    active : effects that are on the bounds already; a bound that has effects is not changed
+    active : effects that are already on the bounds
 
-    Returns a copy of `active` with the added effects: those beyond the position that `_bracket_bound` finds.
+    Returns a copy of `active` with the added effects.
     """
     is_observed_row = equations.row_weight > 0
     is_observed_column = equations.column_weight > 0
@@ -318,7 +317,7 @@ def _add_crossed_bounds(equations: Equations, effects: Effects, active: OnBound)
         if has_effects:
             continue
 
-        # in this form, either bound is an upper limit of row effects and a lower limit of column effects
+        # after this transformation, each bound limits row effects from above and column effects from below
         row_effect = sign * effects.rows
         column_effect = sign * effects.columns + 1
         low = column_effect[is_observed_column].min()
@@ -336,11 +335,11 @@ def _bracket_bound(
 ) -> tuple[float, float]:
     """Narrow an interval that contains the position of a bound to `BISECTION_WIDTH`.
 
-    At its position v, the weighted excess of rows above it equals that of columns below it: Σ n·(x − v)₊ = Σ m·(v − y)₊,
-    with n and m the sums of the weights of a row and of a column.
+    The position v solves Σ n·(x − v)₊ = Σ m·(v − y)₊. The left side is the excess of row effects x above v, the right side
+    that of column effects y below v. n and m are the total weights of rows and columns.
 
-    row_effect, column_effect : float arrays (n_rows,), (n_columns,), effects x and y in the form in which the bound is
-        an upper limit of x and a lower limit of y
+    row_effect, column_effect : float arrays (n_rows,), (n_columns,), effects x and y, transformed so that the bound
+        limits x from above and y from below
     low, high : ends of the interval
 
     Returns the ends of the narrowed interval.
@@ -359,12 +358,10 @@ def _bracket_bound(
 def _compute_largest_violation(equations: Equations, active: OnBound, point: _BoxPoint) -> float:
     """Compute the largest violation of the optimality conditions of a fit with predictions in [−1, 1].
 
-    equations : normal equations of the cells
-    active : effects that are on the upper and on the lower bound
-    point : solution with these effects on their bounds, and its gradient
+    An exact solution has the violation 0.
 
-    Returns the largest violation of a condition, in the unit of scores for predictions and sums of effects, and in that of
-    gradients for other conditions; 0 for an exact solution.
+    active : effects that are on the upper and on the lower bound
+    point : solution with these effects on their bounds
     """
     row_effect, column_effect = point.effects
     row_gradient, column_gradient = point.gradient
@@ -375,8 +372,8 @@ def _compute_largest_violation(equations: Equations, active: OnBound, point: _Bo
     item_sum = equations.row_constraint @ row_effect + equations.column_constraint @ column_effect
     violations = [np.abs(row_gradient[is_free_row]), np.abs(column_gradient[is_free_column]), np.abs([item_sum])]
 
-    # On the upper bound, gradients by row effects are at most 0 and those by column effects at least 0; on the lower
-    # bound, whose sign is −1, it is the reverse. Over each bound, the gradients sum to 0.
+    # On the upper bound, row gradients are at most 0 and column gradients at least 0. On the lower bound, the signs are
+    # reversed. The gradients on each bound sum to 0.
     for is_on_bound_row, is_on_bound_column, sign in zip(*active, SIGNS, strict=True):
         row_gradient_on_bound = row_gradient[is_on_bound_row]
         column_gradient_on_bound = column_gradient[is_on_bound_column]
@@ -393,7 +390,7 @@ def _compute_largest_violation(equations: Equations, active: OnBound, point: _Bo
 
 
 def fit_censored(cells: Cells, equations: Equations) -> Fit:
-    """Fit effects to censored scores: a score of ±1 is only a bound, and a prediction beyond it is no error.
+    """Fit effects to censored scores, without a penalty for predictions above a score of 1 or below a score of −1.
 
     Parameters
     ----------
@@ -405,7 +402,8 @@ def fit_censored(cells: Cells, equations: Equations) -> Fit:
     Returns
     -------
     Fit
-        The effects. If `n_rounds` is `MAX_CENSORED_ROUNDS`, they may not have converged; then `kkt_residual` is large.
+        The effects. If `n_rounds` is `MAX_CENSORED_ROUNDS`, they may not have converged. In this case, `kkt_residual`
+        is large.
     """
     row_total, column_total = equations.row_total, equations.column_total
     saturated = _Saturated(cells, equations)
@@ -470,7 +468,7 @@ class _Saturated:
         return self._sign * np.maximum(self._sign * prediction - 1, 0)
 
     def adjusted_totals(self, excess: Floats) -> tuple[Floats, Floats]:
-        """Compute sums of weight × score over rows and columns, with each exceeded score replaced by its prediction.
+        """Compute sums of weight × score over rows and columns after replacing exceeded scores by their predictions.
 
         A saturated score (±1) is exceeded if its prediction is beyond it, outside [−1, 1].
 
@@ -488,8 +486,7 @@ class _Saturated:
     def fit_without(self, is_left_out: Bools) -> tuple[Effects, int]:
         """Fit the effects to all cells except some saturated ones.
 
-        Under the constraint of the fit, the effects of all observed items sum to 0. They include items of which no cell
-        remains.
+        The effects of all observed items sum to 0, also if an item has no remaining cell.
 
         Parameters
         ----------
@@ -514,10 +511,10 @@ class _Saturated:
         return solve(reduced, reduced.row_total, reduced.column_total)
 
     def line_search(self, effects: Effects, step: Effects) -> float:
-        """Find the multiple of a step, in (0, 1], at which the objective is smallest.
+        """Find the multiple of a step, in (0, 1], that minimises the objective.
 
-        The derivative of the objective along the step is piecewise linear and increasing. It is computed as that of the
-        plain fit, which is linear, minus the contribution of exceeded scores.
+        The derivative of the objective along the step is the derivative of the plain fit minus the contribution of
+        exceeded scores. It is piecewise linear and increasing.
 
         Parameters
         ----------
@@ -529,8 +526,8 @@ class _Saturated:
         Returns
         -------
         float
-            Multiple of the step. It is 1 if the derivative does not change sign before the end of the step, or if the
-            objective does not fall at its beginning.
+            Multiple of the step. It is 1 if the objective falls until the end of the step, or does not fall at its
+            beginning.
         """
         equations = self._equations
         row_total, column_total = equations.row_total, equations.column_total

@@ -303,9 +303,9 @@ def _check_positions(positions: Ids | Positions, *, size: int, noun: str) -> Non
 
 
 def _normalise_cells(scores: Scores | ArrayLike) -> ScoredCells:
-    """Collect the observed cells (an agent on an item) of scores, with weights that are scaled to a mean of 1.
+    """Select the observed cells of scores, and scale their weights to a mean of 1.
 
-    scores : scores with weights, or array (n_agents, n_items) with NaN for unobserved cells, all of which weigh the same
+    scores : scores with weights, or array (n_agents, n_items) with NaN for unobserved cells and equal weights for others
 
     Raises StatisticsError [scores-empty] if no cell was observed.
     """

@@ -127,7 +127,7 @@ class Equations:
         if not isinstance(self.weights, np.ndarray):
             return np.asarray((self.weights @ diags_array(factor) @ self.weights.T).toarray())
 
-        # BLAS reads arrays column by column: it gets transposed views, which it need not copy, and transposes the first one
+        # BLAS expects arrays in column order, so transposed views avoid copies
         scaled_weights = self.weights * factor
         product: Floats = dgemm(1.0, self.weights.T, scaled_weights.T, trans_a=1)
         return product
@@ -253,8 +253,7 @@ def _weight_matrix(row: IdColumn, column: IdColumn, weight: Floats, *, shape: tu
         position = row * np.int64(n_columns) + column  # in the flattened matrix, row by row
         return np.bincount(position, weight, n_entries).astype(np.float64).reshape(shape)
 
-    # Products with the matrix are also right if repeated cells stay separate entries. The flag tells SciPy not to look for
-    # them, which would sort all entries.
+    # This flag stops SciPy from sorting the entries to sum repeated cells. Products with the matrix do not need the sums.
     entries = coo_array((weight, (row, column)), shape=shape)
     entries.has_canonical_format = True
     return entries.tocsr()
@@ -402,8 +401,8 @@ def _divide_by(diagonal: Floats) -> Callable[[Floats], Floats]:
 def reaches_all_rows(equations: Equations, *, n_hops: int = 3) -> bool:
     """Return whether short paths of observed cells connect all rows that have scores.
 
-    A step of a path leads from a row, through a column in which it has a score, to another row with a score in this
-    column. False does not prove that rows are disconnected: a longer path may connect them.
+    Each step leads from one row to another row that has a score in the same column. If the result is False, longer
+    paths may still connect the rows.
 
     n_hops : maximum number of steps from the row with which the search starts
     """

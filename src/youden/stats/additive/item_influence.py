@@ -117,10 +117,10 @@ def iter_cell_influence(
     Yields
     ------
     CellInfluence
-        One for each component with two agents that stay linked if any single cell is removed. It contains the
-        component's largest group of agents that stay linked: their positions, int array (n_linked,); the influence U of
-        each item on their abilities (see `covariance_by_item`), float array (n_linked, n_items); and the share of each
-        item in the weight of an agent's cells, an array of the same shape.
+        Result for the largest group of agents in a component that stay linked after the removal of any single cell.
+        Groups of one agent are skipped. The fields are the positions of the agents, int array (n_linked,), the
+        influence of each item on their abilities, float array (n_linked, n_items), and the share of each item in the
+        weight of an agent, of the same shape.
     """
     for group in _iter_groups(cells, weight, residual, component=component):
         influence_chunks, share_chunks = zip(*group.iter_chunks(), strict=True)
@@ -253,10 +253,9 @@ class _FreeCellTerms(NamedTuple):
 
 
 def _compute_free_cell_terms(index: CellIndex, weight: Floats, leverage: Floats, is_free: Bools) -> _FreeCellTerms:
-    """Compute the weights of agents, the shares of cells in them, and the corrections of residuals, from the free cells.
+    """Compute the total weight of each agent, and the weight share and residual correction of each cell.
 
-    A cell is free unless its leverage is 1. A cell of leverage 1 is fitted exactly, whatever its score, and counts as
-    unobserved.
+    Only free cells, of leverage below 1, count. A cell of leverage 1 is fitted exactly, whatever its score.
 
     weight, leverage : float arrays (n_cells,), weight and leverage of each cell
     is_free : bool array (n_cells,), cells that are free
@@ -304,10 +303,8 @@ def _compute_leverages(index: CellIndex, weight: Floats, share_of_item: Floats, 
 
     Returns a float array (n_cells,).
 
-    The leverage is the weight of the cell times the variance of its prediction, an ability minus a difficulty. If a
-    score of weight 1 has the variance 1, the ability has the variance V_kk, with V the inverse. The difficulty of an item
-    of weight m has the variance 1/m + (CᵀVC)_jj, and the covariance (VC)_kj with the ability. C are the shares of agents in
-    the weight of each item.
+    The leverage of agent k on item j is w·(V_kk − 2(VC)_kj + 1/m + (CᵀVC)_jj), with the weight w of the cell, the total
+    weight m of the item, the inverse V, and the matrix C of `share_of_item` (agents × items).
     """
     item_weight = np.bincount(index.item, weight, index.n_items)
     ability_variance = np.diag(inverse)
@@ -332,16 +329,15 @@ def _divide_or_0(part: Floats, total: Floats) -> Floats:
 
 
 def _find_groups_linked_by(free_cells: CellIndex, component: Ids) -> list[Bools]:
-    """Find the largest group of two or more agents in each component that free cells link.
+    """Find, in each component, the largest group of two or more agents that free cells link.
 
-    A cell that alone links the agents and items on its two sides has the leverage 1, and is not free. The agents of a group
-    therefore stay linked if any single cell is removed.
+    If removing a cell would separate agents, its leverage is 1, and it is not free. The agents of a group therefore stay
+    linked after the removal of any single cell.
 
     free_cells : cells of leverage below 1
     component : int array (n_agents,), component of each agent, from 0
 
-    Returns a bool array (n_agents,) for each group, in the order of the components; it is True for the agents of the group.
-    A component without a group has none.
+    Returns the members of each group as a mask, bool array (n_agents,). Components without a group are skipped.
     """
     group = agent_components(
         free_cells.agent, free_cells.item, n_agents=free_cells.n_agents, n_items=free_cells.n_items

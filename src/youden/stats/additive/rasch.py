@@ -221,7 +221,7 @@ class _Cells:
 
 
 def _maximise_quasi_likelihood(cells: _Cells, link: Link, *, start: Solution) -> tuple[Solution, int]:
-    """Maximise the quasi-likelihood by Fisher scoring, and halve a step that would lower it.
+    """Maximise the quasi-likelihood by Fisher scoring, and halve steps that would lower it.
 
     start : least-squares fit
 
@@ -238,23 +238,36 @@ def _maximise_quasi_likelihood(cells: _Cells, link: Link, *, start: Solution) ->
         working_value = eta + (cells.score - predicted_score) / np.maximum(slope, _TINY)
         target = cells.fit(working_value, slope**2 / variance)
 
-        # halve the step from the fit to the target until the objective does not fall
-        step = 1.0
-        for _ in range(_MAX_HALVINGS):
-            trial = _interpolate(fit, target, step)
-            trial_objective = _penalised_likelihood(cells, link, trial)
-            if trial_objective >= objective:
-                break
-            step /= 2
-        else:  # no step improves the fit
+        improved = _step_towards(target, fit, objective, cells=cells, link=link)
+        if improved is None:
             return fit, n_rounds
 
-        trial_eta = cells.predict(trial)
-        change = float(np.abs(trial_eta - eta).max())
-        fit, eta, objective = trial, trial_eta, trial_objective
+        previous_eta = eta
+        fit, objective = improved
+        eta = cells.predict(fit)
+        change = float(np.abs(eta - previous_eta).max())
         if change < _TOLERANCE:
             return fit, n_rounds
     return fit, _MAX_ROUNDS + 1
+
+
+def _step_towards(
+    target: Solution, fit: Solution, objective: float, *, cells: _Cells, link: Link
+) -> tuple[Solution, float] | None:
+    """Halve the step from a fit to a target until the objective is not lower than before.
+
+    objective : quasi-likelihood of `fit`
+
+    Returns the new fit and its quasi-likelihood, or None if they are lower after all halvings.
+    """
+    step = 1.0
+    for _ in range(_MAX_HALVINGS):
+        trial = _interpolate(fit, target, step)
+        trial_objective = _penalised_likelihood(cells, link, trial)
+        if trial_objective >= objective:
+            return trial, trial_objective
+        step /= 2
+    return None
 
 
 def _penalised_likelihood(cells: _Cells, link: Link, fit: Solution) -> float:

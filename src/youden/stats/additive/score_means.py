@@ -191,7 +191,7 @@ def _centre_components(model: ClippedLinear, observed: Bools) -> tuple[Floats, F
 def _compare_models(
     residual: Floats, mean: Floats, covariance: CentredCovariance, component: Ids, level: float
 ) -> tuple[Differences, Bools]:
-    """Compare all pairs of models, and find the pairs whose difference is constant: the same on all common items.
+    """Compare all pairs of models, and find the pairs with the same difference on all common items (constant pairs).
 
     residual : float array (n_agents, n_items), residuals of the fit, NaN for missing cells
     mean : float array (n_agents,), mean scores of the models
@@ -199,8 +199,7 @@ def _compare_models(
     component : int array (n_agents,), number of each model's set of connected models
     level : confidence level
 
-    Returns the differences of mean scores, and a bool array (n_agents, n_agents) that is True for pairs whose difference
-    is constant.
+    Returns the differences of mean scores, and the mask of constant pairs, bool array (n_agents, n_agents).
     """
     observed = ~np.isnan(residual)
     differences = pairwise_differences(mean, covariance, level=level)
@@ -209,9 +208,9 @@ def _compare_models(
     if not observed.all():
         differences = _widen_for_few_items(differences, residual, component)
 
-    # A constant difference d has the standard error 0, although d may be different on items that are not common. If the
-    # share q of all items has another difference, n common items miss all of them with probability (1 − q)ⁿ. The largest q
-    # for which this is at least (1 − level)/2, and differences of −1 or 1 on these items, give the half-width q·(1 + |d|).
+    # A constant difference d has the standard error 0, but may be −1 or 1 on a share q of all items. A sample of n common
+    # items contains none of them with probability (1 − q)ⁿ. The largest q for which this probability is at least
+    # (1 − level)/2 gives the half-width q·(1 + |d|).
     alpha_of_side = (1 - level) / 2
     max_unseen_share = 1 - alpha_of_side ** (1 / n_common_items)
     constant_half_width = max_unseen_share * (1 + np.abs(differences.value))
@@ -300,7 +299,8 @@ def _wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, level: fl
     bernoulli_variance = mean * (1 - mean)
     has_variance = (bernoulli_variance > ROUNDING) & (variance > ROUNDING**2)
     q = np.divide(bernoulli_variance, variance, out=n.astype(np.float64), where=has_variance)
-    size = np.where(has_variance, np.maximum(np.minimum(n, q), q * (z / t) ** 2), q)
+    size_with_variance = np.maximum(np.minimum(n, q), q * (z / t) ** 2)
+    size = np.where(has_variance, size_with_variance, n)
 
     # Wilson (1927): (θ + z²/2n* ± z·√(θ(1 − θ)/n* + z²/4n*²)) / (1 + z²/n*)
     denominator = 1 + z**2 / size
@@ -523,8 +523,7 @@ def _test_uncorrelated(n_missing: Floats, difficulty: Floats) -> float:
     """Return the two-sided p-value of the hypothesis that missing cells and difficulties of items are uncorrelated.
 
     It is a t test with White's variance, which is valid if difficulties of items with few scores vary more. With fewer
-    than `MIN_ITEMS_OF_T_TEST` items, it is a permutation test. The p-value is 1 if the products of their deviations from
-    their means are 0 for all items.
+    than `MIN_ITEMS_OF_T_TEST` items, it is a permutation test.
 
     n_missing, difficulty : float arrays (n_items,), number of missing cells and difficulty of each item, without NaN
     """
@@ -532,7 +531,7 @@ def _test_uncorrelated(n_missing: Floats, difficulty: Floats) -> float:
     y = difficulty - difficulty.mean()
     products = x * y
     n_items = len(difficulty)
-    if not products.any():
+    if not products.any():  # for example, no cell is missing
         return 1.0
     if n_items >= MIN_ITEMS_OF_T_TEST:
         t = products.sum() / np.sqrt((products**2).sum())
@@ -540,9 +539,12 @@ def _test_uncorrelated(n_missing: Floats, difficulty: Floats) -> float:
 
     from scipy.stats import permutation_test  # takes long to load
 
+    def sum_of_products(permuted: Floats, axis: int) -> Floats:
+        return np.asarray((permuted * y).sum(axis=axis))
+
     result = permutation_test(
         (x,),
-        lambda x, axis: (x * y).sum(axis=axis),
+        sum_of_products,
         permutation_type="pairings",
         vectorized=True,
         n_resamples=factorial(MIN_ITEMS_OF_T_TEST),  # all permutations

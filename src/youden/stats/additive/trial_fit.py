@@ -185,30 +185,31 @@ def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
 
 
 def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: Any) -> None:
-    """Add the trials of a chunk to the normal equations, `normal_matrix` and `normal_target` of `sums`, in place.
+    """Add the trials of a chunk to the normal equations for the agent effects in `sums`, in place.
 
-    The unknowns are the effects of the agents. The effects of the effect groups (items or blocks) are eliminated.
+    The effects of items or blocks (effect groups) are eliminated from these equations.
 
     chunk : trials, with their agents (`first`, `second`), answers (`value`), weights and effect groups
     agent_weight : array or sparse array (n_agents, n_groups), total weight of each agent's trials in each effect group
     """
     n_agents = len(sums.weight)
 
-    # Normal matrix and right-hand side before the elimination. Off the diagonal, the matrix has the weight of the trials
-    # of a pair of agents; on the diagonal, the weight of the trials of an agent.
+    # Normal matrix before the elimination: the weight of each pair of agents, and of each agent on the diagonal.
     pair = chunk.first * np.int64(n_agents) + chunk.second  # index in the flattened matrix
     ordered_pair_weight = np.bincount(pair, chunk.weight, n_agents * n_agents).reshape(n_agents, n_agents)
     pair_weight = ordered_pair_weight + ordered_pair_weight.T
     matrix = pair_weight + np.diag(agent_weight.sum(axis=1))
+
+    # right-hand side before the elimination: the weighted sum of the answers to each agent's trials
     group_answers_of_agent = _sum_by_group(chunk, chunk.weight * chunk.value, n_agents)
     target = group_answers_of_agent.sum(axis=1)
 
-    # weight and mean answer of each group; the sums are halved, because they count a trial for both of its agents
+    # weight and mean answer of each group; sums over agents count each trial twice
     group_weight = agent_weight.sum(axis=0) / 2
     group_answers = group_answers_of_agent.sum(axis=0) / 2
     group_mean = np.divide(group_answers, group_weight, out=np.zeros(len(group_weight)), where=group_weight > 0)
 
-    # an effect of a group is eliminated by subtracting, in the group, the weighted mean design row and the mean answer
+    # eliminate the effect of each group: subtract the mean design row and the mean answer of the group
     positive_group_weight = np.maximum(group_weight, np.finfo(np.float64).tiny)
     mean_design_row = agent_weight / positive_group_weight  # one column for each group
     sums.normal_matrix += matrix - mean_design_row @ agent_weight.T
@@ -273,10 +274,10 @@ def _iter_influence(
 
 
 def _compute_leverages(chunk: PairChunk, agent_weight: Any, group_weight: Floats, inverse: Floats) -> Floats:
-    """Compute the leverage h of each trial, float array (n_trials,).
+    """Compute the leverage of each trial, float array (n_trials,).
 
-    Leverage is the change of the fitted value of a trial per unit change of its answer. An effect group is the set of
-    trials with one item effect or block effect.
+    Leverage is the change of the fitted value of a trial per unit change of its answer. An effect group contains the
+    trials of one item or block.
 
     chunk : trials, with their agents (`first`, `second`), weights and effect groups
     agent_weight : array or sparse array (n_agents, n_groups), total weight of each agent's trials in each effect group
@@ -286,8 +287,8 @@ def _compute_leverages(chunk: PairChunk, agent_weight: Any, group_weight: Floats
     """
     first, second, group = chunk.first, chunk.second, chunk.effect_groups
 
-    # h = w·(1/m + zᵀPz) with z = x − x̄: m is the weight of the group, x (n_agents,) is 1 for the two agents of the
-    # trial, and x̄ is the mean of x in the group; zᵀPz = xᵀPx − 2xᵀPx̄ + x̄ᵀPx̄
+    # The leverage is w·(1/m + xᵀPx − 2xᵀPx̄ + x̄ᵀPx̄) for a trial of weight w. m is the weight of its group, x (n_agents,)
+    # is 1 for the two agents of the trial, and x̄ is the mean of x in the group.
     group_mean = agent_weight / group_weight  # x̄: (n_agents, n_groups)
     inverse_mean = inverse @ group_mean  # Px̄: (n_agents, n_groups)
     mean_square = (group_mean * inverse_mean).sum(axis=0)  # x̄ᵀPx̄: (n_groups,)
@@ -321,12 +322,12 @@ class _ResidualComponents:
     def add(self, chunk: PairChunk, residual: Floats, is_free: Bools, n_agents: int) -> None:
         """Add the squares and products of the residuals of a chunk to the sums, in place.
 
-        Products are of two residuals of an agent on one item. Also added are the chunk's weights and false-positive rates
-        (`rate`, subtracted from the answers), from which the variance of the rates follows.
+        A product consists of two residuals of an agent on one item. The weights and false-positive rates of the trials
+        are added to other sums, which give the variance of the rates.
 
         chunk : trials, with their agents, items, weights and rates
         residual : float array (n_trials,), residuals of the trials of `chunk`
-        is_free : bool array (n_trials,), False for a trial that is fitted exactly: it has no residual and is not counted
+        is_free : bool array (n_trials,), False for a trial that is fitted exactly and therefore not counted
         n_agents : number of agents
         """
         counted_residual = np.where(is_free & (np.abs(residual) > ROUNDING), residual, 0.0)
@@ -401,16 +402,20 @@ class _ResidualComponents:
 def _sum_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
     """Sum the values of trials by agent and effect group. A trial counts for both of its agents.
 
-    An effect group is a set of trials with one common effect: those of a block, or of an item if the chunk has no groups.
+    The trials of a block are an effect group. Without blocks, the trials of an item are one.
 
     chunk : trials, with their agents and effect groups
     column : float array (n_trials,), values
 
     Returns an array (n_agents, n_groups), or a `csr_array` if most of its entries would be 0.
     """
-    n_groups = 0 if chunk.effect_group is None else int(chunk.effect_group.max(initial=-1)) + 1
-    if n_agents * n_groups <= _MAX_DENSE_PER_TRIAL * len(column):
+    if chunk.effect_group is None:
         return sum_by_effect_group(chunk, column, n_agents)
+    n_groups = int(chunk.effect_group.max(initial=-1)) + 1
+    is_dense = n_agents * n_groups <= _MAX_DENSE_PER_TRIAL * len(column)
+    if is_dense:
+        return sum_by_effect_group(chunk, column, n_agents)
+
     agents = np.concatenate([chunk.first, chunk.second])
     groups = np.tile(chunk.effect_groups, 2)
     return coo_array((np.tile(column, 2), (agents, groups)), shape=(n_agents, n_groups)).tocsr()

@@ -35,7 +35,7 @@ def ranking_auc(ability: Floats, positive: Bools) -> float:
     >>> ranking_auc(np.array([0.9, 0.5, 0.5, 0.1]), np.array([True, True, False, False]))
     0.875
     """
-    positive = _check_groups(ability, positive)
+    positive = _check_auc_inputs(ability, positive)
     return float(_area_under_curve(ability[None, :], positive)[0])
 
 
@@ -87,7 +87,7 @@ def auc_measurement_interval(
     draws contain the errors of the abilities twice, so that their AUC is closer to ½. The interval is therefore
     extended to contain the estimate.
     """
-    positive = _check_groups(ability, positive)
+    positive = _check_auc_inputs(ability, positive)
     for bounds in (low, high):
         if bounds.shape != ability.shape:
             raise shape_error(ability, bounds)
@@ -151,7 +151,7 @@ def auc_sampling_interval(ability: Floats, positive: Bools, *, level: float = 0.
     from scipy.optimize import brentq
 
     z = normal_quantile(level)
-    positive = _check_groups(ability, positive)
+    positive = _check_auc_inputs(ability, positive)
     value = ranking_auc(ability, positive)
     n_pairs = int(positive.sum()) * int((~positive).sum())
     N_minus_1 = len(positive) / 2 - 1
@@ -184,8 +184,8 @@ def _area_under_curve(ability: Floats, positive: Bools) -> Floats:
     return np.asarray((rank_sum - min_rank_sum) / n_pairs)
 
 
-def _check_groups(ability: Floats, positive: Bools) -> Bools:
-    """Check that abilities and groups allow an AUC, and return the groups as bool array (n_agents,).
+def _check_auc_inputs(ability: Floats, positive: Bools) -> Bools:
+    """Check that an AUC is defined, and return `positive` as bool array (n_agents,).
 
     Raises StatisticsError [metric-shape], [auc-groups], [metric-missing] or [auc-one-group].
     """

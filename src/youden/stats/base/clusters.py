@@ -350,10 +350,9 @@ def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float 
 
 
 def _estimate_unseen_square(squares: Floats, fourth_powers: Floats, n: Floats | Positions, *, floor: float) -> Floats:
-    """Estimate the squared effect of a kind of cluster that was not observed, from sums over the observed clusters.
+    """Estimate the squared effect of unobserved clusters from sums over the observed ones.
 
-    The estimate is large if few clusters have nearly all of the effect: effects are then rare events. The notes of
-    `unseen_effect_square` explain the formula.
+    See `unseen_effect_square` for the formula. The estimate is large if few clusters cause nearly all of the effect.
 
     squares, fourth_powers : float arrays (n_agents,), sums of d² and d⁴ over the effects d of each agent's clusters
     n : array (n_agents,), number of clusters of each agent

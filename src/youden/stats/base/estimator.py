@@ -30,24 +30,25 @@ def check_score_matrix(
     value : array_like (n_agents, n_items)
         Scores; NaN is unobserved.
     agent_ids, item_ids : sequence of str, optional
-        Ids that name an invalid cell in the message. Without both, its position is shown.
+        Ids for the error message. If they are missing, the message shows the position of the invalid cell.
 
     Returns
     -------
     float64 array (n_agents, n_items)
-        The scores; not a copy if `value` is such an array.
+        The scores. If `value` is a float64 array, it is returned without a copy.
 
     Raises
     ------
     StatisticsError
-        [scores-numeric], [scores-shape]: if they are no matrix of numbers; [scores-infinite], [scores-range]: if a
+        [scores-numeric], [scores-shape]: if `value` is not a matrix of numbers; [scores-infinite], [scores-range]: if a
         score is outside [−1, 1].
     """
     scores = np.asarray(as_matrix(value), dtype=np.float64)
     is_invalid = np.abs(scores) > 1
     if not is_invalid.any():
         return scores
-    i, j = (int(index) for index in np.argwhere(is_invalid)[0])
+
+    i, j = np.argwhere(is_invalid)[0].tolist()
     location = f"cell [{i}, {j}]"
     if agent_ids is not None and item_ids is not None:
         location = _format_cell(agent_ids[i], item_ids[j])

@@ -230,8 +230,8 @@ def compute_residuals(first: Ids, second: Ids, group: Ids, answer: Floats, *, ab
 
     Notes
     -----
-    With K agents that have an estimate, an ability θ_i is a mean over the K − 1 others, so the effect of agent i is
-    (K − 1)/(K − 2)·(θ_i − θ̄); with K = 2, the factor is 1.
+    The effect of agent i is (K − 1)/(K − 2)·(θ_i − θ̄), because its ability θ_i is a mean over the K − 1 other agents
+    that have an estimate. For K = 2, the factor is 1.
     """
     K = int((~np.isnan(ability)).sum())
     effect = np.nan_to_num((K - 1) / max(K - 2, 1) * (ability - np.nanmean(ability)))

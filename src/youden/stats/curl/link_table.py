@@ -116,7 +116,7 @@ class SampledCurl:
         return Estimates(value, np.array(std_errors))
 
     def ecdf(self, x: ArrayLike) -> Estimates:
-        """Estimate the distribution function of the curl: the share of rectangles (two agents, two items) with |Δ| ≤ x.
+        """Estimate the share of rectangles (two agents, two items) with a curl |Δ| of at most x.
 
         Parameters
         ----------
@@ -126,8 +126,8 @@ class SampledCurl:
         Returns
         -------
         Estimates
-            Shares with their standard errors. Rectangles of one pair of rows are not independent, so a standard error is
-            that of the mean over pairs of the share of their rectangles.
+            Shares with their standard errors. Because rectangles of one pair of rows are not independent, standard
+            errors are computed from the shares of the pairs.
         """
         points = np.asarray(x, dtype=np.float64)
         n_pairs = len(self.curl)

@@ -101,18 +101,18 @@ class _SortedDifferences:
     def _list_between(self, low: _Bound, high: _Bound, *, step: int) -> Positions:
         """List the distances above `low` and up to `high`, or a systematic sample of them.
 
-        The distances are numbered from 0, in the order of the first of their two differences, and then of the second. If
-        `step` is 1, all are listed; otherwise those of the numbers step // 2, step // 2 + step, and so on.
+        The distances are ordered by the indices of their two differences. For `step` = 1, all of them are listed. For a
+        larger step, the sample consists of those numbered step // 2, step // 2 + step, and so on, counted from 0.
 
         Returns an int64 array (n_listed,), in steps of the grid, not sorted.
         """
-        # A difference has such distances to the later differences from low.first_beyond to high.first_beyond − 1.
+        # each difference has one of these distances to every difference from low.first_beyond to high.first_beyond − 1
         n_by_first = high.first_beyond - low.first_beyond
         cumulative = np.cumsum(n_by_first)
         number = np.arange(step // 2, cumulative[-1], step)
         first = cumulative.searchsorted(number, side="right")
 
-        # the last distance of a first difference, of the number cumulative − 1, leads to high.first_beyond − 1
+        # count backwards: the last distance of each first difference leads to high.first_beyond − 1
         n_from_number = cumulative[first] - number
         second = high.first_beyond[first] - n_from_number
         distances: Positions = self.position[second] - self.position[first]
@@ -121,8 +121,7 @@ class _SortedDifferences:
     def find_order_statistic(self, rank: int) -> float:
         """Find the distance of the given rank, in the unit of the scores; rank 1 is the smallest.
 
-        The distance is above a lower bound and at most an upper one. Both are narrowed until few distances are between
-        them, which are then listed.
+        A lower and an upper bound are narrowed until few distances are left between them. These distances are listed.
         """
         low = _Bound(-1, n_within=0, first_beyond=np.arange(1, len(self.position) + 1))
         high = _Bound(self.largest, self.n_distances, self.end)
@@ -136,7 +135,7 @@ class _SortedDifferences:
         return float(np.partition(distances, index)[index]) * self.unit
 
     def _narrow_bounds(self, low: _Bound, high: _Bound, *, rank: int) -> tuple[_Bound, _Bound]:
-        """Move the bounds closer to the distance of the given rank: to two guesses, and then to the middle between them."""
+        """Narrow the bounds around the distance of the given rank, by two guesses and then by their midpoint."""
         guesses = self._guess_bounds(low, high, rank=rank)
         midpoint = (low.distance + high.distance) // 2  # guarantees progress if the guesses are wrong
         for distance in (*guesses, midpoint):
@@ -228,8 +227,7 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
     matrix : float array (n_agents, n_items)
         Scores on any scale; NaN is unobserved.
     x : float array_like (n,)
-        Values in the unit of scores, in any order. Rounding errors of up to 1e-13 of the range of scores are ignored,
-        so that |Δ| ≤ x also if |Δ| is equal to x except for rounding.
+        Values in the unit of scores, in any order. Rounding errors of up to 1e-13 of the range of scores are ignored.
 
     Returns
     -------
@@ -258,7 +256,7 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
         )
     differences = _sort_checked_differences(matrix)
 
-    # x in steps of the grid, with a tolerance for rounding; no curl is below 0 steps, and all are up to the largest one
+    # x in steps of the grid, with a tolerance for rounding, clipped to −1 (no curl) and the largest curl
     steps = np.clip(points / differences.unit + _ROUNDING_STEPS, -1, differences.largest)
     n_within = [differences.count_up_to(int(step)) for step in np.floor(steps)]
     return np.array(n_within) / differences.n_distances
@@ -312,14 +310,14 @@ def _sort_differences(scores: Floats) -> _SortedDifferences:
     n_by_pair = is_defined.sum(axis=1)
     relative = (difference - difference[:, :1])[is_defined]
 
-    # step of the grid: a fraction of the range of the scores or more, so that distances that are rounding errors become 0
+    # step of the grid, relative to the range of the scores, so that rounding errors become 0 steps
     score_range = float(np.nanmax(scores) - np.nanmin(scores))
     largest_value = max(float(relative.max()), score_range)
     unit = largest_value / _GRID or 1 / _GRID
     steps = np.rint(relative / unit).astype(np.int64)
 
-    # All differences of a pair are from 0 to _GRID steps. Offsets that are multiples of 2·_GRID + 1 separate the pairs by
-    # more than _GRID steps, the largest possible distance within a pair.
+    # The differences of a pair are from 0 to _GRID steps. With offsets of 2·_GRID + 1, differences of separate pairs are
+    # more than _GRID steps apart.
     offset_by_pair = np.arange(len(n_by_pair)) * (2 * _GRID + 1)
     end_by_pair = np.cumsum(n_by_pair)
     return _SortedDifferences(

@@ -167,9 +167,9 @@ def sample_rectangles(
 def _select_shared_columns(
     row_pairs: _RowPairs, sampled: Positions, first_rank: Positions, second_rank: Positions
 ) -> tuple[Positions, Positions]:
-    """Select the two columns of each sampled rectangle, given their ranks among the columns that the two rows share.
+    """Select the two columns of each sampled rectangle by their ranks among the columns that its two rows share.
 
-    Two rows share the columns in which both were observed.
+    Two rows share a column if both were observed in it.
 
     row_pairs : all pairs of rows, with the number of columns that each pair shares
     sampled : int64 array (n_pairs,), positions of the sampled pairs of rows in `row_pairs`, ascending; a pair may occur
@@ -183,19 +183,19 @@ def _select_shared_columns(
     distinct_pairs, n_samples = np.unique(sampled, return_counts=True)
     first_column, second_column = np.empty_like(first_rank), np.empty_like(first_rank)
 
-    # some distinct pairs at a time, because masks of all pairs may exceed the memory
+    # chunks of distinct pairs, because masks of all pairs may exceed the memory
     step = max(1, _SAMPLED_CELLS_PER_CHUNK // n_columns)
     n_done = 0
     for start in range(0, len(distinct_pairs), step):
         pairs = distinct_pairs[start : start + step]
         n_samples_of_pair = n_samples[start : start + step]
 
-        # columns that each pair shares, one pair after the other, and the index of the first one of each pair
+        # shared columns of all pairs in one array, and the index at which each pair starts
         is_shared = rows[upper[pairs]] & rows[lower[pairs]]
         shared_columns = np.flatnonzero(is_shared) % n_columns
         pair_start = np.cumsum(n_shared[pairs]) - n_shared[pairs]
 
-        # the samples of these pairs, which are consecutive, with the index of the first column of their pair
+        # select the columns of all samples of these pairs; the samples are consecutive
         samples = slice(n_done, n_done + int(n_samples_of_pair.sum()))
         start_of_sample = np.repeat(pair_start, n_samples_of_pair)[:, None]
         first_column[samples] = shared_columns[start_of_sample + first_rank[samples]]
