@@ -5,9 +5,13 @@ Streams of different names are independent, so that a new draw for one purpose d
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Final, Literal
 
 import numpy as np
+
+from youden.errors import ConfigError
+from youden.types.arguments import check_argument
 
 Stream = Literal[
     "holdout",
@@ -74,7 +78,17 @@ def stream(name: Stream, seed: int, *number: int) -> np.random.Generator:
     -----
     NumPy pads seeds with zeros, so that [s, 5] and [s, 5, 0] seed the same stream. A key must therefore have only one name.
     """
+    _check_seed(seed)
     return np.random.default_rng([seed, KEYS[name], *number])
+
+
+def _check_seed(seed: int) -> None:
+    """Raise ConfigError [argument-type] if a seed is no whole number, or [seed-invalid] if it is negative."""
+    check_argument("seed", seed, Integral, "Set a whole number, such as 0.")
+    if seed < 0:
+        raise ConfigError(
+            f"A seed must be a whole number from 0 on: got {seed!r}. Set, for example, 0.", slug="seed-invalid"
+        )
 
 
 def standalone_stream(seed: int) -> np.random.Generator:
@@ -95,4 +109,5 @@ def standalone_stream(seed: int) -> np.random.Generator:
     Judges, baselines, studies and samples of texts use it. Draws for a run must not use it, because it equals the
     stream "holdout" of a run with the same seed.
     """
+    _check_seed(seed)
     return np.random.default_rng(seed)

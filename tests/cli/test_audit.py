@@ -46,6 +46,14 @@ def test_columns_and_the_range_are_set_by_options(youden: Youden, tmp_path: Path
     assert youden("audit", "t.csv", "--column", "ignore=x", "--column", "ignore=y").code == 2
 
 
+def test_an_audit_replaces_no_file_that_no_audit_wrote(youden: Youden, tmp_path: Path) -> None:
+    (tmp_path / "items.csv").write_text(TABLE, encoding="utf-8")
+    assert youden("audit", "items.csv", "--out", ".").refuses("audit-out")
+    assert (tmp_path / "items.csv").read_text(encoding="utf-8") == TABLE
+    for _ in range(2):
+        youden("audit", "items.csv", "--out", "audited").well()
+
+
 def test_names_are_escaped_in_the_terminal_and_on_the_page(youden: Youden, tmp_path: Path) -> None:
     name = "<script>alert(1)</script>\u202e[red]"
     (tmp_path / "t.csv").write_text(f"model,x,y\n{name},.9,.5\nb,.8,.75\n", encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -104,6 +105,38 @@ def test_an_ambiguous_table_of_battles_is_refused(tmp_path: Path, text: str, slu
     with pytest.raises(ImportFormatError) as caught:
         read_battles(write(tmp_path / "b.csv", text), columns={})
     assert caught.value.slug == slug
+
+
+@pytest.mark.parametrize(
+    ("models", "winners"),
+    [
+        ("BA", "AB"),  # names, or the first and the second model
+        ("01", "10"),  # names, or preferences
+        (["tie", "b"], ["tie", "b"]),
+    ],
+)
+def test_a_winner_that_is_a_name_and_states_another_result_is_refused(
+    models: Sequence[str], winners: Sequence[str], tmp_path: Path
+) -> None:
+    rows = "".join(f"{models[0]},{models[1]},{winner}\n" for winner in winners)
+    file = write(tmp_path / "b.csv", f"model_a,model_b,winner\n{rows}")
+    with pytest.raises(ImportFormatError, match=r"may also state another result.*battles-value"):
+        read_battles(file, columns={})
+
+
+def test_names_that_other_winners_identify_as_names_are_read(tmp_path: Path) -> None:
+    file = write(tmp_path / "b.csv", "model_a,model_b,winner\nB,A,A\nB,C,C\n")
+    assert read_battles(file, columns={}).answer.tolist() == [0, 0]
+    numbered = write(tmp_path / "n.csv", "model_a,model_b,winner\n2,1,1\n1,2,2\n")
+    assert read_battles(numbered, columns={}).answer.tolist() == [0, 0]
+
+
+def test_numbers_weights_and_similar_names_are_noted(tmp_path: Path) -> None:
+    file = write(tmp_path / "b.csv", "model_a,model_b,winner,weight\nm,n,0,3\nM,n,1,1\n")
+    notes = " ".join(finding.message for finding in read_battles(file, columns={}).warnings)
+    assert "1 counts as its win" in notes
+    assert "the column weight is not used" in notes
+    assert "count as different: 'M', 'm'" in notes
 
 
 def test_an_empty_cell_is_named(tmp_path: Path) -> None:

@@ -346,3 +346,24 @@ def test_a_very_long_text_of_a_folder_is_an_error_with_its_line(
         "items.jsonl, line 2: the prompt" in caplog.messages[0],
         "responses.jsonl, line 2: the text" in caplog.messages[1],
     ]
+
+
+WIDE = pd.DataFrame({"item": ["x", "y"], "a": ["1", "2"], "b": ["3", "4"]})
+
+
+@pytest.mark.parametrize("name", ["group", "Question", "repeat", "id", "Prompt"])
+def test_a_column_of_a_wide_frame_that_names_no_agent_is_refused(name: str) -> None:
+    with pytest.raises(PoolError, match=rf"the column {name} .*Remove the column.*pool-columns"):
+        read_pool(WIDE.assign(**{name: "math"}))
+
+
+def test_an_agent_of_a_frame_without_any_response_is_not_dropped_silently() -> None:
+    with pytest.raises(PoolError, match=r"agent 'c' has no response\. Add .*pool-agent"):
+        read_pool(WIDE.assign(c=None))
+
+
+def test_ids_that_differ_only_in_case_or_blanks_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    read_pool(WIDE.assign(**{"A ": "5"}))
+    assert (
+        "agents: names that differ only in upper and lower case or blanks count as different: 'A ', 'a'" in caplog.text
+    )

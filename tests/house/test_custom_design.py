@@ -10,6 +10,7 @@ import pytest
 
 from small_pools import make_pool
 from youden import make_plan, registry
+from youden.errors import PlanError
 from youden.protocol.designs.cyclic import number_blocks
 from youden.protocol.extension import add_calls
 from youden.types import PAIRED, DesignResult, Plan, Pool, Rounds, Trials
@@ -58,6 +59,15 @@ def small_pool() -> Pool:
     return make_pool(5, 8)
 
 
+def test_a_design_that_draws_nothing_is_refused_unless_no_item_is_shared(small_pool: Pool) -> None:
+    with pytest.raises(PlanError, match=r"The design neighbours plans no comparison.*Set more calls") as caught:
+        make_plan(small_pool, design="neighbours", options={"n_blocks": 0})
+    assert caught.value.slug == "plan-empty"
+    with pytest.raises(PlanError) as caught:
+        make_plan(make_pool(4, 4, present=np.eye(4, dtype=bool)), design="neighbours", options={"n_blocks": 0})
+    assert caught.value.slug == "nothing-shared"
+
+
 def test_notes_and_blocks_of_a_custom_design_are_in_the_plan(small_pool: Pool) -> None:
     plan = make_plan(small_pool, design="neighbours", options={"n_blocks": 3}, independent="pooled:10")
     assert "3 rows of neighbours" in plan.notes
@@ -81,3 +91,16 @@ def test_rounds_of_a_custom_design_are_in_the_plan(small_pool: Pool) -> None:
     assert rounds is not None
     assert (rounds.n_paired, rounds.starts) == (50, (0,))
     assert rounds.active.all()
+
+
+def test_a_design_never_gets_a_negative_budget(monkeypatch: pytest.MonkeyPatch, small_pool: Pool) -> None:
+    budgets = []
+
+    class Recording(Neighbours):
+        def __init__(self, *, n_paired: int | None = None, n_blocks: int = 2) -> None:
+            super().__init__(n_paired=n_paired, n_blocks=n_blocks)
+            budgets.append(n_paired)
+
+    monkeypatch.setattr(f"{__name__}.Neighbours", Recording)
+    make_plan(small_pool, design="neighbours", calls=1)
+    assert budgets[-1] == 0

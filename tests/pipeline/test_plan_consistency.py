@@ -201,6 +201,10 @@ def test_contradictory_arguments_are_refused() -> None:
         "pool-shape": lambda: replace(plan.pool, items=plan.pool.items[1:]),
         "rank-method": lambda: untyped(youden.rank)(verdicts, method="mean"),
     }
+    refused["pool-shape "] = lambda: Pool.from_repeats(
+        plan.pool.agents, plan.pool.items, [plan.pool.texts, plan.pool.texts[:, 1:], plan.pool.texts], "p"
+    )
+    refused["pool-shape  "] = lambda: Pool.from_repeats(plan.pool.agents, plan.pool.items, [], "p")
     refused["plan-shape "] = lambda: Rounds(None, (0, 1), every)
     for slug, make in refused.items():
         with pytest.raises(YoudenError) as caught:

@@ -146,6 +146,17 @@ def test_a_config_from_a_run_folder_keeps_its_budget_if_the_default_changed(
     assert len(first) <= drawn["budget"]
 
 
+@pytest.mark.parametrize("name", ["config.yaml", "scores.csv", "pool.json", "report.html"])
+def test_a_run_replaces_no_file_that_no_run_wrote(name: str, youden: Youden, tmp_path: Path) -> None:
+    write_pool(make_pool(4, 20), tmp_path / "p")
+    (tmp_path / "own.yaml").write_text("pool: p\njudge: lexical\n", encoding="utf-8")
+    own_file = tmp_path / "out" / name
+    own_file.parent.mkdir()
+    own_file.write_text("mine", encoding="utf-8")
+    assert youden("run", "own.yaml", "--out", "out").refuses("run-foreign")
+    assert own_file.read_text(encoding="utf-8") == "mine"
+
+
 def test_the_cost_cap_is_the_budget_of_a_search_without_another_one(tmp_path: Path) -> None:
     write_pool(make_pool(12, 100), tmp_path / "p")
 

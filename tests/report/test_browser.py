@@ -432,9 +432,9 @@ def test_warnings_are_grouped_and_open_and_the_navigation_stays_visible(demo: Pa
         assert texts(browser, ".warnings h4") == ["The judge", "The pool"]
         lines = texts(browser, ".warnings summary")
         assert lines[:2] == ["The lexical judge is a similarity baseline", "Agent 'truncation' copies its prompts"]
-        assert "judge with a language model" not in browser.find_element("css selector", ".warnings").text
+        assert "use a language model as the judge" not in browser.find_element("css selector", ".warnings").text
         press(browser, ".warnings summary")
-        assert "judge with a language model" in browser.find_element("css selector", ".warnings").text
+        assert "use a language model as the judge" in browser.find_element("css selector", ".warnings").text
         press(browser, "nav a[href='#trials']")
         until(lambda: browser.execute_script("return scrollY > 1000"))
         assert browser.execute_script("return document.querySelector('nav').getBoundingClientRect().top") == 0

@@ -134,6 +134,14 @@ def test_intervals_of_binary_scores_are_close_to_wilsons_and_stay_in_the_range()
     assert means.high[1] == pytest.approx(1)
 
 
+@pytest.mark.parametrize("n_items", [3, 12, 13])
+@pytest.mark.parametrize("score", [0.3, 0.5, 0.7])
+def test_equal_scores_have_the_interval_of_a_proportion(score: float, n_items: int) -> None:
+    means = estimate_score_means(np.full((3, n_items), score))
+    wilson = proportion(score * n_items, n_items)
+    assert (means.low[0], means.high[0]) == pytest.approx((wilson.low, wilson.high))
+
+
 def test_models_without_common_items_have_no_common_scale() -> None:
     score = np.full((4, 20), np.nan)
     rng = np.random.default_rng(5)

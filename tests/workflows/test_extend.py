@@ -269,7 +269,9 @@ def test_runs_of_another_pool_and_unjudged_or_imported_runs_are_refused(youden: 
     assert youden("plan", "plan.yaml").code == 0
     assert youden("extend", "agents", "runs/plan", "new").refuses("run-unjudged")
     write_pool(part_of(make_pool(K, J, prompt=False), slice(K), slice(J)), extension_folder / "old")
-    assert youden("extend", "agents", "runs/r", "new").refuses("run-mismatch")
+    changed_pool = youden("extend", "agents", "runs/r", "new")
+    assert changed_pool.refuses("run-mismatch")
+    assert "Restore the pool as it was judged" in changed_pool.err
     ended = youden("extend", "agents", "nowhere", "new")
     assert ended.code == 2
     assert "Traceback" not in ended.err

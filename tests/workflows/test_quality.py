@@ -174,6 +174,35 @@ def test_unusable_labels_are_refused(  # noqa: PLR0917
     assert not run.has("quality.json")
 
 
+@pytest.mark.parametrize(("yes", "no"), [(True, False), ("yes", "no"), ("100%", "0%"), (np.int64(1), np.float32(0))])
+def test_labels_of_a_frame_are_read_as_those_of_a_file(run: RunFolder, yes: object, no: object) -> None:
+    frame = pd.DataFrame({"agent": ["a0", "a1"], "item": ["i1", "i1"], "label": [yes, no]}, dtype=object)
+    for labels in (frame, frame.astype("category")):
+        assert read_answers(run, labels).value.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("labels", "slug"),
+    [
+        (pd.DataFrame({"agent": ["a0"], "item": ["i1"], "label": ["good"]}), "labels-value"),
+        (pd.DataFrame({"agent": ["A0"], "item": ["i1"], "label": [1]}), "labels-unknown"),
+        (pd.DataFrame({"id": ["1234"], "label": [1]}), "Pass the path of the file"),
+        (None, "quality-column"),
+        ({"agent": ["a0"]}, "quality-column"),
+    ],
+)
+def test_unusable_labels_in_memory_are_refused(run: RunFolder, labels: Any, slug: str) -> None:
+    with pytest.raises((ConfigError, ImportFormatError), match=slug):
+        read_answers(run, labels)
+
+
+@pytest.mark.parametrize("scale", ["1,5", (1, 2, 3), 5])
+def test_a_scale_that_is_not_two_numbers_is_refused(run: RunFolder, scale: Any) -> None:
+    labels = pd.DataFrame({"agent": ["a0"], "item": ["i1"], "label": [1]})
+    with pytest.raises(ConfigError, match=r"not two numbers.*quality-scale"):
+        read_answers(run, labels, scale=scale)
+
+
 @pytest.mark.parametrize(
     ("name", "yes", "no"),
     [("filled in.csv", "yes", "No"), ("filled in.csv", "pass", "fail"), ("mine.csv", "100%", "0%"), ("mine.csv", "1,0", "0,0"),

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import chain
+from numbers import Real
 from pathlib import Path
 
 import numpy as np
@@ -121,7 +122,7 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
             slug="labels-columns",
         )
 
-    label_values = [[_parse_label(row.get(name), name, location) for location, row in located_rows] for name in labels]
+    label_values = [[parse_label(row.get(name), name, location) for location, row in located_rows] for name in labels]
     agents = tuple(ids[0] for ids in row_ids)
     has_items = "item" in rows[0]
     items = tuple(ids[1] for ids in row_ids) if has_items else None
@@ -311,13 +312,27 @@ def _has_number(values: Iterable[object]) -> bool:
     return any(to_number(value) is not None for value in values)
 
 
-def _parse_label(value: object, name: str, location: str) -> float:
-    """Convert a field to a number; NaN if it is blank.
+def parse_label(value: object, name: str, location: str) -> float:
+    """Convert a label to a number.
 
-    name : name of the label
-    location : file and line, for errors
+    Parameters
+    ----------
+    value : object
+        A number, or a text such as 0.5, 80% or yes.
+    name : str
+        Name of the label, for errors.
+    location : str
+        File and line, for errors.
 
-    Raises: ImportFormatError [labels-value] if it is not a finite number.
+    Returns
+    -------
+    float
+        The number; NaN if the value is blank.
+
+    Raises
+    ------
+    ImportFormatError
+        [labels-value]: if the value is not a finite number.
     """
     if _is_blank(value):
         return math.nan
@@ -344,7 +359,7 @@ def has_decimal_comma(text: str) -> bool:
 
 def to_number(value: object) -> float | None:
     """Convert a number, or a text such as 0.5, 0,5, 50% or yes, to a number; None if this is not possible."""
-    if isinstance(value, int | float | Decimal):
+    if isinstance(value, Real | np.bool_ | Decimal):
         return float(value)
     if not isinstance(value, str):
         return None

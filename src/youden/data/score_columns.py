@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import date
+from datetime import date, timedelta
 from math import inf, nan
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -90,8 +90,11 @@ class ScoreColumn(NamedTuple):
 
 
 def _simplify(value: object) -> object:
-    """Convert lists, objects and dates to texts, and integers that are too large for a float to infinity."""
-    if isinstance(value, list | dict | np.ndarray | date):
+    """Convert lists, objects, dates, durations and complex numbers to texts.
+
+    An integer that is too large for a float becomes infinite.
+    """
+    if isinstance(value, list | dict | np.ndarray | date | timedelta | complex):
         return str(value)
     return inf if isinstance(value, int) and abs(value) > _MAX_FLOAT else value
 

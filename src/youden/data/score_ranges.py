@@ -1,16 +1,24 @@
-"""Determine the range of the scores of a table, and check that all items have scores of one unit."""
+"""Determine the range of the scores of a table, and check their direction and unit."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
+from shlex import quote
 
 import numpy as np
 
+from youden.data.importers.column_names import normalize_name
 from youden.data.importers.foreign_files import import_error
 from youden.types.pool import Floats
 
 _RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 10.0), (0.0, 100.0))
 """Ranges of scores. The first that contains all scores is assumed."""
+_LOWER_IS_BETTER = re.compile(
+    r"(.*_)?(loss|nll|perplexity|ppl|bits_per_byte|wer|cer|mae|mse|rmse|toxicity|brier(_score)?)"
+    r"|errors?|(.*_)?(error|hallucination|failure)_rate"
+)
+"""Normalized names of metrics of which lower values are better."""
 _MAX_SCORE = 1e100
 _MAX_METRICS = 100
 """A table with more items has scores of single items instead of metrics."""
@@ -57,6 +65,28 @@ def determine_range(source: str, scores: Floats, score_range: tuple[float, float
         problem = f"some scores are outside of the range {low:g} to {high:g}: got {lowest:g} to {highest:g}."
         raise import_error(source, f"{problem} Correct them, or set --range LOW,HIGH.", slug="scores-bounds")
     return low, high
+
+
+def check_direction(source: str, names: Iterable[str]) -> None:
+    """Check that higher values are better in columns of scores, by their names.
+
+    Parameters
+    ----------
+    source : str
+        Name of the table, for errors.
+    names : iterable of str
+        Names of the columns.
+
+    Raises
+    ------
+    ImportFormatError
+        [scores-direction]: if a column has the name of a loss or of an error rate.
+    """
+    for name in names:
+        if _LOWER_IS_BETTER.fullmatch(normalize_name(name)):
+            problem = f"lower values seem to be better in a column of scores, and an audit ranks the highest first: got {name!r}."
+            remedy = f"Change their sign, or leave the column out by --column {quote(f'ignore={name}')}."
+            raise import_error(source, f"{problem} {remedy}", slug="scores-direction")
 
 
 def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -16,6 +17,9 @@ from youden.text.replacements import Replacements
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_MAX_NAMES = 5
+"""Number of names that a message lists."""
 
 
 class LocatedFrame(NamedTuple):
@@ -33,13 +37,64 @@ class LocatedFrame(NamedTuple):
     locate: Callable[[int], str]
 
 
+def locate_frame_rows(table: object) -> LocatedFrame:
+    """Return the rows of a table in memory. Its index becomes a column, unless it has no name and whole numbers.
+
+    Parameters
+    ----------
+    table : object
+        A DataFrame or Series of pandas.
+
+    Returns
+    -------
+    LocatedFrame
+        The rows, with a text as the name of each column.
+
+    Raises
+    ------
+    ImportFormatError
+        [scores-columns]: if `table` is no table, if it has columns of several levels, or if two columns have the same name.
+    """
+    import pandas as pd  # takes long to load
+
+    if not isinstance(table, pd.DataFrame | pd.Series):
+        problem = f"a table of scores is read from paths or a pandas DataFrame: got {type(table).__name__}."
+        remedy = "Pass a path, a list of paths or a DataFrame."
+        raise import_error("table", f"{problem} {remedy}", slug="scores-columns")
+
+    frame = table.to_frame() if isinstance(table, pd.Series) else table
+    if frame.columns.nlevels > 1:
+        levels = ", ".join(map(repr, frame.columns.unique(0)[:_MAX_NAMES]))
+        problem = f"its columns have several levels: got {levels} in the first."
+        remedy = 'Select one score, for example by table["score"].'
+        raise import_error("table", f"{problem} {remedy}", slug="scores-columns")
+
+    index = frame.index
+    is_row_number = index.names == [None] and index.dtype.kind in "iu"
+    repeated_levels = [level for level, name in enumerate(index.names) if name is not None and name in frame.columns]
+    if is_row_number or len(repeated_levels) == index.nlevels:
+        frame = frame.reset_index(drop=True)
+    else:
+        frame = frame.reset_index(level=repeated_levels, drop=True) if repeated_levels else frame
+        names = [f"index {level}" if name is None else name for level, name in enumerate(frame.index.names, 1)]
+        frame = frame.reset_index(names=names)
+
+    frame = frame.rename(columns=str)
+    duplicates = frame.columns[frame.columns.duplicated()]
+    if len(duplicates):
+        problem = f"several columns have the same name: got {duplicates[0]!r}. Give each column a name of its own."
+        raise import_error("table", problem, slug="scores-columns")
+    return LocatedFrame(frame, lambda row: f"table, row {row + 1}")
+
+
 def read_score_rows(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:
     """Read the rows of results of a benchmark, or else of all tables.
 
     Parameters
     ----------
     paths : sequence of Path
-        Files and folders. If there are several, a table without a column of models gets a column `model` with its name.
+        Files and folders. If there are several, a table without a column of models gets a column `model` with its name,
+        and that of its folder if two files have the same name.
     notes : list of str
         Receives what was assumed.
 
@@ -51,8 +106,10 @@ def read_score_rows(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:
     Raises
     ------
     ImportFormatError
-        [import-empty]: if there is no table, or if one has no rows; others if a file cannot be read.
+        [import-empty]: if there is no file or table, or if a table has no rows; others if a file cannot be read.
     """
+    if not paths:
+        raise import_error("table", "there is no file: got an empty list. Pass at least one path.", slug="import-empty")
     result_rows = read_result_rows(paths, notes)
     if result_rows:
         return _to_located_frame(result_rows)
@@ -79,14 +136,16 @@ def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool
     """
     rows: Rows = []
     replaced = Replacements()
+    n_by_stem = Counter(file.stem for file in files)
     for file in files:
+        folder = f"{file.parent.name}/" if n_by_stem[file.stem] > 1 else ""  # distinguishes files of the same name
         for name, table_rows in read_tables(file, lambda text, _location: notes.append(text), replaced):
             if not table_rows:
                 problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
                 raise import_error(file, problem, slug="import-empty")
             _, first_row = table_rows[0]
             lacks_models = not any(map(is_model_name, first_row))
-            added_columns: Row = {"model": name} if adds_models and lacks_models else {}
+            added_columns: Row = {"model": folder + name} if adds_models and lacks_models else {}
             rows += [(location, added_columns | row) for location, row in table_rows]
 
     replacements = replaced.describe()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +27,11 @@ from youden.data.importers.column_names import (
 from youden.data.importers.foreign_files import import_error
 from youden.data.pools.spool import format_excerpt
 from youden.data.score_columns import CONVERSIONS, ScoreColumn, is_percentage, make_id
-from youden.data.score_ranges import check_units, determine_range
-from youden.data.score_rows import LocatedFrame, is_model_name, read_score_rows
+from youden.data.score_ranges import check_direction, check_units, determine_range
+from youden.data.score_rows import LocatedFrame, is_model_name, locate_frame_rows, read_score_rows
 from youden.errors import ConfigError, ImportFormatError
 from youden.text.printable import find_name_fault
-from youden.text.sentences import format_count, suggest_name
+from youden.text.sentences import describe_similar_names, format_count, suggest_name
 from youden.types.pool import Floats, Positions, ReadOnly
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ ROLES = ("model", "item", "score", "ignore")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 _SCORE_NAMES = {"score", "scores", "value", "main_score"}
 """Normalized names of the column of scores in a long table, which has one row per model and item."""
-_TOTAL = re.compile(r"all|(mean|sum)(_.*)?|(.*_)?(average|avg|overall|total)(_.*)?")
+_TOTAL = re.compile(r"all|(mean|median|sum)(_.*)?|(.*_)?(average|avg|overall|total)(_.*)?")
 _NO_SCORE = re.compile(
-    r"rank(ing)?(_.*)?|no|#|(.*_)?(stderr|stddev|std|std_error|se|ci)|(number_of_|num_|n_|#_?)?param(eter)?s?(_.)?|(model_)?size(_.*)?"
+    r"(.*_)?rank(ing)?(_.*)?|(δ|delta)(_.*)?|no|#|(.*_)?(stderr|stddev|std|std_error|se|ci)|(number_of_|num_|n_|#_?)?param(eter)?s?(_.)?|(model_)?size(_.*)?"
     r"|memory(_usage)?(_.*)?|max_tokens|embedding_dim.*|context_(length|window)|(release_)?(date|year)|(.*_)?(price|cost|usd|latency)"
     r"|votes|n|count|num_.*|n_(samples|items)|co[2₂].*|(hub_)?likes|hub|seed|version|zero_shot|repeat|epoch|trial|attempt"
 )
@@ -111,33 +111,52 @@ def read_scores(
     Raises
     ------
     ImportFormatError
-        [scores-columns], [scores-value], [scores-percent], [scores-scale], [scores-bounds], [scores-id], [scores-size]:
-        if the table cannot be used, or the roles of its columns are ambiguous; others if a file cannot be read.
+        [scores-columns], [scores-direction], [scores-value], [scores-percent], [scores-scale], [scores-bounds], [scores-id],
+        [scores-size]: if the table cannot be used, or the roles of its columns are ambiguous; others if a file cannot be read.
     ConfigError
-        [scores-role]: if `columns` has another role; [scores-range]: if `score_range` is not two finite numbers in
-        ascending order.
+        [scores-role]: if `columns` has another role, or a name that is not a text; [scores-range]: if `score_range` is
+        not two finite numbers in ascending order.
     """
-    given = dict(columns or {})
-    unknown = [role for role in given if role not in ROLES]
-    if unknown:
-        unknown_role = f"The role of a column is unknown: got {unknown[0]!r}. Set one of: {', '.join(ROLES)}."
-        raise ConfigError(unknown_role, slug="scores-role")
-
-    if score_range is not None and not -inf < score_range[0] < score_range[1] < inf:
-        low, high = score_range
-        problem = (
-            f"The range of scores is not a finite LOW below HIGH: got {low:g} and {high:g}. Set, for example, 1 and 5."
-        )
-        raise ConfigError(problem, slug="scores-range")
-
+    given = _check_roles({} if columns is None else columns)
+    bounds = None if score_range is None else _check_range(score_range)
     notes: list[str] = []
-    if isinstance(table, str | Path | Sequence):
-        paths = [Path(path) for path in ([table] if isinstance(table, str | Path) else table)]
+    given_paths = [table] if isinstance(table, str | Path) else table
+    if isinstance(given_paths, Sequence) and all(isinstance(path, str | Path) for path in given_paths):
+        if "" in given_paths:
+            raise import_error("table", "a path is empty: got ''. Pass the path of a table.", slug="import-not-found")
+        paths = [Path(path) for path in given_paths]
         source, located = ", ".join(path.name for path in paths), read_score_rows(paths, notes)
     else:
-        frame = table if table.index.name is None and table.index.dtype.kind == "i" else table.reset_index()
-        source, located = "table", LocatedFrame(frame.rename(columns=str), lambda row: f"table, row {row + 1}")
-    return _TableReader(source, located, given, notes).read(score_range)
+        source, located = "table", locate_frame_rows(table)
+    return _TableReader(source, located, given, notes).read(bounds)
+
+
+def _check_roles(columns: Any) -> dict[str, str]:
+    """Return columns by role; raise ConfigError [scores-role] for another role, or if a column is not a text."""
+    if not isinstance(columns, Mapping):
+        problem = f"The columns of a table are not a mapping of roles to names: got {columns!r}."
+        raise ConfigError(f"{problem} Pass, for example, {{'model': 'System'}}.", slug="scores-role")
+    for role, name in columns.items():
+        if role not in ROLES:
+            unknown_role = f"The role of a column is unknown: got {role!r}. Set one of: {', '.join(ROLES)}."
+            raise ConfigError(unknown_role, slug="scores-role")
+        if not isinstance(name, str):
+            problem = f"The column of the role {role} is not a text: got {name!r}."
+            raise ConfigError(f"{problem} Join several names as in 'x,y' or, for items, 'x+y'.", slug="scores-role")
+    return dict(columns)
+
+
+def _check_range(score_range: Any) -> tuple[float, float]:
+    """Return the range of scores as floats; raise ConfigError [scores-range] if it is not two finite numbers in order."""
+    try:
+        low, high = map(float, score_range)
+        is_range = -inf < low < high < inf and not isinstance(score_range, str)
+    except (TypeError, ValueError):
+        is_range = False
+    if not is_range:
+        problem = f"The range of scores is not a finite LOW below HIGH: got {score_range}. Set, for example, 1 and 5."
+        raise ConfigError(problem, slug="scores-range")
+    return low, high
 
 
 class _TableReader:
@@ -220,16 +239,23 @@ class _TableReader:
             if not models:
                 items = items[:1]  # each row of the wide table is an item, which the first of these columns names
 
+        if self.n_rows == 0:
+            problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
+            raise import_error(self.source, problem, slug="import-empty")
         if not models and not items:
-            label = (text_columns or other_columns or ["NAME"])[0]
             problem = (
                 f"its columns do not state whether a row is a model or an item: got {_format_names(self.columns)}."
             )
-            remedy = f"Set --column {quote(f'model={label}')} or --column {quote(f'item={label}')}."
+            remedy = "Add a column `model` or `item` that names each row."
+            if text_columns:
+                label = text_columns[0]
+                remedy = f"Set --column {quote(f'model={label}')} or --column {quote(f'item={label}')}."
             raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
         is_long = bool(models and items)
         scores = given_scores or self.choose_score_columns([*models, *items], is_long=is_long)
+        if models and not given_scores:
+            check_direction(self.source, scores)
         for name in scores:
             self.check_scores(name)
         self.note_conversions(scores)
@@ -494,6 +520,7 @@ class _TableReader:
         if n_scores.max() > 1:
             n_repeated = format_count(int((n_scores > 1).sum()), "cell", "has", "have")
             self.notes.append(f"{n_repeated} several scores (up to {n_scores.max()}), which are averaged")
+        self.notes += filter(None, [describe_similar_names(model_ids), describe_similar_names(item_ids)])
         if score_range is None:
             check_units(self.source, mean, item_ids.tolist())
             self.notes.append(f"range of scores assumed: {low:g} to {high:g} (--range sets it)")

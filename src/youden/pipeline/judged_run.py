@@ -115,7 +115,8 @@ def plan_run(config: RunConfig, *, batched: bool = False) -> PlannedRun:
         If the families or the trusted panel of the config do not fit the pool.
     RunFolderError
         [run-mismatch]: if the folder holds answers to another plan; [run-extended]: if its plan has more extensions
-        than the config; [run-store]: if another store than the run's own one was given.
+        than the config; [run-store]: if another store than the run's own one was given; [run-foreign]: if the folder is
+        not that of a run, and contains files that a run would replace.
     """
     judge = load_judge_of_run(config)
     if batched:

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from youden.data.folder.extension_steps import ExtensionStep
 from youden.data.folder.joined_pools import JOIN_BY_KIND, find_subpool, read_run_pools
 from youden.data.folder.run_config import DrawnAs, RunConfig
+from youden.data.folder.run_files import COMMAND_BY_FILE
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError, RunFolderError, YoudenError
 from youden.judging.backend_records import LEXICAL, REPLAY
@@ -38,6 +39,8 @@ from youden.types.pool import Json
 
 _NO_DESIGN_OPTIONS = {"calls", "trials_from", "question", "self_trials"}
 """Entries of `Plan.options` that are config keys of their own instead of options of the design."""
+_OTHER_TEXTS = "the pool has other texts than those that were judged"
+"""Difference between a stored plan and a config whose pool has changed."""
 _OTHER_FOLDER = "another name or --out for this run"
 """Last choice of the messages about a folder that holds something else."""
 
@@ -117,6 +120,8 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
 
     if differences:
         remedy = _suggest_extension(config, folder, stored, pools[0]) or _suggest_search(config, folder, stored)
+        if not remedy and _OTHER_TEXTS in differences:
+            remedy = f"Restore the pool as it was judged, or set {_OTHER_FOLDER}"
         content = f"the answers to another plan: {'; '.join(differences)}"
         raise _run_mismatch_error(folder, content, remedy=remedy)
 
@@ -304,7 +309,7 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
     possible_pools = pools[:1] if config.trials_from is None else pools
     possible_digests = {pool.digest for pool in possible_pools}
     if get_extensions(plan).pool not in possible_digests:
-        yield "the pool has other texts than those that were judged"
+        yield _OTHER_TEXTS
 
     for name, planned_value, requested_value in _iter_planning_keys(config, plan):
         if planned_value != requested_value:
@@ -399,7 +404,8 @@ def _format_setting(value: object) -> str:
 def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> None:
     """Raise RunFolderError [run-mismatch] if a folder contains answers to another plan or of another judge.
 
-    An imported run is refused too. A folder without answers is accepted.
+    An imported run is refused too, and a folder without a plan that contains files which the run would replace
+    [run-foreign]. Any other folder without answers is accepted.
 
     run_plan : plan of the run and plan in the folder, as returned by `find_run_plan`
     judge : judge of the run
@@ -407,6 +413,7 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
     if not folder.is_judged:
         if folder.has("rates.parquet") and not folder.has("plan.parquet"):
             raise _run_mismatch_error(folder, "an imported run")
+        check_no_foreign_files(folder)
         return
 
     # The answers must belong to the plan of the run, or to the stored plan, which the run extends. If the two plans are
@@ -433,6 +440,28 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
     command = f"youden rejudge {folder.path} --judge JUDGE --calls N/agent"
     remedy = f"Run `{command}` to query this judge on the same trials, or set {_OTHER_FOLDER}"
     raise _run_mismatch_error(folder, "another judge's answers", remedy=remedy)
+
+
+def check_no_foreign_files(folder: RunFolder) -> None:
+    """Check that a run replaces no files that no run has written.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of the run, which need not exist. A folder with a plan is accepted.
+
+    Raises
+    ------
+    RunFolderError
+        [run-foreign]: if the folder contains a file that a run writes, but no plan.
+    """
+    replaced_files = [name for name in COMMAND_BY_FILE if name != "generation.json" and folder.has(name)]
+    if replaced_files and not folder.has("plan.parquet"):
+        raise RunFolderError(
+            f"{folder.path} does not contain a run, and a run would replace files in it: got {replaced_files[0]}. Set --out to "
+            "a new folder, or move these files.",
+            slug="run-foreign",
+        )
 
 
 def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:

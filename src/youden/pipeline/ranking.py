@@ -52,6 +52,7 @@ from youden.protocol.designs.adaptive import Adaptive
 from youden.run_keys import Target
 from youden.stats.trials.comparisons import Differences, describe_components
 from youden.types import Finding, Plan, Verdicts
+from youden.types.arguments import check_argument
 from youden.types.facts import PartialFacts, PartnerRules
 from youden.types.results import Rates
 
@@ -120,6 +121,7 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
     >>> len(table), [*table.columns[:5]]
     (12, ['agent', 'group', 'ability', 'low', 'high'])
     """
+    check_argument("verdicts", verdicts, Verdicts, "Pass what youden.judge returns.")
     trials, abilities = _rank_agents(verdicts, target, method)
     partial_facts = None
     if verdicts.n_pending:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from numbers import Real
 from pathlib import Path
 
+from youden.errors import ConfigError
 from youden.judging.backend_records import REPLAY
 from youden.judging.backends.by_function import judge_by_function
 from youden.judging.call.budget import Budget
@@ -20,6 +22,7 @@ from youden.judging.store.answers import open_store
 from youden.project_store import project_store, usual_store
 from youden.run_keys import MAX_MISSING
 from youden.types import Plan, Progress, Verdicts
+from youden.types.arguments import check_argument
 
 
 def judge(
@@ -190,6 +193,11 @@ async def judge_async(
     >>> asyncio.run(youden.judge_async(plan, judge="lexical")).answer.shape
     (300,)
     """
+    check_argument("plan", plan, Plan, "Pass what youden.make_plan returns.")
+    check_argument("max_missing", max_missing, Real, "Set a fraction, such as 0.01.")
+    if not 0 <= max_missing <= 1:
+        problem = f"max_missing must be from 0 to 1: got {max_missing}. Set a fraction, such as 0.01."
+        raise ConfigError(problem, slug="max-missing")
     batching = make_batch_options(mode, poll=poll, on_status=on_status, folder=batch_folder)
     log_file = None if log is None else Path(log)
     options = JudgingOptions(max_cost, max_missing, retry_failed, progress, log_file, batching)
@@ -220,7 +228,8 @@ async def query_judge(
     options : JudgingOptions
         Options of the requests.
     budget : Budget, optional
-        Cost cap that several plans share. Default: a cap of this plan alone.
+        Cost cap that several plans share. Default: a cap of this plan alone, `options.max_cost`, which must be set for a
+        judge that costs money even if `budget` is passed.
 
     Returns
     -------

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from numbers import Integral, Real
+from typing import NamedTuple, get_args
 
 import numpy as np
 
 from youden.errors import PlanError
 from youden.protocol.designs import DESIGNS, check_options
+from youden.protocol.designs.cyclic import check_shared_items
 from youden.protocol.designs.repair import StarvedError, draw_comparisons
 from youden.protocol.independent import (
     MAX_CALLS_WITH_PROBES,
@@ -43,6 +45,7 @@ from youden.run_keys import CallBudget, Question, SplitRule
 from youden.streams import stream
 from youden.text.sentences import format_count
 from youden.types import PAIRED, Design, DesignResult, Plan, Pool, Trials
+from youden.types.arguments import check_argument
 from youden.types.planning import SELF_DESIGN, PlanRequest, Split
 from youden.types.pool import Bools, Json
 
@@ -253,7 +256,7 @@ def make_plan(
         If budget, holdout, options or design do not fit the pool, such as [pool-small] for fewer than 3 agents or 2
         items; the message names what to change.
     ConfigError
-        [unknown-design] if no such design is registered.
+        [unknown-design] if no such design is registered; [argument-type] if an argument has the wrong type.
 
     Examples
     --------
@@ -262,6 +265,14 @@ def make_plan(
     >>> len(plan), plan.design, plan.n_dense_calls
     (300, 'cyclic', 8448)
     """
+    check_argument("pool", pool, Pool, "Pass what youden.read_pool returns.")
+    if question not in get_args(Question):
+        choices = " or ".join(get_args(Question))
+        raise PlanError(f"The question is unknown: got {question!r}. Set {choices}.", slug="plan-question")
+    check_argument("holdout", holdout, Real | None, "Set a fraction from 0 to less than 1.")
+    check_argument("independent", independent, str | None, "Set matched, pooled or 'pooled:N'.")
+    check_argument("self_trials", self_trials, Integral, "Set a number of trials.")
+    check_argument("design", design, str, "Pass the name of a design, such as 'cyclic'.")
     requested = CallBudget.parse(calls) if calls is not None else None
     if question == "information" and needs_self_trials(pool):
         own_design = None if design == "cyclic" else design
@@ -483,7 +494,8 @@ def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> D
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
     seed : seed of the plan
 
-    Raises PlanError [nothing-shared] if the design draws no trial. Errors of the design are passed on, with the ids of agents
+    Raises PlanError [nothing-shared] or [plan-empty] if the design draws no trial: because no item has two eligible agents, or
+    because the number of calls is too small. Errors of the design are passed on, with the ids of agents
     and items in place of their positions.
     """
     try:
@@ -492,9 +504,10 @@ def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> D
         members = pool.agents if error.side == "agent" else pool.items
         raise error.with_name(members[error.position].id) from error
     if len(drawn.trials) == 0:
+        check_shared_items(eligible)
         raise PlanError(
-            "No two agents have responses to the same item, so nothing can be compared. Check the ids in the pool.",
-            slug="nothing-shared",
+            f"The design {design.name} plans no comparison within this number of calls. Set more calls, or another design.",
+            slug="plan-empty",
         )
     return drawn
 
@@ -563,7 +576,7 @@ class _IndependentTrials:
         if budget is not None and request.rule == "matched":
             self.n_paired = budget // 2  # one independent trial per paired one
         elif budget is not None:
-            self.n_paired = budget - self._count_in_budget()
+            self.n_paired = max(0, budget - self._count_in_budget())
 
     def _count_in_budget(self) -> int:
         """Return how many independent trials of the rule "pooled" count towards the budget.

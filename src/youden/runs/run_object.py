@@ -12,15 +12,21 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from youden.data.folder.run_config import read_run_config, run_config_from_keys, with_default_store
+from youden.data.folder.run_folder import RunFolder
+from youden.errors import ConfigError
 from youden.judging.scheduler.options import JudgingOptions
 from youden.judging.store.permission import allow_store, network_stores_allowed
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.judged_run import PlannedRun, judge_run, plan_run
+from youden.pipeline.planned_run import check_no_foreign_files
 from youden.progress_bar import progress_bar
 from youden.project_store import usual_store
 from youden.runs.run_view import RunView
 from youden.text.printable import to_file_name
+from youden.types.arguments import check_argument
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,11 +108,22 @@ def run(
     ...     run.ranking.shape[0], run.recommendation.form
     (12, 'candidates')
     """
+    check_argument("out", out, str | PathLike, "Pass the folder of the run.")
+    if fspath(out) == "":
+        raise ConfigError("The folder of the run is an empty path: got ''. Set `out` to a new folder.", slug="run-out")
+    check_argument("labels", labels, str | PathLike | None, "Pass the path of a table of labels.")
+    if callable(judge):
+        raise ConfigError(
+            f"youden.run takes no function as a judge: got {judge!r}. Pass the function to youden.judge, with a plan of "
+            "youden.make_plan.",
+            slug="judge-config",
+        )
     folder = Path(out)
     name = to_file_name(folder.resolve().name).lstrip("+-")
     all_keys = {"name": name, "pool": "in memory", "judge": judge, "max_cost": max_cost, "out": folder, **keys}
-    plain_keys = {key: fspath(value) if isinstance(value, PathLike) else value for key, value in all_keys.items()}
+    plain_keys = {key: _to_plain(value) for key, value in all_keys.items()}
     config = run_config_from_keys(plain_keys, origin="youden.run")  # validate the keys before the pool is written
+    check_no_foreign_files(RunFolder(folder))
     config = config.model_copy(update={"pool": _resolve_pool(pool, folder)})
     if config.store is not None:
         allow_store(config.store)
@@ -233,7 +250,7 @@ class Run(RunView):
         items: PoolLike | None = None,
         repeats: PoolLike | None = None,
         calls: int | str | None = None,
-        focus: Sequence[str] = (),
+        focus: str | Sequence[str] = (),
         half_width: float | None = None,
         top: int | None = None,
         max_regret: float | None = None,
@@ -262,7 +279,7 @@ class Run(RunView):
             Number of calls of both trial types; for a search, the maximum. Without a pool and `focus`, it may also be a
             percentage of the dense calls ("1%") or trials per agent ("50/agent"). Default with a pool: as many per new
             agent, item or repeat as the run has per agent, item or repeat.
-        focus : sequence of str, optional
+        focus : str or sequence of str, optional
             Ids of agents; only trials that compare them are added.
         half_width : float, optional
             Half-width of the 95 % intervals to reach, in units of ability: with `agents`, of the new agents; otherwise, of
@@ -309,13 +326,9 @@ class Run(RunView):
         for kind, pool in pools.items():
             if pool is not None:
                 options[kind] = _resolve_pool(pool, self.path)
-        options |= {
-            "calls": calls,
-            "focus": list(focus),
-            "half_width": half_width,
-            "top": top,
-            "max_regret": max_regret,
-        }
+        focused_agents = [focus] if isinstance(focus, str) else list(focus)
+        options |= {"calls": calls, "half_width": half_width, "top": top, "max_regret": max_regret}
+        options = {key: _to_plain(value) for key, value in options.items()} | {"focus": focused_agents}
         overrides = {"judge": judge, "max_cost": max_cost, "max_missing": max_missing, "target": target}
         changes = {key: value for key, value in overrides.items() if value is not None}
         from youden.report.pages.writing import write_report
@@ -386,6 +399,7 @@ class Run(RunView):
         """
         from youden.workflows.rejudge import plan_rejudge
 
+        check_argument("judge", judge, str, "Pass the name of a judge, or the path of its .yaml file.")
         overrides = {"calls": calls, "store": store, "seed": seed, "max_cost": max_cost, "max_missing": max_missing}
         changes: dict[str, object] = {key: value for key, value in overrides.items() if value is not None}
         if out is not None:
@@ -478,6 +492,13 @@ def _sending_requests(
     bar_context = progress_bar(plain=False) if progress else nullcontext()
     with network_stores_allowed(password=False), bar_context as bar:
         yield JudgingOptions(retry_failed=retry_failed, log=log_path, progress=bar)
+
+
+def _to_plain(value: Any) -> Any:
+    """Convert a path to a text, and a number of NumPy to one of Python; return any other value unchanged."""
+    if isinstance(value, PathLike):
+        return fspath(value)
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _resolve_pool(pool: PoolLike, folder: Path) -> str:

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from youden.data.folder.run_folder import RunFolder
-from youden.errors import YoudenError
+from youden.errors import ConfigError, YoudenError
 from youden.pipeline.fitted_run import check_fit, fit_run
 from youden.pipeline.partial_run import write_answers_so_far
 from youden.pipeline.recommendation import read_recommendation
 from youden.text.printable import printable
+from youden.types.arguments import check_argument
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,6 +50,7 @@ class RunView:
     """
 
     def __init__(self, path: PathOrText) -> None:
+        check_argument("path", path, str | PathLike, "Pass the folder of a run.")
         self.path = Path(path)
         self.folder = RunFolder(self.path)
 
@@ -331,13 +333,23 @@ class RunView:
             [gate-margin], [gate-target]: if a value is not allowed; [gate-agent], [gate-baseline]: if an agent is
             unknown or missing; [gate-unjudged], [gate-not-comparable]: if the answers do not allow the comparison.
         ConfigError
-            If the labels do not fit the run, as for `quality`.
+            [gate-labels]: if `label` or `scale` is set without `labels`; others if the labels do not fit the run, as for
+            `quality`.
         """
         from youden.report.pages.gate_output import render_gate_markdown, render_junit
         from youden.report.pages.writing import write_file
         from youden.workflows.gate import gate_run
         from youden.workflows.quality import read_answers
 
+        for agent in agents:
+            check_argument("agents", agent, str, "Pass the id of each agent as an argument of its own.")
+        check_argument("baseline", baseline, str, "Pass the id of an agent.")
+        if labels is None and (label, scale) != (None, None):
+            raise ConfigError(
+                f"`label` and `scale` have an effect only with `labels`: got {label!r} and {scale!r}. Set `labels`, or remove "
+                "them.",
+                slug="gate-labels",
+            )
         labelled = None if labels is None else read_answers(self.folder, labels, label=label, scale=scale)
         gate = gate_run(
             self.folder,

@@ -28,6 +28,7 @@ from youden.study.judge_shifts import JudgeShifts, correlation
 from youden.study.judged_runs import AlignedRuns, MatchItems, read_judged_run
 from youden.text.sentences import format_with_interval
 from youden.types import Scores
+from youden.types.arguments import check_argument
 from youden.types.pool import Bools, Floats, or_none
 from youden.types.recommendation import Recommendation
 from youden.types.results import ABOUT, ScoreKind
@@ -206,7 +207,8 @@ def compare(
     target : {"items-like-these", "these-items"}, optional
         Population that differences refer to. Default: that of the runs if all agree, otherwise "items-like-these".
     families : mapping of str to str, optional
-        Agent family that each judge belongs to, by judge name. Default: those in the judges' configs.
+        Agent family that each judge belongs to. The keys are the names of the run folders, with " (1)", " (2)" and so on
+        if several are equal. Default: the families in the judges' configs.
 
     Returns
     -------
@@ -216,7 +218,7 @@ def compare(
     Raises
     ------
     RunFolderError
-        If a file of a run is missing or damaged.
+        If a file of a run is missing or damaged, or if a run is not completely judged ([run-unjudged], [run-partial]).
     ConfigError
         [judges-few], [judges-pools], [judges-agents], [judges-items], [judges-number], [judges-trials] or
         [judge-family] if the runs cannot be compared.
@@ -228,6 +230,8 @@ def compare(
     >>> import youden
     >>> youden.compare(youden.read_run("runs/first"), "runs/second").summary  # doctest: +SKIP
     """
+    for run in runs:
+        check_argument("runs", run, str | PathLike, "Pass the folder of each run, or what youden.run returns.")
     judged = [read_judged_run(RunFolder(Path(run))) for run in runs]
     aligned = AlignedRuns(judged, kind=scores, match=match, target=target, families=families)
     return JudgesStudy(aligned, kind=scores)

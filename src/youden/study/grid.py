@@ -205,17 +205,18 @@ def draw_folds(
         Kind of the scores: the mean of an agent's trials in both orders of the responses ("symmetric"), or of those that
         show its response first ("row").
     holdout : float
-        Fraction of cells that are held out.
+        Fraction of cells that are held out, from 0 to below 1.
 
     Returns
     -------
     list of Fold
-        By seed: the split, its training and held-out scores, and the abilities of a fit to all training cells.
+        By seed: the split, its training and held-out scores, and the abilities of a fit to all training cells; NaN for
+        an agent without a training cell.
 
     Raises
     ------
     PlanError
-        [holdout] if the fraction is too large.
+        [holdout] unless 0 ≤ `holdout` < 1.
     """
     folds = []
     for seed in range(n_seeds):

@@ -7,7 +7,8 @@ capital letter counts as the end of a sentence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 import regex
@@ -37,6 +38,8 @@ PREFERENCE_ABILITY = (
 )
 """Explanation of the abilities of a run that asks for preferences."""
 
+_MAX_VARIANTS = 6
+"""Number of names that `describe_similar_names` lists."""
 _MARKDOWN_SYNTAX = regex.compile(r"([\\`*_{}\[\]<>()#+!|~@&$])")
 
 
@@ -49,6 +52,41 @@ def escape_markdown(text: str) -> str:
     'a\\\\|b \\\\<i\\\\> \\\\@all'
     """
     return _MARKDOWN_SYNTAX.sub(r"\\\1", printable(text))
+
+
+def describe_similar_names(names: Iterable[str]) -> str:
+    """State which names differ only in upper and lower case, or in blanks at their ends.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Distinct names.
+
+    Returns
+    -------
+    str
+        A clause for a note; empty if there are no such names.
+
+    Examples
+    --------
+    >>> describe_similar_names(["GPT", "llama", "gpt"])
+    "names that differ only in upper and lower case or blanks count as different: 'GPT', 'gpt'"
+    >>> describe_similar_names(["GPT", "llama"])
+    ''
+    """
+    distinct = sorted(names, key=lambda name: (_simplify_name(name), name))
+    n_by_simple_name = Counter(map(_simplify_name, distinct))
+    variants = [name for name in distinct if n_by_simple_name[_simplify_name(name)] > 1]
+    if not variants:
+        return ""
+    ellipsis = ", …" if len(variants) > _MAX_VARIANTS else ""
+    listed = ", ".join(map(repr, variants[:_MAX_VARIANTS]))
+    return f"names that differ only in upper and lower case or blanks count as different: {listed}{ellipsis}"
+
+
+def _simplify_name(name: str) -> str:
+    """Return a name in lower case, without blanks at its ends."""
+    return name.strip().casefold()
 
 
 def suggest_name(name: str, choices: Sequence[str], *, max_shown: int = 10) -> str:

@@ -38,6 +38,8 @@ class TableColumn:
     """Entity whose ids it holds: "agents", "items" or "models"; empty if it holds no ids."""
     heading: str = ""
     """Heading in displayed rankings; empty if the column is displayed in another form or not at all."""
+    in_terminal: bool = True
+    """Whether a column with a heading is shown in the terminal, too, which has 80 columns; otherwise only in the report."""
     alternative: bool = False
     """Whether alternative rankings have this column, too."""
 
@@ -55,6 +57,8 @@ class Meaning:
     """Description of the column."""
     heading: str = ""
     """Heading in displayed rankings; empty if the column is displayed in another form or not at all."""
+    in_terminal: bool = True
+    """Whether a column with a heading is shown in the terminal, too, which has 80 columns; otherwise only in the report."""
     alternative: bool = False
     """Whether alternative rankings have this column, too."""
 
@@ -100,6 +104,7 @@ def columns_of(row: type[Any]) -> tuple[TableColumn, ...]:
             meaning.text,
             null=NoneType in value_types,
             heading=meaning.heading,
+            in_terminal=meaning.in_terminal,
             alternative=meaning.alternative,
         )
         columns.append(column)

@@ -108,8 +108,12 @@ class RankingRow:
         float | None,
         Meaning("J = TPR − FPR of self-trials, only in runs with `self_trials`; empty without two responses", "self"),
     ] = None
-    self_consistency_low: Annotated[float | None, Meaning("lower bound of its 95 % interval", "self low")] = None
-    self_consistency_high: Annotated[float | None, Meaning("upper bound of its 95 % interval", "self high")] = None
+    self_consistency_low: Annotated[
+        float | None, Meaning("lower bound of its 95 % interval", "self low", in_terminal=False)
+    ] = None
+    self_consistency_high: Annotated[
+        float | None, Meaning("upper bound of its 95 % interval", "self high", in_terminal=False)
+    ] = None
     alternative_rankings: Mapping[AlternativeRanking, RankingRow] = field(default_factory=dict)
     """The same agent in the alternative rankings that include it."""
 

@@ -215,8 +215,15 @@ class Pool(ReadOnly):
         Raises
         ------
         PoolError
-            [pool-shape]: if an array does not have one row per agent and one column per item.
+            [pool-shape]: if there is no array, or if an array does not have one row per agent and one column per item.
         """
+        shapes = {np.shape(texts) for texts in texts_by_repeat}
+        if shapes != {(len(agents), len(items))}:
+            raise PoolError(
+                f"Each array of texts must have the shape (n_agents, n_items), here {(len(agents), len(items))}: got "
+                f"{', '.join(map(str, sorted(shapes))) or 'no array'}. Pass one array per repeat.",
+                slug="pool-shape",
+            )
         first_texts, *later_texts = texts_by_repeat
         repeat_texts = np.concatenate(later_texts) if later_texts else None
         return cls(agents, items, first_texts, name, repeat_texts)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from numbers import Real
 from pathlib import Path
 from typing import Literal
 
@@ -31,6 +32,7 @@ from youden.stats.trials.noninferiority import (
 )
 from youden.stats.trials.trial_errors import RemainingVariance
 from youden.text.sentences import suggest_name
+from youden.types.arguments import check_argument
 from youden.types.facts import POSITION_REMEDY, ChoiceFacts, RunFacts
 from youden.types.pool import Floats, Json, Positions
 from youden.types.recommendation import Recommendation
@@ -318,6 +320,7 @@ def gate_run(
     .025·2^(1−k)/n_agents on either side for analysis k. Repeating a gate on the same answers repeats the same analysis and
     spends no further alpha.
     """
+    check_argument("margin", margin, Real, "Set a number, such as 0.05.")
     if not 0 < margin < 2:
         raise InputError(
             f"The margin must be above 0 and below 2: got {margin:g}. Set the largest deficit that counts as no worse, such as "

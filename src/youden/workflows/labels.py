@@ -50,7 +50,8 @@ def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) 
     Parameters
     ----------
     path : Path
-        Table of labels (.csv, .tsv, .xlsx, .jsonl or .parquet).
+        Table of labels (.csv, .tsv, .xlsx, .jsonl or .parquet): the columns `agent`, optionally `item` and `alias`, and
+        one column per label; or the table that `youden label` wrote, with the column `label` filled in.
     agents : sequence of Agent
         Agents of the run. The file can name them by their ids or by their `meta.alias`.
     repeated : bool, default False
@@ -72,14 +73,35 @@ def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) 
     agent_ids = [agent.id for agent in agents]
     labels = read_labels(path, repeated=repeated)
     table = rename_to_agent_ids(labels, agent_ids, get_unique_aliases(agents))
-    if not set(table.agents) & set(agent_ids):
-        labelled_names = ", ".join(quote_with_suggestions(table.agents, agent_ids))
-        raise ConfigError(
-            f"{path} labels no agent of this run: got {labelled_names}. The run has {', '.join(shorten_list(agent_ids))}. "
-            "Set the ids of the agents as in the pool.",
-            slug="labels-unknown",
-        )
+    check_labelled_agents(str(path), table.agents, agent_ids)
     return table
+
+
+def check_labelled_agents(source: str, names: Sequence[str], agent_ids: Sequence[str]) -> None:
+    """Check that labels have an agent of a run.
+
+    Parameters
+    ----------
+    source : str
+        Name of the table of labels, for errors.
+    names : sequence of str
+        Names of the labelled agents.
+    agent_ids : sequence of str
+        Ids of the agents of the run.
+
+    Raises
+    ------
+    ConfigError
+        [labels-unknown]: if no name is the id of an agent of the run.
+    """
+    if set(names) & set(agent_ids):
+        return
+    labelled_names = ", ".join(quote_with_suggestions(names, agent_ids))
+    raise ConfigError(
+        f"{source} labels no agent of this run: got {labelled_names}. The run has {', '.join(shorten_list(agent_ids))}. "
+        "Set the ids of the agents as in the pool.",
+        slug="labels-unknown",
+    )
 
 
 def validate(folder: RunFolder, table: LabelTable) -> Validation:

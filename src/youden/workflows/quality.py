@@ -16,7 +16,7 @@ import numpy as np
 
 from youden.data.folder.run_files import VERSION
 from youden.data.folder.run_folder import RunFolder
-from youden.data.label_tables import LabelTable
+from youden.data.label_tables import LabelTable, parse_label
 from youden.errors import ConfigError, StatisticsError
 from youden.pipeline.fitted_run import check_fit
 from youden.stats.small_areas.quality_estimates import MIN_AGENTS, QualityEstimates, quality_from_labels
@@ -26,7 +26,7 @@ from youden.types.label_facts import QualityFacts, QualityRow
 from youden.types.pool import Floats, Positions, or_none
 from youden.workflows.gate_answers import GateAnswers, QualityDifference
 from youden.workflows.label_names import shorten_list
-from youden.workflows.labels import open_labels
+from youden.workflows.labels import check_labelled_agents, open_labels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -143,20 +143,45 @@ def _read_labels_of_frame(
 ) -> LabelledAnswers:
     """Read labels from a table with one row per label and the columns agent, item and `label`.
 
-    Rows without a label, and rows of agents that are not in `agent_ids`, are left out. Raises ConfigError [quality-column]
-    if a column is missing, [quality-none] if no label remains, or [quality-scale] if a label is outside the scale.
+    Rows without a label, and rows of agents that are not in `agent_ids`, are left out.
+
+    Raises: ConfigError [quality-column] if a column is missing or the labels are no table, [labels-unknown] if no agent is
+    labelled, [quality-none] if no label remains, or [quality-scale] if a label is outside the scale; ImportFormatError
+    [labels-value] if a label is not a number.
     """
-    missing = [name for name in ("agent", "item", label) if name not in frame]
-    if missing:
+    if not hasattr(frame, "columns"):
         raise ConfigError(
-            f"The labels have no column {', '.join(missing)}: got {', '.join(map(str, frame))}. Rename the columns to agent and "
-            "item, and pass the label's name as `label`.",
+            f"Labels are read from paths or a DataFrame: got {type(frame).__name__}. Pass a path, a list of paths or a DataFrame "
+            "with one row per label.",
             slug="quality-column",
         )
-    is_known_agent = frame["agent"].astype(str).isin(agent_ids)
-    labelled = frame[is_known_agent & frame[label].notna()]
-    columns = (labelled["agent"].astype(str), labelled["item"].astype(str), labelled[label].astype(float))
-    rows = list(zip(*columns, strict=True))
+    missing = [name for name in ("agent", "item", label) if name not in frame]
+    if missing:
+        remedy = "Rename the columns to agent and item, and pass the label's name as `label`."
+        if {"id", label}.issubset(frame.columns):
+            remedy = (
+                "Pass the path of the file that `youden label` wrote, because its .json contains the agents and items."
+            )
+        raise ConfigError(
+            f"The labels have no column {', '.join(missing)}: got {', '.join(map(str, frame))}. {remedy}",
+            slug="quality-column",
+        )
+
+    labelled = frame[frame[label].notna()]
+    agents, items = (labelled[name].astype(str).tolist() for name in ("agent", "item"))
+    if agents:
+        check_labelled_agents("The DataFrame", list(dict.fromkeys(agents)), agent_ids)
+    row_numbers = (np.flatnonzero(frame[label].notna()) + 1).tolist()
+    values = [
+        parse_label(value, label, f"DataFrame, row {number}")
+        for number, value in zip(row_numbers, labelled[label].astype(object).tolist(), strict=True)
+    ]
+    known_agents = set(agent_ids)
+    rows = [
+        (agent, item, value)
+        for agent, item, value in zip(agents, items, values, strict=True)
+        if agent in known_agents and not np.isnan(value)
+    ]
     return _average_by_answer(agent_ids, rows, label=label, scale=scale)
 
 
@@ -196,7 +221,14 @@ def _average_by_answer(
     """
     if not rows:
         raise ConfigError("No response of a ranked agent has a label. Add labels.", slug="quality-none")
-    low, high = scale or (0.0, 1.0)
+    try:
+        low, high = map(float, (0, 1) if scale is None else scale)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"The scale of the labels is not two numbers: got {scale!r}. Set the lowest and the highest possible label, such as "
+            "(1, 5).",
+            slug="quality-scale",
+        ) from None
     values = [value for _, _, value in rows]
     outside = [value for value in values if not low <= value <= high]
     if outside or not low < high:

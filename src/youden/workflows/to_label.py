@@ -11,6 +11,7 @@ import csv
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -25,6 +26,7 @@ from youden.pipeline.fitted_run import check_fit
 from youden.streams import stream
 from youden.text.spreadsheet_cells import guard
 from youden.types import Pool
+from youden.types.arguments import check_argument
 from youden.types.pool import Bools, Objects, Positions
 from youden.workflows.quality import LabelledAnswers, fit_quality
 
@@ -107,12 +109,17 @@ def choose_to_label(
     Raises
     ------
     ConfigError
-        [label-out] if `out` is not a .csv or one of the two files exists; [nothing-to-label] if every response has
-        a label.
+        [label-number] if `n` is below 1; [label-out] if `out` is not a .csv or one of the two files exists;
+        [nothing-to-label] if every response has a label.
     RunFolderError, PoolError
         If the run is not fitted, or its pool cannot be read; [run-preference] if it asks for preferences;
         [fit-stale], [run-other-plan] if it was planned or judged again since it was fitted.
     """
+    check_argument("n", n, Integral, "Set a whole number of responses, such as 50.")
+    if n < 1:
+        raise ConfigError(
+            f"The number of responses to label must be at least 1: got {n}. Set, for example, 50.", slug="label-number"
+        )
     _check_output_files(out)
     key_file = label_key_path(out)
     folder.check_information()

@@ -335,7 +335,7 @@ def _read_records(
     columns = expected_columns(header)
     names = [column.name for column in columns]
     if header != names:
-        raise damaged_file_error(path, f"the columns are {', '.join(header)}, not {', '.join(names)}")
+        raise damaged_file_error(path, _describe_difference(header, names))
     records = []
     for row in rows:
         record = {}
@@ -343,6 +343,18 @@ def _read_records(
             record[column.name] = _parse_field(path, column, field)
         records.append(record)
     return header, records
+
+
+def _describe_difference(header: Sequence[str], names: Sequence[str]) -> str:
+    """Describe how the header of a table differs from the expected names of the columns."""
+    missing = [name for name in names if name not in header]
+    unknown = [name for name in header if name not in names]
+    problems = []
+    if missing:
+        problems.append(f"the column {missing[0]!r} is missing")
+    if unknown:
+        problems.append(f"the column {unknown[0]!r} is unknown")
+    return " and ".join(problems) or f"its columns must be in this order: {', '.join(names)}"
 
 
 def _parse_field(path: Path, column: TableColumn, field: str) -> Field:

@@ -18,7 +18,7 @@ import pandas as pd
 
 from youden.data.importers.foreign_files import import_error
 from youden.text.printable import find_name_fault
-from youden.text.sentences import format_count, suggest_name
+from youden.text.sentences import describe_similar_names, format_count, suggest_name
 from youden.types import MISSING_REASONS, Finding, Plan, Trials, Verdicts
 from youden.types.planning import Split
 
@@ -46,6 +46,8 @@ _ORDERS: Mapping[str, float] = {
     **dict.fromkeys(("ba", "b", "b_first", "model_b", "b,a"), 1.0),
 }
 """Value of `order` in lower case → whether model_b was shown first."""
+_WEIGHTS = {"weight", "weights", "count", "counts", "n_battles"}
+"""Names, in lower case, of columns that state how often a battle counts."""
 IMPORTED_DESIGN = "imported"
 """Design of a plan whose comparisons another tool has chosen."""
 
@@ -79,13 +81,15 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
         problem = f"a battle has no field {', '.join(unknown_roles)}. Set only {', '.join(_COLUMNS)}."
         raise import_error(path, problem, slug="battles-columns")
 
-    table, notes = _complete_table(path, _read_table(path, columns))
+    notes: list[str] = []
+    table = _complete_table(path, _read_table(path, columns, notes), notes)
     model_numbers, model_names = pd.factorize(pd.concat([table["model_a"], table["model_b"]]), sort=True)
     item_numbers, item_names = pd.factorize(table["item"], sort=True)
     for name in (*model_names, *item_names):
         fault = find_name_fault(name)
         if fault:
             raise import_error(path, f"the name {name[:60]!r} {fault}", slug="import-agents")
+    notes += filter(None, [describe_similar_names(model_names)])
 
     # the first model of a trial is the one that was shown first, and the answer is the preference for it
     model_a, model_b = np.split(model_numbers.astype(np.int32), 2)
@@ -110,16 +114,14 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
     return Verdicts(plan, answer, hard_answer, missing_reason, {"name": judge_name}, warnings=findings)
 
 
-def _complete_table(path: Path, table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+def _complete_table(path: Path, table: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Remove the battles of a model with itself, and make each battle an item if the table names no items.
 
     table : result of `_read_table`
-
-    Returns the changed table, and notes on the changes and on a missing order of the responses.
+    notes : receives notes on the changes and on a missing order of the responses
 
     Raises: ImportFormatError [import-empty] if no battle of two models is left.
     """
-    notes = []
     is_against_itself = table["model_a"] == table["model_b"]
     table = table[~is_against_itself]
     if is_against_itself.any():
@@ -132,7 +134,7 @@ def _complete_table(path: Path, table: pd.DataFrame) -> tuple[pd.DataFrame, list
         table = table.assign(item=[f"battle-{number}" for number in range(1, len(table) + 1)])
     if table["order"].isna().all():
         notes.append("no column states the order of the responses: model_a counts as shown first")
-    return table, notes
+    return table
 
 
 def _make_plan(trials: Trials, agent_ids: tuple[str, ...], item_ids: tuple[str, ...]) -> Plan:
@@ -162,10 +164,11 @@ def _make_plan(trials: Trials, agent_ids: tuple[str, ...], item_ids: tuple[str, 
     )
 
 
-def _read_table(path: Path, columns: Mapping[str, str]) -> pd.DataFrame:
+def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.DataFrame:
     """Read the battles of a file as a table with one column per role of `_COLUMNS`.
 
     columns : column by role, as named by the user
+    notes : receives what was assumed or left out
 
     `winner` is the preference for model_a, from 0 to 1, and NaN without a winner. `order` is 0 if model_a was shown
     first, 1 if model_b was, and NaN in all rows if the file does not state it. Names of models, items and judges are
@@ -197,7 +200,10 @@ def _read_table(path: Path, columns: Mapping[str, str]) -> pd.DataFrame:
         swapped_battles = table.assign(order=1.0, winner=_read_text(rows[_SWAPPED_WINNER]))
         table = pd.concat([original_battles, swapped_battles])
 
-    table["winner"] = _compute_preferences(path, table)
+    weights = [str(name) for name in rows if str(name).casefold() in _WEIGHTS and name not in columns.values()]
+    if weights:
+        notes.append(f"the column {weights[0]} is not used: each battle counts once")
+    table["winner"] = _compute_preferences(path, table, notes)
     return table
 
 
@@ -252,11 +258,16 @@ def _parse_json(text: str) -> Any:
     return json.loads(text, parse_int=str, parse_float=str)
 
 
-def _compute_preferences(path: Path, table: pd.DataFrame) -> pd.Series[float]:
+def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> pd.Series[float]:
     """Convert winners to preferences for model_a, from 0 to 1; NaN for an empty cell.
 
     A winner is the name of a model or a word such as "tie". If no winner is a name and all are numbers, the numbers are
     the preferences.
+
+    notes : receives how the numbers 0 and 1 are read
+
+    Raises: ImportFormatError [battles-value] if a winner is unknown, or if it is both the name of a model and a word or
+    number that means another result.
     """
     winner = table["winner"]
     is_a = winner == table["model_a"]
@@ -272,7 +283,19 @@ def _compute_preferences(path: Path, table: pd.DataFrame) -> pd.Series[float]:
                 "(model_b wins) to 1 (model_a wins)."
             )
             raise import_error(path, problem, slug="battles-value")
+        if number.dropna().isin([0, 1]).all():
+            notes.append("numbers in `winner` are preferences for model_a: 1 counts as its win, and 0 as its loss")
         return number
+
+    # a model may have a name such as A, 1 or tie, which also states a result
+    preference = number.where(number.between(0, 1))
+    stated = preference.fillna(winner.str.casefold().map(dict(_PREFERENCES)))
+    is_ambiguous = (is_a & stated.notna() & (stated != 1)) | (is_b & stated.notna() & (stated != 0))
+    may_be_statements = (stated.notna() | is_empty).all() | (is_ambiguous & (stated == 0.5)).any()
+    if is_ambiguous.any() and may_be_statements:
+        value = winner[is_ambiguous].iloc[0]
+        problem = f"a value of `winner` is the name of a model, and may also state another result: got {value!r}."
+        raise import_error(path, f"{problem} Use model_a, model_b and tie.", slug="battles-value")
     winner_letter = winner.mask(is_b, "b").mask(is_a, "a")
     return _to_numbers(path, winner_letter, _PREFERENCES, role="winner")
 

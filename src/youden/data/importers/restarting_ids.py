@@ -161,8 +161,11 @@ class _Responses:
     def from_table(cls, roles: Roles, table: TableColumns) -> _Responses:
         """Read the agents, ids, prompts, repeats and responses of all rows of a table.
 
-        roles : columns by role, among them "item". The other roles may be missing: prompts are then None, and agents and
-            repeats are empty texts. The responses are in the columns `agent_columns` if each agent has one.
+        roles : columns by role, among them "item", and "text" unless each agent has one of the columns `agent_columns`. The
+            roles "prompt" and "repeat" may be missing: prompts are then None, and repeats are empty texts.
+
+        Agents are named by the columns `roles.agents`; without such a column, their names are empty. `texts` has a tuple per
+        row, with a text per column of responses. `answered` has the rows with an id and at least one response.
         """
         columns = roles.columns
         text_columns = [*roles.agent_columns]

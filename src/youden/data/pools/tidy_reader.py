@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import codecs
 import csv
+import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import isnan
 from pathlib import Path
@@ -20,7 +21,8 @@ import pyarrow.parquet as pq
 
 from youden.data.pools.spool import LONG_TEXT, PoolCells, Source, format_excerpt
 from youden.decompression import iter_unpacked, open_parquet
-from youden.text.printable import find_name_fault
+from youden.text.printable import find_name_fault, printable
+from youden.text.sentences import describe_similar_names
 from youden.text.spreadsheet_cells import GUARDED, remove_guards
 from youden.types import Agent, Item, Pool
 from youden.types.pool import Positions
@@ -144,6 +146,23 @@ def _to_strings(column: pa.Array) -> pa.LargeStringArray:
     return column.cast(pa.large_string())
 
 
+_LOG = logging.getLogger(__name__)
+_NO_AGENTS = {
+    "prompt",
+    "question",
+    "query",
+    "instruction",
+    "input",
+    "topic",
+    "category",
+    "group",
+    "repeat",
+    "id",
+    "index",
+    "item_id",
+    "question_id",
+}
+"""Names, in lower case, of columns that contain no responses of an agent."""
 _FRAME = Path("DataFrame")
 
 
@@ -190,8 +209,11 @@ def read_frame(frame: pd.DataFrame) -> Pool:
     no_values = [None] * len(frame)
     columns = [_to_list(frame[name]) if name in frame else no_values for name in (*REQUIRED, *OPTIONAL)]
     rows = _TidyRows(source)
+    agents_with_missing_text: dict[str, None] = {}
     for number, (agent, item, text, prompt, group, repeat) in enumerate(zip(*columns, strict=True), 1):
         if text is None:
+            if agent is not None:
+                agents_with_missing_text[str(agent)] = None
             continue
         fields = [
             to_text(agent, number),
@@ -203,16 +225,29 @@ def read_frame(frame: pd.DataFrame) -> Pool:
         ]
         rows.add(fields, number=number)
     source.log_replaced()
-    return rows.to_pool()
+    pool = rows.to_pool()
+    rows.check_agents(agents_with_missing_text)
+    return pool
 
 
 def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
-    """Convert a frame with one column per agent to one row per response; return any other frame unchanged."""
+    """Convert a frame with one column per agent to one row per response; return any other frame unchanged.
+
+    Raises: PoolError [pool-columns] if a column has a name that is none of an agent, such as group or question.
+    """
     if frame.index.name == "item":
         frame = frame.reset_index()
     if "item" not in frame or frame["item"].duplicated().any():
         return frame
     keys = [name for name in ("item", "prompt") if name in frame]
+    no_agents = [name for name in map(str, frame.columns) if name not in keys and name.casefold() in _NO_AGENTS]
+    if no_agents:
+        raise Source(_FRAME, unit="row").make_error(
+            None,
+            f"the column {no_agents[0]} seems to contain no responses of an agent, as each column except item and prompt does. "
+            "Remove the column, name it prompt if it contains the prompts, or pass one row per response.",
+            slug="pool-columns",
+        )
     return frame.melt(id_vars=keys, var_name="agent", value_name="text")
 
 
@@ -257,12 +292,14 @@ class _TidyRows:
     def add(self, fields: Sequence[Any], *, number: int) -> None:
         """Check one row of the table, and add its response to the pool.
 
-        fields : agent, item, text, prompt, group and repeat of the row, in this order. The last three may be None; a missing
-            prompt or group does not contradict an earlier one.
+        fields : agent, item, text, prompt, group and repeat of the row, in this order. The first five are texts, and the repeat
+            is a whole number or its digits. The last three may be None; a missing prompt or group does not contradict an
+            earlier one.
         number : number of the row in the table, from 1, for errors
 
-        Raises: PoolError if a field is not valid, for example [pool-text]; [pool-contradiction] if an earlier row states
-            another prompt of the item, or another group of the agent.
+        Raises: PoolError if a field is not valid, for example [pool-id] if an id is a number; [pool-contradiction] if an
+            earlier row states another prompt of the item, or another group of the agent. A second response of the same agent,
+            item and repeat is refused later, by `to_pool`.
         """
         agent, item, text, prompt, group, repeat = fields
         agent = self._source.require_id(agent, "agent", number)
@@ -280,6 +317,13 @@ class _TidyRows:
         if group:
             self._source.check_name(group, "group", number)
             self._set_value(self._groups, agent, group, f"group of agent {agent!r}", number)
+
+    def check_agents(self, agents: Iterable[str]) -> None:
+        """Raise PoolError [pool-agent] if one of the agents has no response."""
+        for agent in agents:
+            if agent not in self._agents:
+                problem = f"agent {agent!r} has no response. Add its responses, or remove the agent."
+                raise self._source.make_error(None, problem, slug="pool-agent")
 
     def add_batch(self, columns: Sequence[pa.LargeStringArray], *, number: int) -> bool:
         """Add many rows at once, if all of them are valid and none has a repeat; return whether they were added.
@@ -342,6 +386,9 @@ class _TidyRows:
         agent_ids = list(self._agents)
         item_ids = list(self._items)
         texts, repeat_texts = self._cells.to_texts(self._source, agents=agent_ids, items=item_ids)
+        for noun, ids in {"agents": agent_ids, "items": item_ids}.items():
+            if note := describe_similar_names(ids):
+                _LOG.warning("%s, %s: %s", printable(str(self._source.path)), noun, printable(note))
         groups = {agent_id: group for agent_id, (group, _) in self._groups.items()}
         prompts = {item_id: prompt for item_id, (prompt, _) in self._prompts.items()}
         agents = tuple(Agent(agent_id, group=groups.get(agent_id)) for agent_id in agent_ids)

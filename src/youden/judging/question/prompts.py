@@ -220,7 +220,10 @@ def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
     Parameters
     ----------
     text : str
-        Content of the file: front matter between lines of ---, and the template.
+        Content of the file: front matter between lines of ---, and the template. The front matter is YAML with the keys
+        `labels` (grade in [0, 1] by answer), `yes_threshold` (the smallest grade that means yes), `parser: label/1`, and
+        optionally `question` and `system`. The template contains {{first}} and {{second}}, the two responses, once each,
+        and optionally {{task}}, at most once, and {{fence}}.
     name : str
         Name of the prompt.
     location : str

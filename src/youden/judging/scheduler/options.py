@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -17,6 +18,7 @@ from youden.judging.question.questions import KeySource, iter_keys
 from youden.judging.store.worker_group import WorkerGroup
 from youden.run_keys import MAX_MISSING
 from youden.types import Progress
+from youden.types.arguments import check_argument
 
 
 def _ignore(_: str) -> None:
@@ -168,12 +170,15 @@ def check_cap(configs: Iterable[JudgeConfig], max_cost: float | None) -> None:
     Raises
     ------
     ConfigError
-        [max-cost]: if the cap is negative or NaN. [max-cost-needed]: if calls can cost money and no cap is set.
-        With a cap, [price-unknown]: if a price is unknown; [answer-unbounded]: if answers cost money and their
-        length has no limit.
+        [max-cost], [argument-type]: if the cap is negative, NaN or no number. [max-cost-needed]: if calls can cost money
+        and no cap is set. With a cap, [price-unknown]: if a price is unknown; [answer-unbounded]: if answers cost money and
+        their length has no limit.
     """
+    check_argument("max_cost", max_cost, Real | None, "Set an amount in USD, such as 2.0.")
     if max_cost is not None and not max_cost >= 0:
-        raise ConfigError(f"max_cost must be 0 USD or more: got {max_cost}. Set an amount in USD.", slug="max-cost")
+        raise ConfigError(
+            f"max_cost must be a number of USD from 0 on: got {max_cost!r}. Set an amount in USD.", slug="max-cost"
+        )
     for config in configs:
         if config.can_cost_money and max_cost is None:
             raise ConfigError(

@@ -176,8 +176,7 @@ class Summary:
         """
         has_bar = bar_cells > 0
         has_groups = any(agent.group for agent in self.ranking)
-        # bounds of self-consistency would exceed the 80 columns of a terminal
-        columns = [column for column in self.columns if not column.name.endswith(("_low", "_high"))]
+        columns = [column for column in self.columns if column.in_terminal]
         has_ranks = self.n_agents > 1
         headings, alignments = ["agent"], "l"  # l: left, r: right, c: centred
         if has_ranks:

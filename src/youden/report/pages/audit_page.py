@@ -6,15 +6,31 @@ import json
 from pathlib import Path
 
 from youden.data.folder.csv_tables import write_items, write_ranking
+from youden.errors import InputError
 from youden.pipeline.score_audit import Audit
 from youden.report.data.ranking_tables import add_report_columns
 from youden.report.pages import embed
 from youden.report.pages.writing import write_file
 from youden.types.columns import TableColumn
 
+AUDIT_FILE = "audit.json"
 RESIDUAL = TableColumn(
     "residual", "number", "root mean square of the residuals of its scores, in the unit of the table"
 )
+
+
+def check_audit_folder(folder: Path) -> None:
+    """Check that an audit replaces no files that no audit has written.
+
+    Raises: InputError [audit-out] if `folder` contains a file that an audit would replace, but no audit.json.
+    """
+    replaced_files = [name for name in ("report.html", "ranking.csv", "items.csv") if (folder / name).exists()]
+    if replaced_files and not (folder / AUDIT_FILE).exists():
+        raise InputError(
+            f"{folder} does not contain an audit, and an audit would replace files in it: got {replaced_files[0]}. Set --out to "
+            "a new folder, or move these files.",
+            slug="audit-out",
+        )
 
 
 def write_audit(audit: Audit, folder: Path) -> Path:
@@ -34,5 +50,5 @@ def write_audit(audit: Audit, folder: Path) -> Path:
     write_file(path, text)
     write_ranking(folder / "ranking.csv", audit.ranking)
     write_items(folder / "items.csv", audit.items, [RESIDUAL])
-    write_file(folder / "audit.json", json.dumps(audit.to_json(), indent=1, allow_nan=False) + "\n")
+    write_file(folder / AUDIT_FILE, json.dumps(audit.to_json(), indent=1, allow_nan=False) + "\n")
     return path

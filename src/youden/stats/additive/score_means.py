@@ -96,8 +96,8 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
     (see `covariance_by_item`), c_j = θ̄ − b_j the score of the average model on the item, and w_k the mean share of model
     k in an item minus 1/K. The variance is Σ_j ψ_ij²/(1 − p_ij), with p_ij the share of the item. With n scores, the
     interval is Wilson's for a proportion of the effective size n* = max(min(n, q), q·(z/t)²), where q is θ(1 − θ)/variance
-    and t Student's quantile; n* = n if θ is 0 or 1. The degrees of freedom are 1/(a²/n + (1 − a)²/(J − n)) − 1, with a
-    the share of the items with a score in Σ ψ² (Satterthwaite).
+    and t Student's quantile; n* = n if θ is 0 or 1, or if all scores are equal. The degrees of freedom are
+    1/(a²/n + (1 − a)²/(J − n)) − 1, with a the share of the items with a score in Σ ψ² (Satterthwaite).
 
     The variance of θ_i − θ_k is Σ_j (U_ij/√(1 − p_ij) − U_kj/√(1 − p_kj))², with min(n_i, n_k) − 1 degrees of freedom. In a
     complete table, this is the paired t interval over items. If cells are missing, let w_j be the sum of squares of the weights
@@ -295,9 +295,10 @@ def _wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, level: fl
     z = float(ndtri((1 + level) / 2))
     t = stdtrit(np.maximum(df, 1), (1 + level) / 2)
 
-    # effective number of scores n* = max(min(n, q), q·(z/t)²), q = θ(1 − θ)/variance; n* = n if θ is 0 or 1
+    # effective number of scores n* = max(min(n, q), q·(z/t)²), q = θ(1 − θ)/variance; n* = n if θ is 0 or 1,
+    # or if all scores are equal, so that the variance is 0 except for rounding
     bernoulli_variance = mean * (1 - mean)
-    has_variance = (bernoulli_variance > ROUNDING) & (variance > 0)
+    has_variance = (bernoulli_variance > ROUNDING) & (variance > ROUNDING**2)
     q = np.divide(bernoulli_variance, variance, out=n.astype(np.float64), where=has_variance)
     size = np.where(has_variance, np.maximum(np.minimum(n, q), q * (z / t) ** 2), q)
 

@@ -213,7 +213,8 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
     Returns
     -------
     ConservativeDifference
-        The difference with its variance components.
+        The difference; its variance, of which `residual_variance` is a part; and the square of the largest effect that
+        an item without a trial may have, with the effective number of items.
 
     Raises
     ------
@@ -223,12 +224,11 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
 
     Notes
     -----
-    The variance is n/(n − 1)·v over n items, or (v(n − 1) + 6v̄)/(n + 5) if that is larger. v = Σ_j
-    (U_new,j − U_old,j)², with U_ij the influence of item j on agent i. v̄ is the variance that the trials of all agents
-    predict for the same numbers of trials. The residual part of the variance is (K − 2)/(K − 1)·Σ_i Σ_j
-    p_ij²·within_i/n_ij over both agents i, for K agents, with p_ij the share of item j in the n_i trials of agent i,
-    n_ij of them on the item, and within_i their variance on an item. The factor is there because the error of a trial
-    of both agents cancels.
+    The variance over n items is n/(n − 1)·max(v, (v(n − 1) + 6v̄)/(n + 5)). v = Σ_j (U_new,j − U_old,j)², with U_ij the
+    influence of item j on agent i. v̄ is the variance that the trials of all agents predict for the same numbers of
+    trials. The residual part of the variance is (K − 2)/(K − 1)·Σ_i Σ_j p_ij²·within_i/n_ij over both agents i, for K
+    agents, with p_ij the share of item j in the n_i trials of agent i, n_ij of them on the item, and within_i their
+    variance on an item. The factor is there because the error of a trial of both agents cancels.
     """
     for agent in (new, old):
         if np.isnan(influence.ability[agent]):

@@ -1,0 +1,34 @@
+"""Check the types of arguments of public functions, so that a wrong one is an error that states the remedy."""
+
+from __future__ import annotations
+
+from types import UnionType
+
+from youden.errors import ConfigError
+
+
+def check_argument(name: str, value: object, expected: type | UnionType, remedy: str) -> None:
+    """Check the type of an argument.
+
+    Parameters
+    ----------
+    name : str
+        Name of the argument.
+    value : object
+        Its value.
+    expected : type or union of types
+        Types that are allowed.
+    remedy : str
+        Imperative sentence that states what to pass.
+
+    Raises
+    ------
+    ConfigError
+        [argument-type]: if the value has another type.
+
+    Examples
+    --------
+    >>> check_argument("baseline", "template", str, "Pass the id of an agent.")
+    """
+    if not isinstance(value, expected):
+        raise ConfigError(f"`{name}` has the wrong type: got {type(value).__name__}. {remedy}", slug="argument-type")

@@ -1,0 +1,97 @@
+"""Arguments of the wrong type are errors that state the remedy, and numbers of NumPy count as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import youden as package
+from small_pools import make_pool
+from youden.data.pools.pool_reader import write_pool
+from youden.errors import InputError
+from youden.runs.run_object import Run
+from youden.types import Plan
+
+POOL = make_pool(4, 12)
+API: Any = package
+"""The package without types, for arguments of wrong types."""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Create a run of four agents."""
+    here = tmp_path_factory.mktemp("run")
+    write_pool(POOL, here / "p")
+    return package.run(str(here / "p"), calls=60, out=here / "run")
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    """Create a plan of the same pool."""
+    return package.make_plan(POOL, calls=60)
+
+
+@pytest.mark.parametrize("seed", ["0", None, -1, 1.0])
+def test_a_seed_that_is_not_a_whole_number_is_refused(seed: Any) -> None:
+    with pytest.raises(InputError, match=r"got (-1|str|NoneType|float)\. Set.*(seed-invalid|argument-type)"):
+        package.make_plan(POOL, calls=60, seed=seed)
+    assert API.make_plan(POOL, calls=60, seed=np.int64(1)).digest == package.make_plan(POOL, calls=60, seed=1).digest
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda _: API.make_plan("mine.csv"), r"`pool` .*got str. Pass what youden.read_pool returns"),
+        (lambda _: API.make_plan(POOL, design=3), r"`design` .*got int"),
+        (lambda _: API.make_plan(POOL, holdout=".2"), r"`holdout` .*got str"),
+        (lambda _: API.make_plan(POOL, independent=5), r"`independent` .*got int"),
+        (lambda _: API.make_plan(POOL, question="which"), r"got 'which'. Set information or preference"),
+        (lambda plan: API.judge(plan, max_missing=5), r"max_missing must be from 0 to 1: got 5"),
+        (lambda plan: API.judge(plan, max_missing="1%"), r"`max_missing` .*got str"),
+        (lambda _: API.judge(POOL), r"`plan` .*got Pool. Pass what youden.make_plan returns"),
+        (API.rank, r"`verdicts` .*got Plan. Pass what youden.judge returns"),
+        (lambda plan: API.judge(plan, max_cost="2"), r"`max_cost` .*got str. Set an amount in USD"),
+        (lambda _: API.read_run(None), r"`path` .*got NoneType. Pass the folder of a run"),
+        (lambda _: API.run(POOL, out=""), "run-out"),
+        (lambda _: API.run(POOL, out=None), r"`out` .*got NoneType"),
+        (lambda _: API.run(POOL, out="r", labels=3), r"`labels` .*got int"),
+        (lambda _: API.run(POOL, out="r", judge=lambda a, b: a == b), r"Pass the function to youden.judge"),
+    ],
+)
+def test_an_argument_of_the_wrong_type_is_refused(call: Callable[[Any], object], match: str, plan: Plan) -> None:
+    with pytest.raises(InputError, match=match):
+        call(plan)
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda run: run.gate(["a0"], baseline="a1"), r"`agents` .*got list. Pass the id of each agent as an argument"),
+        (lambda run: run.gate("a0", baseline=None), r"`baseline` .*got NoneType"),
+        (lambda run: run.gate("a0", baseline="a1", margin="0.05"), r"`margin` .*got str"),
+        (lambda run: run.gate("a0", baseline="a1", scale=(1, 5)), "gate-labels"),
+        (lambda run: run.label("5", "l.csv"), r"`n` .*got str"),
+        (lambda run: run.label(0, "l.csv"), "label-number"),
+        (lambda run: run.rejudge(lambda a, b: a == b), r"`judge` .*got function"),
+        (lambda run: API.compare(run, run.ranking), r"`runs` .*got DataFrame"),
+    ],
+)
+def test_an_argument_of_the_wrong_type_of_a_method_is_refused(
+    call: Callable[[Run], object], match: str, run: Run
+) -> None:
+    with pytest.raises(InputError, match=match):
+        call(run)
+
+
+def test_numbers_of_numpy_and_a_single_agent_to_focus_on_are_accepted(tmp_path: Path) -> None:
+    write_pool(POOL, tmp_path / "p")
+    run: Any = package.run(str(tmp_path / "p"), calls=60, seed=np.int64(3), holdout=np.float64(0), out=tmp_path / "run")
+    n_trials = len(run.folder.read_plan())
+    run.extend(calls=np.int64(10), focus="a1")
+    assert len(run.folder.read_plan()) > n_trials
+    with pytest.raises(InputError, match=r"got 'nobody'.*focus-invalid"):
+        run.extend(calls=10, focus="nobody")
