@@ -88,7 +88,7 @@ class OrderComparison:
         Returns
         -------
         str
-            One sentence. Of the pairs that differ significantly in both runs, it lists those with opposite orders.
+            One sentence, with examples of the pairs that differ significantly in opposite orders.
         """
         name_a, name_b = names
         counts = (
@@ -394,6 +394,7 @@ def _describe_common_recommendation(names: Sequence[str], recommendations: Seque
             runs_without_agents.append(name)
         else:
             with_agents.append(recommendation)
+
     if runs_without_agents:
         verb = "recommends" if len(runs_without_agents) == 1 else "recommend"
         return f"No common recommendation: {', '.join(runs_without_agents)} {verb} no agent."
