@@ -497,7 +497,7 @@ class TrialsByItem:
     def _compute_rates(self, paired: Columns, items: slice, *, is_repeated: bool) -> Rates:
         """Compute the true-positive rate of each ordered pair of agents on each item; false-positive rates are NaN.
 
-        paired : columns of the paired trials as `_read_trials` returns them, with items numbered from 0
+        paired : columns of the paired trials, which `_read_trials` returns, with items numbered from 0
         items : positions of the items in the run
         is_repeated : whether a pair may have several paired trials on an item
         """

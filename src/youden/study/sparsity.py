@@ -218,7 +218,7 @@ def _make_row(label: str, measures: Floats | PlanError) -> SparsityRow:
 
 
 def _measure_all_cells(folds: Sequence[Fold], seed: int, *, groups: Contrast | None) -> list[float]:
-    """Compute the measures of the fit to all training cells at one seed, as `_measure_regime` does for a regime."""
+    """Compute the measures of the fit to all training cells at one seed. `_measure_regime` does the same for a regime."""
     fold = folds[seed]
     all_cells = fold.split.train & ~np.isnan(fold.train)
     return _measure_fit(fold, _observe_cells(fold, all_cells), groups)

@@ -126,8 +126,8 @@ def infer_role(column: str) -> str | None:
     """Infer the role of a column from its name, or from the path to a value inside it.
 
     Returns one of `ROLES`; "about" for information about items or responses, such as scores; None if the name proposes
-    no role. The last part of a path decides, together with the part before it if the last part is generic, such as `text`
-    or `id`.
+    no role. The last part of a path decides, together with the part before it if the last part is generic (`text` or
+    `id`).
 
     >>> infer_role("Question text"), infer_role("Model response"), infer_role("Expected answer"), infer_role("gpt-4")
     ('prompt', 'text', 'about', None)

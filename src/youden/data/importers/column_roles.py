@@ -218,7 +218,7 @@ class _RoleSearch(WideTableSearch):
     def check_no_pairs(self) -> None:
         """Raise UnclearColumnsError if each row compares the responses of two models.
 
-        Columns such as `model_a` and `model_b` then hold the names of the two models. If one of these columns holds
+        The columns `model_a` and `model_b`, or columns with similar names, then hold the names of the two models. If one of these columns holds
         something else, such as prose, there is no error, because they may be the responses of two agents in a wide table.
         The columns are not checked if the user named any.
         """

@@ -162,7 +162,7 @@ _PART_KEYS = frozenset(
 def _extract_text(value: Json) -> str | None:
     """Return the text of a reply, a message or a conversation; None if it has no text.
 
-    value : text; a list, as `_extract_text_from_list` describes; or an object with one of these under a key such as "choices"
+    value : text; a list of parts or of messages; or an object with one of these under a key such as "choices"
         or "content", also in nested objects
     """
     if isinstance(value, str):

@@ -105,7 +105,7 @@ class SourceTable(NamedTuple):
 def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str], note: Note) -> SourceTable:
     """Make a table whose rows contain no nested objects.
 
-    The values of a nested object become columns named by their paths, such as `input.question`; a list stays one value. If
+    The values of a nested object become columns named by their paths, for example `input.question`; a list stays one value. If
     only a list of objects in a column contains responses, its objects become the rows. In spreadsheets, empty cells of
     agents, items and prompts are filled with the value above. Rows of another kind, such as those of a grader in a log,
     are left out. The rows of a known layout stay as they are, even if nested, unless the user named the column of texts.

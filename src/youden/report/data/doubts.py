@@ -118,7 +118,7 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
     groups : sequence of str or None
         Group of each agent; None if it has none.
     agents : sequence of str
-        Ids of the agents, in the same order as `groups` and the rows of `pairs`.
+        Ids of the agents, in the order of `groups` and of the rows of `pairs`.
 
     Returns
     -------
