@@ -555,6 +555,18 @@ def _read_recorded_store(folder: Path) -> str | None:
     return None
 
 
+def _remove_defaults(data: dict[str, Json], config: RunConfig) -> None:
+    """Remove the keys that few runs use from `data` if they have their defaults."""
+    for key in ("extensions", "trusted", "families", "clones", "robust", "follow_up_fraction", "self_trials"):
+        has_empty_default = not data[key]
+        if has_empty_default:
+            del data[key]
+    if config.ray == RayWorkers():
+        del data["ray"]
+    if config.question == "information":
+        del data["question"]
+
+
 def dump_run_config(config: RunConfig, folder: Path) -> str:
     """Format a config as YAML, with the defaults of most keys and without credentials.
 
@@ -585,16 +597,7 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
         if has_default_focus:
             del extension["focus"]
 
-    # keys that few runs use are left out if they have their defaults
-    for key in ("extensions", "trusted", "families", "clones", "robust", "follow_up_fraction", "self_trials"):
-        has_empty_default = not data[key]
-        if has_empty_default:
-            del data[key]
-    if config.ray == RayWorkers():
-        del data["ray"]
-    if config.question == "information":
-        del data["question"]
-
+    _remove_defaults(data, config)
     if config.store is not None:
         data["store"] = redact_location(data["store"])
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)

@@ -422,19 +422,8 @@ class _RoleSearch(WideTableSearch):
         if agents:
             columns["agent"] = join_names(agents)
 
-        # items are identified by a column of ids, or else by their prompts
-        used = {text, *agents, *agent_columns}
-        item_candidates = [name for name in self.item_columns if name not in used]
-        item = self.find_item_column(agents, item_candidates)
-        has_ids = item is not None and self.has_item_name(item) and not table[item].is_long
-        if item is not None and not has_ids:
-            columns["prompt"] = item
-        elif item is not None:
-            columns["item"] = item
-            prompt = given.get("prompt") or self.find_prompt_column(item, {*used, item})
-            if prompt:
-                columns["prompt"] = prompt
-
+        columns |= self.find_item_and_prompt_columns(agents, used={text, *agents, *agent_columns})
+        item = columns.get("item", columns.get("prompt"))
         for role in ("group", "empty", "repeat"):
             column = self.find_named_column(role, agents=agents, excluded=(*agents, item, *given.values()))
             if column is not None:
@@ -442,7 +431,23 @@ class _RoleSearch(WideTableSearch):
 
         all_used = {*columns.values(), *agents, *agent_columns}
         unused = tuple(name for name in table.names if name not in all_used)
-        return Roles(columns, agents, agent_columns, has_generated_ids=not has_ids, unused=unused)
+        return Roles(columns, agents, agent_columns, has_generated_ids="item" not in columns, unused=unused)
+
+    def find_item_and_prompt_columns(self, agents: tuple[str, ...], used: set[str | None]) -> dict[str, str]:
+        """Return the columns of the roles "item" and "prompt". Without ids, items are identified by their prompts.
+
+        agents : columns that together name an agent; empty if each agent has its own column
+        used : columns that have another role
+        """
+        candidates = [name for name in self.item_columns if name not in used]
+        item = self.find_item_column(agents, candidates)
+        if item is None:
+            return {}
+        has_ids = self.has_item_name(item) and not self.table[item].is_long
+        if not has_ids:
+            return {"prompt": item}
+        prompt = self.given.get("prompt") or self.find_prompt_column(item, {*used, item})
+        return {"item": item, "prompt": prompt} if prompt else {"item": item}
 
     def find_named_column(self, role: str, *, agents: tuple[str, ...], excluded: Collection[str | None]) -> str | None:
         """Return the column that the user named for a role, or else the first whose name suggests it; None without one.
@@ -520,37 +525,33 @@ class _RoleSearch(WideTableSearch):
     def find_prompt_column(self, item: str, used: set[str | None]) -> str | None:
         """Return the column of prompts, or None.
 
-        The first column that meets one of these conditions is chosen, in the order of the conditions:
+        It is the first of these columns that exists:
 
-        1. Its name suggests prompts, and each item has one prompt.
-        2. Its name suggests prompts.
-        3. Its name suggests no role, it holds prose, each item has one prompt, and there are more than half as many distinct
-           prompts as items.
+        1. a column whose name suggests prompts, and in which each item has one prompt;
+        2. a column whose name suggests prompts;
+        3. a column of prose whose name suggests no role, in which each item has one prompt, and fewer than two items have
+           the same prompt on average.
 
-        In 1 and 2, the column must also hold texts with at least two distinct values.
+        In 1 and 2, the column must hold at least two different texts.
 
         item : column that identifies items
         used : columns that have another role
         """
         ids = self.table[item].value_texts
-        named_candidates = []
-        for name in self.prompt_columns:
-            column = self.table[name]
-            if name not in used and column.is_text and len(set(column.value_texts)) > 1:
-                named_candidates.append(name)
-        for name in named_candidates:
+        named_columns = [name for name in self.prompt_columns if name not in used and self.table[name].is_text]
+        candidates = [name for name in named_columns if len(set(self.table[name].value_texts)) > 1]
+        for name in candidates:
             if _have_one_value_each(ids, self.table[name].value_texts):
                 return name
-        if named_candidates:
-            return named_candidates[0]
+        if candidates:
+            return candidates[0]
 
         n_items = len(set(ids))
-        for name in self.unnamed_columns:
+        prose_columns = [name for name in self.unnamed_columns if name not in used and self.table[name].is_prose]
+        for name in prose_columns:
             column = self.table[name]
-            is_varied_prose = column.is_prose and len(column.distinct_texts) > n_items / 2
-            if name in used or not is_varied_prose:
-                continue
-            if _have_one_value_each(ids, column.value_texts):
+            is_varied = len(column.distinct_texts) > n_items / 2
+            if is_varied and _have_one_value_each(ids, column.value_texts):
                 return name
         return None
 

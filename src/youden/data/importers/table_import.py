@@ -7,7 +7,7 @@ Otherwise `column_roles` finds the roles of the columns, and they are reported.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
@@ -277,7 +277,7 @@ def _read_unnamed(
     _add_combined_columns(tables, columns)
     _check_columns(path, columns, [*tables, *tables_without_responses])
 
-    items = PromptItemIds(_make_item_ids(previous_pool, has_one_table=len(tables) == 1))
+    items = PromptItemIds(_ItemIds(previous_pool, has_one_table=len(tables) == 1).get_id)
     tables_by_layout: dict[str | None, list[SourceTable]] = {}
     for table in tables:
         tables_by_layout.setdefault(table.find_layout(columns), []).append(table)
@@ -543,38 +543,36 @@ def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
     return {column.removeprefix(shared_prefix): ColumnPath((column,)) for column in columns}
 
 
-def _make_item_ids(previous_pool: Pool | None, *, has_one_table: bool) -> Callable[[int, str], str]:
-    """Make the function that generates ids of items, for `PromptItemIds`.
+class _ItemIds:
+    """Ids of items by prompt: q001, q002, … for one table, and hashes of the prompts for several tables.
 
-    The ids are q001, q002, … for one table, and hashes of the prompts for several tables, because equal prompts must get
-    equal ids when only some of the tables are imported.
+    With hashes, equal prompts get equal ids even if only some of the tables are imported.
 
     previous_pool : earlier import, whose prompts keep their ids; None without one
     has_one_table : whether all prompts are in one table
-
-    Returns a function that gets the number of an item, which it ignores, and its prompt, and returns the id.
     """
-    previous_ids = set()
-    id_by_prompt = {}  # by the prompt with single spaces, in which form the function gets it
-    if previous_pool is not None:
-        for item in previous_pool.items:
-            previous_ids.add(item.id)
-            if item.prompt:
-                prompt_with_single_spaces = " ".join(item.prompt.split())
-                id_by_prompt[prompt_with_single_spaces] = item.id
-    numbered_ids = (f"q{number:03d}" for number in count(1))
-    unused_ids = (id_ for id_ in numbered_ids if id_ not in previous_ids)
 
-    def get_id(_number: int, prompt: str) -> str:
-        """Return the id of a prompt, which is generated when the prompt first occurs."""
-        if prompt in id_by_prompt:
-            return id_by_prompt[prompt]
+    def __init__(self, previous_pool: Pool | None, *, has_one_table: bool) -> None:
+        self._has_one_table = has_one_table
+        self._id_by_prompt: dict[str, str] = {}  # by the prompt with single spaces
+        previous_ids = set()
+        if previous_pool is not None:
+            for item in previous_pool.items:
+                previous_ids.add(item.id)
+                if item.prompt:
+                    prompt_with_single_spaces = " ".join(item.prompt.split())
+                    self._id_by_prompt[prompt_with_single_spaces] = item.id
+        numbered_ids = (f"q{number:03d}" for number in count(1))
+        self._unused_ids = (id_ for id_ in numbered_ids if id_ not in previous_ids)
+
+    def get_id(self, _number: int, prompt: str) -> str:
+        """Return the id of a prompt with single spaces, which is generated when the prompt first occurs."""
+        if prompt in self._id_by_prompt:
+            return self._id_by_prompt[prompt]
         digest = hashlib.sha256(prompt.encode()).hexdigest()
-        item_id = next(unused_ids) if has_one_table else f"q-{digest[:8]}"
-        id_by_prompt[prompt] = item_id
+        item_id = next(self._unused_ids) if self._has_one_table else f"q-{digest[:8]}"
+        self._id_by_prompt[prompt] = item_id
         return item_id
-
-    return get_id
 
 
 def _add_combined_columns(tables: Sequence[SourceTable], columns: Mapping[str, str]) -> None:
