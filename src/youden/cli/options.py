@@ -292,7 +292,7 @@ family = click.option(
     multiple=True,
     metavar="JUDGE=NAME",
     callback=parse_pairs("second=gpt", split_at_last=True),
-    help="Family of a judge, named as in meta.family of the agents. JUDGE is the name of the folder of its run, as in the output. "
+    help="Family of a judge, named as in meta.family of the agents. JUDGE is the name of the folder of its run. "
     "Overrides `family:` in the judge's config. Repeatable.",
 )
 

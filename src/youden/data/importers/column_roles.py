@@ -218,9 +218,9 @@ class _RoleSearch(WideTableSearch):
     def check_no_pairs(self) -> None:
         """Raise UnclearColumnsError if each row compares the responses of two models.
 
-        The columns `model_a` and `model_b`, or columns with similar names, then hold the names of the two models. If one of these columns holds
-        something else, such as prose, there is no error, because they may be the responses of two agents in a wide table.
-        The columns are not checked if the user named any.
+        The columns `model_a` and `model_b`, or columns with similar names, then hold the names of the two models. If one of these
+        columns holds something else, such as prose, there is no error, because they may be the responses of two agents in a
+        wide table. The columns are not checked if the user named any.
         """
         paired_columns = [name for name in self.table.names if PAIRED.fullmatch(split_path(name)[-1])]
         if len(paired_columns) < 2 or self.given:

@@ -317,7 +317,7 @@ def _sort_differences(scores: Floats) -> _SortedDifferences:
     steps = np.rint(relative / unit).astype(np.int64)
 
     # The differences of a pair are from 0 to _GRID steps. With offsets of 2·_GRID + 1, differences of separate pairs are
-    # more than _GRID steps apart.
+    # separated by more than _GRID steps.
     offset_by_pair = np.arange(len(n_by_pair)) * (2 * _GRID + 1)
     end_by_pair = np.cumsum(n_by_pair)
     return _SortedDifferences(
