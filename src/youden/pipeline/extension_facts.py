@@ -87,21 +87,20 @@ def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
     n_steps = len(extensions.steps)
     kind = extensions.steps[-1].kind
 
-    def is_new(chunk: ItemChunk) -> Bools:
-        """Select the trials that the last extension added: bool array (n_trials,)."""
-        return np.asarray(chunk.step == n_steps)
-
-    def is_old(chunk: ItemChunk) -> Bools:
-        """Select the trials from before the last extension: bool array (n_trials,)."""
-        return np.asarray(chunk.step < n_steps)
-
     # change of each agent's effect and its variance, NaN if unknown
     n_anchors, n_before = extensions.anchors, earlier.plan.n_agents
-    change, variance = np.full((2, n_before), np.nan)
+    change = np.full(n_before, np.nan)
+    variance = np.full(n_before, np.nan)
     if kind == "repeats" or trials.plan.question == "preference":
         return Drift(change, variance, judge_drift=np.nan, judge_drift_variance=np.nan, n_blocks=0)
 
-    # the anchors, the first plan's agents: by new complete blocks, otherwise by their partners in new linking trials
+    def is_new(chunk: ItemChunk) -> Bools:
+        return np.asarray(chunk.step == n_steps)
+
+    def is_old(chunk: ItemChunk) -> Bools:
+        return np.asarray(chunk.step < n_steps)
+
+    # drift of the anchors (agents of the first plan), by new complete blocks or else by new linking trials
     anchors = estimate_anchor_abilities(earlier, target="these-items")
     scale = fit_scale(trials, anchors, select=is_old)
     new = link_agents(trials, anchors, scale, select=is_new)
@@ -114,7 +113,7 @@ def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
         change[:n_anchors] = anchor_drift.change
         variance[:n_anchors] = anchor_drift.variance
 
-    # an agent with new linking trials: its effect by these minus its effect before
+    # drift of agents with new linking trials: effect by these trials minus earlier effect
     old = link_agents(trials, anchors, scale, select=is_old)
     old_effect = np.append(scale.effect, old.effect[n_anchors:n_before])
     old_variance = np.append(scale.effect_variance, old.variance[n_anchors:n_before])

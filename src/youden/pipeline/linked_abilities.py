@@ -98,29 +98,12 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
     linked_part = np.where(n_linked > 0, n_linked * linked.effect, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         effect = (n_block * block_effect + linked_part) / n_total
-        block_weight, linked_weight = n_block / n_total, n_linked / n_total
     ability = scale.centre + ability_per_effect * effect
+    covariance = _estimate_extended_covariance(trials, anchors, linked, scale, n_block=n_block)
 
     # `focused` are the anchors that the run was extended on
     is_anchor = np.arange(plan.n_agents) < n_anchors
     focused = np.flatnonzero(is_anchor & (n_linked > 0))
-    if anchors.item_influence is None:
-        covariance = _combine_variances(
-            anchors.covariance, linked, block_weight, linked_weight, ability_per_effect=ability_per_effect
-        )
-    else:
-        iter_influence = _make_influence_source(
-            trials, anchors.item_influence, linked, scale, weights=(block_weight, linked_weight)
-        )
-        covariance = _estimate_covariance(partial(iter_influence, anchors_by_blocks_only=False), n_total, n_anchors)
-        if len(focused):
-            # further calls on some anchors must not change the standard errors of other agents
-            n_without_further_calls = np.append(n_block[:n_anchors], n_total[n_anchors:])
-            without_further_calls = _estimate_covariance(
-                partial(iter_influence, anchors_by_blocks_only=True), n_without_further_calls, n_anchors
-            )
-            covariance = _with_rows_from(without_further_calls, covariance, focused)
-
     n_trials = np.where(n_linked > 0, n_total, _append_zeros(anchors.n_trials.astype(np.float64), n_joined))
     link_rates = partial(
         trials.false_positives.link_rates,
@@ -150,6 +133,42 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
     # anchors without linking trials keep their abilities exactly
     not_focused = np.flatnonzero(is_anchor & (n_linked == 0))
     return _keep_anchors(result, anchors, not_focused)
+
+
+def _estimate_extended_covariance(
+    trials: TrialsByItem, anchors: Abilities, linked: LinkedEffects, scale: AnchorScale, *, n_block: Floats
+) -> CentredCovariance:
+    """Estimate the covariance of the abilities of all agents, without the variance of false-positive rates.
+
+    anchors : mean answers of the anchors in complete blocks
+    linked : effects of all agents by linking trials
+    scale : effects of the anchors and of the items, from which `linked` was estimated
+    n_block : float array (n_agents,), number of each agent's trials in complete blocks
+    """
+    n_anchors = len(scale.effect)
+    n_linked = linked.n_trials.astype(np.float64)
+    n_total = n_block + n_linked
+    with np.errstate(divide="ignore", invalid="ignore"):
+        block_weight, linked_weight = n_block / n_total, n_linked / n_total
+    if anchors.item_influence is None:
+        ability_per_effect = effect_scale(n_anchors)
+        return _combine_variances(
+            anchors.covariance, linked, block_weight, linked_weight, ability_per_effect=ability_per_effect
+        )
+
+    weights = (block_weight, linked_weight)
+    iter_influence = _make_influence_source(trials, anchors.item_influence, linked, scale, weights=weights)
+    covariance = _estimate_covariance(partial(iter_influence, anchors_by_blocks_only=False), n_total, n_anchors)
+    focused = np.flatnonzero(n_linked[:n_anchors] > 0)
+    if not len(focused):
+        return covariance
+
+    # further calls on some anchors must not change the standard errors of other agents
+    n_without_further_calls = np.append(n_block[:n_anchors], n_total[n_anchors:])
+    without_further_calls = _estimate_covariance(
+        partial(iter_influence, anchors_by_blocks_only=True), n_without_further_calls, n_anchors
+    )
+    return _with_rows_from(without_further_calls, covariance, focused)
 
 
 def _keep_anchors(abilities: Abilities, anchors: Abilities, unchanged: Positions) -> Abilities:
