@@ -229,10 +229,10 @@ def _make_record(
 
 
 def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
-    """Summarize the duration and the cost in USD of the calls of a judge, including calls that were made by earlier commands.
+    """Summarize the duration and the cost in USD of the calls of a judge, including calls of earlier commands.
 
-    The durations are the median and the 95th percentile in seconds, None if no call recorded its duration. The cost per call of
-    a jury is the sum over its judges. Costs are None if a price is unknown.
+    The cost per call of a jury is the sum over its judges. Durations are None if no call recorded one. Costs are None if a
+    price is unknown.
     """
     seconds: list[float] = []
     usd_per_call = 0.0
@@ -320,7 +320,7 @@ def _get_price(judge: CalibratedJudge) -> float:
 
 
 def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
-    """Describe the decision on a judge with its reasons, then its position bias, intransitivity and nondeterminism, if any.
+    """Describe the decision on a judge with its reasons, then its faults: position bias, intransitivity, nondeterminism.
 
     judge : results of the calibration of one judge
     max_calls : number of calls of the largest calibration that the plan of the run allows
