@@ -329,13 +329,7 @@ def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
     """
     decision = judge.decision
     measures = judge.measures
-    if decision.outcome == "go":
-        reason = f"{decision.rules[0].message}, and every criterion is met"
-    else:
-        deciding_severity = "failed" if decision.outcome == "no-go" else "warning"
-        messages = [rule.message for rule in decision.rules if rule.severity == deciding_severity]
-        reason = "; ".join(messages)
-    lines = [f"{judge.judge}: {decision.outcome.upper()}. {reason}."]
+    lines = [f"{judge.judge}: {decision.outcome.upper()}. {_describe_reason(decision)}."]
     if decision.outcome == "not sure":
         lines.append(_describe_required_calls(decision.calls, max_calls=max_calls))
     if judge.backend in BASELINES:
@@ -362,6 +356,15 @@ def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
             "sent again. Set its temperature to 0, or plan more calls per agent."
         )
     return lines
+
+
+def _describe_reason(decision: CalibrationDecision) -> str:
+    """Describe the rules that led to a decision, as a clause."""
+    if decision.outcome == "go":
+        return f"{decision.rules[0].message}, and every criterion is met"
+    deciding_severity = "failed" if decision.outcome == "no-go" else "warning"
+    messages = [rule.message for rule in decision.rules if rule.severity == deciding_severity]
+    return "; ".join(messages)
 
 
 def describe_calibration(calibration: Calibration, judges: Sequence[CalibratedJudge]) -> Iterator[str]:

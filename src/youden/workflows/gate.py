@@ -562,15 +562,26 @@ def _compute_required_calls(
     alpha : type I error rate of the next analysis
     usd : price of a call in USD; None if unknown
     """
-    difference = forecast.difference
     power_by_calls = _compute_conditional_power(
-        difference, forecast.remaining, forecast.n_items, margin=margin, alpha=alpha
+        forecast.difference, forecast.remaining, forecast.n_items, margin=margin, alpha=alpha
     )
     suffices = power_by_calls >= _CONDITIONAL_POWER
     if suffices.any():
         n_calls = int(forecast.calls[suffices.argmax()])
         return RequiredCalls(calls=n_calls, usd=None if usd is None else usd * n_calls)
 
+    return RequiredCalls(
+        items=_compute_required_items(forecast, n_items=n_items, margin=margin, alpha=alpha),
+        conditional_power=float(power_by_calls.max()) if len(power_by_calls) else None,
+        items_at_current_difference=required_n_items(forecast.difference, margin=margin, alpha=alpha),
+    )
+
+
+def _compute_required_items(forecast: DifferenceForecast, *, n_items: int, margin: float, alpha: float) -> int | None:
+    """Compute approximately how many items the next analysis needs, if all comparisons on them are made.
+
+    The parameters are those of `_compute_required_calls`. Returns None if no number in `_ITEM_GRID` suffices.
+    """
     # All comparisons on the present items leave the smallest fractions of the variance components. (Without more comparisons,
     # the fractions are 1.) On more items, the components decrease in proportion to 1 / items.
     min_agent_item = float(min(forecast.remaining.agent_item, default=1.0))
@@ -580,14 +591,11 @@ def _compute_required_calls(
     remaining = RemainingVariance(
         agent_item=min_agent_item * n_items / later_items, residual=min_residual * n_items / later_items
     )
-    power_by_items = _compute_conditional_power(difference, remaining, later_items, margin=margin, alpha=alpha)
-
+    power_by_items = _compute_conditional_power(forecast.difference, remaining, later_items, margin=margin, alpha=alpha)
     suffices = power_by_items >= _CONDITIONAL_POWER
-    return RequiredCalls(
-        items=int(later_items[suffices.argmax()]) if suffices.any() else None,
-        conditional_power=float(power_by_calls.max()) if len(power_by_calls) else None,
-        items_at_current_difference=required_n_items(difference, margin=margin, alpha=alpha),
-    )
+    if not suffices.any():
+        return None
+    return int(later_items[suffices.argmax()])
 
 
 def _compute_conditional_power(

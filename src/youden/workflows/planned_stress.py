@@ -544,15 +544,19 @@ def _choose_base_agent(source: _Source, base_agent: str | None) -> tuple[int, st
 
     is_free = not base.judge.makes_calls and not base.judge.needs_store
     if is_free:
-        # rank the agents now, without an attack; families do not matter for the plain ranking
-        run_experiment = make_experiment_runner(None, [base])
-        verdicts = run_experiment(base).result
-        rates = TrialsByItem.from_verdicts(verdicts).false_positives.estimate_rates()
-        abilities_by_ranking = compute_abilities(verdicts, rate=rates.rate, families={})
-        return int(np.nanargmin(abilities_by_ranking["plain"])), "last in the ranking"
+        return _find_weakest_agent(base), "last in the ranking"
 
     n_words = [_count_words(texts) for texts in base.pool.texts]
     return int(np.argmin(n_words)), "the agent with the fewest words, because there is no ranking yet"
+
+
+def _find_weakest_agent(base: Experiment) -> int:
+    """Query a judge that costs nothing, and return the position of the last agent in the plain ranking."""
+    run_experiment = make_experiment_runner(None, [base])
+    verdicts = run_experiment(base).result
+    rates = TrialsByItem.from_verdicts(verdicts).false_positives.estimate_rates()
+    abilities_by_ranking = compute_abilities(verdicts, rate=rates.rate, families={})  # "plain" does not use families
+    return int(np.nanargmin(abilities_by_ranking["plain"]))
 
 
 def _plan_attack(base: Experiment, name: str, *, base_agent: int, number: int, seed: int) -> PlannedAttack:
