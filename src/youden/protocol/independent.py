@@ -196,14 +196,14 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     if earlier.first_repeat is None:
         earlier = earlier.with_first_repeats()
 
-    # Each trial has two texts, in this order. The texts of one agent on one item in trials of one type form a group.
+    # each trial has two texts; the texts of one agent on one item in trials of one type form a group
     all_trials = Trials.concat([earlier, trials])
     first_codes = _encode_groups(all_trials, 0, pool.n_items)
     second_codes = _encode_groups(all_trials, 1, pool.n_items)
     group_codes, group_by_text = np.unique(_interleave(first_codes, second_codes), return_inverse=True)
     earlier_groups, new_groups = np.split(group_by_text, [2 * len(earlier)])
 
-    # how often each group has shown each response so far: int array (n_groups, n_responses)
+    # number of times that each response of a group was shown: int array (n_groups, n_responses)
     columns = earlier.columns()
     earlier_repeats = _interleave(columns["first_repeat"], columns["second_repeat"])
     n_shown = np.zeros((len(group_codes), pool.repeats), dtype=np.int64)
@@ -350,24 +350,32 @@ def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generato
 
     Returns the trials in the order of `paired`, without those whose second agent has no other eligible item.
     """
-    n_eligible_by_agent = eligible.sum(axis=1)
-    has_other_item = n_eligible_by_agent[paired.second] > 1
+    has_other_item = eligible.sum(axis=1)[paired.second] > 1
     item = paired.item[has_other_item]
     first = paired.first[has_other_item]
     second = paired.second[has_other_item]
+    other_item = _draw_other_items(item, second, eligible, rng)
+    return Trials.independent(item, first, second, other_item).with_role(MATCHED)
 
+
+def _draw_other_items(item: Ids, agent: Ids, eligible: Bools, rng: np.random.Generator) -> Ids:
+    """Draw another eligible item for each cell: int32 array (n_cells,).
+
+    item, agent : int32 arrays (n_cells,), eligible cells of agents with at least two eligible items
+    eligible : bool array (n_agents, n_items), cells (agent, item) that may be used
+    """
     # eligible items of all agents in one array, one agent after the other
+    n_eligible_by_agent = eligible.sum(axis=1)
     eligible_items = np.flatnonzero(eligible.ravel()) % eligible.shape[1]
     start_by_agent = np.cumsum(n_eligible_by_agent) - n_eligible_by_agent
 
-    # the eligible items of the second agent form a cycle of length n; the other item is 1 to n − 1 steps after the item
-    n_eligible = n_eligible_by_agent[second]
-    position = np.cumsum(eligible, axis=1)[second, item] - 1
+    # the n eligible items of an agent form a cycle; the other item is 1 to n − 1 steps after the item
+    n_eligible = n_eligible_by_agent[agent]
+    position = np.cumsum(eligible, axis=1)[agent, item] - 1
     n_steps = 1 + np.floor(rng.random(len(item)) * (n_eligible - 1)).astype(np.int64)
     other_position = (position + n_steps) % n_eligible
-
-    other_item = eligible_items[start_by_agent[second] + other_position]
-    return Trials.independent(item, first, second, other_item.astype(np.int32)).with_role(MATCHED)
+    other_item: Ids = eligible_items[start_by_agent[agent] + other_position].astype(np.int32)
+    return other_item
 
 
 SCREENED_PER_CALL = 10
