@@ -289,8 +289,9 @@ def _compute_similarity_ratio(similarity: Floats, is_member: Bools) -> float:
     across_families = similarity[np.ix_(is_member, ~is_member)]
     if np.isnan(within_family).all() or np.isnan(across_families).all():
         return 1.0
-    mean_across = max(1e-9, float(np.nanmean(across_families)))
-    return float(np.nanmean(within_family) / mean_across)
+    mean_within = float(np.nanmean(within_family))
+    mean_across = float(np.nanmean(across_families))
+    return mean_within / max(1e-9, mean_across)
 
 
 _NGRAM_SIZE = 3
