@@ -27,7 +27,7 @@ from youden.data.importers.column_names import (
 from youden.data.importers.foreign_files import import_error
 from youden.data.pools.spool import format_excerpt
 from youden.data.score_columns import CONVERSIONS, ScoreColumn, is_percentage, make_id
-from youden.data.score_ranges import check_direction, check_units, determine_range
+from youden.data.score_ranges import check_direction, check_units, determine_range, find_name_of_loss
 from youden.data.score_rows import LocatedFrame, is_model_name, locate_frame_rows, read_score_rows
 from youden.errors import ConfigError, ImportFormatError
 from youden.text.printable import find_name_fault
@@ -256,6 +256,9 @@ class _TableReader:
         scores = given_scores or self.choose_score_columns([*models, *items], is_long=is_long)
         if models and not given_scores:
             check_direction(self.source, scores)
+        loss = find_name_of_loss(given_scores)
+        if loss is not None:
+            self.notes.append(f"the highest values of {loss!r} rank first, although lower ones seem to be better")
         for name in scores:
             self.check_scores(name)
         self.note_conversions(scores)
