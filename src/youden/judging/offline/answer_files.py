@@ -124,16 +124,15 @@ def _iter_parquet_rows(path: Path) -> Iterator[list[ResultLine]]:
     if "request_hash" not in available or not available & {"text", "error"}:
         raise InputError(
             f"{path} lacks columns of answers: got {', '.join(sorted(available))[:200]}. Add `request_hash` and `text` or "
-            "`error`; "
-            "finish_reason, model, tokens_in, tokens_out and top_logprobs are optional.",
+            "`error`; finish_reason, model, tokens_in, tokens_out and top_logprobs are optional.",
             slug="import-columns",
         )
     value_columns = [name for name in _OPTIONAL_COLUMNS if name in available]
     columns = ["request_hash", *value_columns]
     completions_by_row: dict[object, Completion] = {}
-    for batch in iter_unpacked(file.iter_batches(batch_size=CHUNK_ROWS, columns=columns), path):
-        request_hashes = _to_list(batch.column("request_hash"))
-        values_by_column = [_to_list(batch.column(name)) for name in value_columns]
+    batches = file.iter_batches(batch_size=CHUNK_ROWS, columns=columns)
+    for batch in iter_unpacked(batches, path):
+        request_hashes, *values_by_column = [_to_list(batch.column(name)) for name in columns]
         lines = []
         for request_hash, *values in zip(request_hashes, *values_by_column, strict=True):
             outcome = _parse_row(value_columns, tuple(values), completions_by_row)

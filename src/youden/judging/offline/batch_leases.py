@@ -88,14 +88,13 @@ class BatchLeases:
         return [call for call in calls if call.key in keys_to_send]
 
     def release_already_sent(self, keys: Collection[str]) -> set[str]:
-        """Release the leases on requests that another process has sent in a batch, and set `has_peer_lease` if it has.
+        """Release the leases on requests that are in a batch of another process; return the hashes of all other requests.
+
+        If there are such requests, `has_peer_lease` is set.
 
         keys : hashes of requests that this process has leased
-
-        Returns the hashes of the requests that no other process has sent.
         """
-        # This process may have taken over the lease of an unresponsive process that had sent the request in a batch.
-        # The record of that batch exists by now, because it is made while the request is leased.
+        # an unresponsive process may have sent a request in a batch before this process took over the lease
         other_jobs = [job for job in self.pending() if job.id not in self._own_ids]
         keys_in_other_jobs: set[str] = set()
         for job in other_jobs:

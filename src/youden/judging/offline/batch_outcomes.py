@@ -17,17 +17,16 @@ def find_outcomes(
 ) -> tuple[dict[str, Completion | CallError], list[str]]:
     """Find the outcomes of the requests of a batch that has ended.
 
-    A provider may end a batch, for example when it expires, before all of its requests have run. The result files then
-    have fewer lines than the batch has requests. If they have as many lines as the provider announced, the other requests
-    did not run, and their outcome is a transient failure. Otherwise, some results are still missing.
+    The provider announces how many lines the result files have. If lines are missing, the results of some requests will
+    follow. If no line is missing, requests without a line did not run, for example because the batch expired. Their
+    outcome is a transient failure.
 
     job : record of the batch, with the hashes of its requests
     state : final state of the batch, with the announced number of lines
     files : contents of the result files; lines that are damaged or belong to other requests are ignored
 
-    Returns the outcomes by request hash, and the request hashes whose results are still missing. The second list is empty
-    if the files have the announced number of lines. If the batch then failed as a whole (status "failed"), only the
-    requests that the provider rejected have outcomes.
+    Returns the outcomes by request hash, and the hashes of the requests whose results will follow. If the whole batch
+    failed (status "failed"), requests that did not run have no outcome.
     """
     results = _merge_results(files)
     outcomes = {key: results[key] for key in job.keys if key in results}

@@ -141,7 +141,7 @@ def make_entry(key: str, request: Mapping[str, object], outcome: Completion | Fa
 
 
 def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tuple[str, Entry | None]]:
-    """Yield the key and the entry of each distinct request of a plan, in the order of the trials that need it first.
+    """Yield the key and the entry of each distinct request of a plan, in the order of the plan.
 
     Parameters
     ----------
@@ -319,8 +319,8 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
 def _parse_entry(line: bytes) -> Entry:
     """Parse a line of a cassette.
 
-    Raises: ValueError in three cases: the line is not valid; it has no outcome, or both an answer and a failure; or its
-    request hash is not the hash of its request. The third is not checked if the texts of the request are redacted.
+    Raises: ValueError if the line is not valid, if it has both an answer and a failure or neither, or if its request hash
+    is wrong. The hash is not checked if the texts of the request are redacted.
     """
     fields = _Line.model_validate_json(_replace_surrogates(line))
     request = fields.request.model_dump(exclude_none=True, exclude={"parameters"})

@@ -280,7 +280,7 @@ def export_requests(
 def _export_judge(
     plan: Plan, *, config: JudgeConfig, store: Store, folder: Path, format: Format, shards: int
 ) -> tuple[int, list[Path]]:
-    """Write the requests of one judge to files, except those whose answer is stored already.
+    """Write the requests of one judge that need an answer to files.
 
     folder : folder that is created, and also gets the manifest
     format : format of the files, which is also their suffix
@@ -307,8 +307,9 @@ def _export_judge(
     write_requests = WRITERS[format]
     paths = [folder / file_name for file_name in file_names]
     for path, positions in zip(paths, chunks, strict=True):
-        requests = ((table.name(position), questions.request(plan, int(table.row[position]))) for position in positions)
-        write_requests(path, requests, orjson.dumps(manifest))
+        names = map(table.name, positions)
+        requests = (questions.request(plan, int(row)) for row in table.row[positions])
+        write_requests(path, zip(names, requests, strict=True), orjson.dumps(manifest))
     indented_manifest = orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     (folder / MANIFEST).write_bytes(indented_manifest)
     return len(unanswered), paths

@@ -121,7 +121,7 @@ class _HttpBatches:
 
         If the batch may exist, the provider's list of batches is searched first, so that no second batch is started.
 
-        start : state of the attempts; `may_exist` is set to True unless the provider certainly started no batch
+        start : state of the attempts. `may_exist` is set to True if this attempt may have started a batch.
 
         Returns None if the batch does not exist, and its requests are not available in this process.
         Raises: CallError if a request fails, its reply is invalid, or the search cannot be decided yet.
@@ -265,8 +265,8 @@ class OpenAIBatches(_HttpBatches):
         reply : JSON object with the description
         batch : id of the batch that was requested
 
-        Returns the state. Its `n_lines` is None for a completed batch, which has a result line for every request, and if
-        the counts of requests are missing.
+        Returns the state. Its `n_lines` is None if the batch is completed, because every request then has a result line.
+        It is also None if the counts of requests are missing.
         Raises: CallError if the status is unknown, or if the reply describes another batch.
         """
         reported_status = reply.get("status")
@@ -274,11 +274,13 @@ class OpenAIBatches(_HttpBatches):
         if status not in _IN_PROGRESS | _ENDED or reply.get("id", batch) != batch:
             raise _make_reply_error(f"a batch in the state {reported_status!r:.60}")
 
+        # number of requests that have a result
         request_counts = object_or_empty(reply.get("request_counts"))
         reported_counts = [request_counts.get("completed"), request_counts.get("failed")]
         valid_counts = [n for n in reported_counts if isinstance(n, int) and n >= 0]
         has_counts = len(valid_counts) == len(reported_counts)
         n_done = sum(valid_counts)
+
         file_ids = [reply.get("output_file_id"), reply.get("error_file_id")]
         files = tuple(file_id for file_id in file_ids if isinstance(file_id, str) and file_id)
 
@@ -353,7 +355,7 @@ class AnthropicBatches(_HttpBatches):
     async def _find_batch(self, file: str) -> str | None:
         """Search the provider's list of batches for the batch of a file.
 
-        A batch of the same number of requests is the one if its results contain the hash of the file's first request.
+        Its number of requests is that of the file, and its results contain the hash of the file's first request.
 
         file : id that `upload` made: hash of the first request, number of requests, and Unix time, separated by colons
 

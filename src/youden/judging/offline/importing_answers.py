@@ -168,12 +168,12 @@ class _AnswerImport:
         failures: dict[str, Failure] = {}
         for key, judge, n_characters, reported_outcome in self._iter_plan_rows(rows):
             outcome = self._check_usage(reported_outcome, judge, n_characters)
-            if key in self._answers:  # an earlier row has an answer, which counts as stored: `flush` will store it
+            if key in self._answers:  # answered by an earlier row
                 self._counts.n_stored += 1
             elif isinstance(outcome, Completion):
                 self._answers[key] = judge, outcome
                 self._has_answer = True
-            elif outcome.kind == "fatal":  # about the engine's account, key or model, so that nothing was sent
+            elif outcome.kind == "fatal":  # the engine's account, key or model is at fault, so nothing was sent
                 self._counts.n_not_sent += 1
                 if not self._counts.not_sent_reason:
                     self._counts.not_sent_reason = outcome.reason
@@ -263,6 +263,7 @@ class _AnswerImport:
         self._counts.n_rows += len(rows)
         self._counts.n_unreadable += len(rows) - len(readable)
 
+        # find the judge of each request
         hashes = hashes_to_bytes([row.key for row in readable])
         judges = np.full(len(hashes), -1)  # −1 if the request is not one of the plan
         n_characters = np.zeros(len(hashes), dtype=np.int64)
@@ -272,8 +273,7 @@ class _AnswerImport:
             judges[is_of_judge] = judge
             n_characters[is_of_judge] = table.characters[positions[is_of_judge]]
 
-        # The key of a row may contain capitals. Request hashes do not, so they are converted back from bytes: one text has
-        # the digits of all hashes, two digits per byte.
+        # request hashes in lower case, unlike the keys of some rows: split the digits of all hashes, two digits per byte
         digits = hashes.tobytes().hex()
         n_digits = 2 * KEY_BYTES
         request_hashes = (digits[start : start + n_digits] for start in range(0, len(digits), n_digits))
@@ -304,8 +304,7 @@ class _AnswerImport:
         if isinstance(outcome, CallError):
             return outcome
         try:
-            # The number of bytes is not known. It is one to four times the number of characters, so the check accepts
-            # every possible count: its upper limit includes the factor `MAX_USAGE_FACTOR` = 4.
+            # a character has up to four bytes, and the upper limit of the check has the factor `MAX_USAGE_FACTOR` = 4
             completion, fault = check_usage(
                 outcome,
                 n_bytes=n_characters,
@@ -326,11 +325,11 @@ class _AnswerImport:
             self._served[judge].count([(completion, True)])
 
     def _add_failures(self, failures: dict[str, Failure]) -> None:
-        """Add failures to those to be stored, but rejections only after the first answer is imported.
+        """Add failures to those that will be stored. Rejections before the first answer are kept back until an answer follows.
 
-        A rejection of every request may be due to a wrong setting of the engine, and not to the requests.
+        If the engine rejects all requests, the cause may be a wrong setting of the engine.
 
-        failures : request hash → failure
+        failures : failure by request hash
 
         Raises: JudgeError [import-rejected] if `MAX_INITIAL_REJECTIONS` requests are rejected before any is answered.
         """

@@ -172,7 +172,7 @@ class BatchRunner:
             unsent_keys = self._leases.release_already_sent([line.key for line in batch_lines])
             unsent_lines = [line for line in batch_lines if line.key in unsent_keys]
 
-            # `_iter_lines` has added the cost of these lines; from now on, the budget reserves it (`_send_lines`)
+            # `_iter_lines` has added the cost of the lines; now `_send_lines` reserves it
             self._unreserved_usd -= math.fsum(line.usd for line in batch_lines)
             if not unsent_lines:
                 continue
@@ -287,10 +287,10 @@ class BatchRunner:
                 await self._batching.sleep(self._batching.poll)
 
     async def _poll(self, batch: _PolledBatch) -> bool:
-        """Poll a batch once, and store its results if it has ended; return whether all its results are stored.
+        """Poll a batch once, and store its results if it has ended. Return whether all its results are stored.
 
-        If results of an ended batch are missing, this counts as a failed poll, and `batch` then has the record of the
-        requests whose results are missing.
+        If the batch has ended and results are missing, the poll counts as failed. `batch.job` is then the record of the
+        requests without a result.
         """
         job = batch.job
         files: list[bytes] = []
@@ -337,18 +337,17 @@ class BatchRunner:
             self._end_run(error, batch.job)
 
     def _merge(self, job: Job, state: BatchState, files: list[bytes]) -> Job | None:
-        """Store the results of a batch that has ended.
+        """Store the results of a batch that has ended, and delete its record in the same transaction.
 
-        In the same transaction, the record of the batch is deleted, or, if results are missing, replaced by a record of the
-        requests without a result. Requests that failed or never ran are sent again later. The run ends if the provider
-        refused or cancelled the batch.
+        If results are missing, a record of the requests without a result replaces the record of the batch. The end of the
+        run is requested if the provider refused or cancelled the batch.
 
         job : record of the batch
         state : final state of the batch
         files : contents of the result files
 
-        Returns the record of the requests whose results are missing, or None if no result is missing. If there are no
-        results at all yet, this record is `job` itself, and nothing is stored.
+        Returns None if no result is missing, else the record of the requests without a result. If all results are missing,
+        this record is `job`, and nothing is stored.
         """
         outcomes, missing_keys = find_outcomes(job, state, files)
         if missing_keys and not outcomes:
@@ -385,10 +384,12 @@ class BatchRunner:
         rows_by_key = self._find_rows(outcomes)
         self._leases.check()
 
-        # with `retry_failed`, a request may have been sent although the store has an outcome, which is replaced
-        stored_outcomes = self._store.get_outcomes(list(rows_by_key)) if self._outcomes.retry_failed else {}
+        # `retry_failed` also sends requests with a stored outcome
+        stored_outcomes = {}
+        if self._outcomes.retry_failed:
+            stored_outcomes = self._store.get_outcomes(list(rows_by_key))
 
-        # answers come first: they show that the server works, so that later failures are stored as failures of requests
+        # answers come first: they show that the server works, so the requests are at fault for the failures
         answers = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, Completion)}
         failures = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, CallError)}
         max_costs = []
@@ -396,7 +397,8 @@ class BatchRunner:
         for key, outcome in (answers | failures).items():
             rows = rows_by_key.get(key)
             if rows is not None:
-                call = self._failed_calls.get(key) or Call(key, rows, stored_outcomes.get(key), self._work.request)
+                earlier_call = self._failed_calls.get(key)
+                call = earlier_call or Call(key, rows, stored_outcomes.get(key), self._work.request)
                 max_cost = max_call_cost(self._config, call.request)
                 max_costs.append(max_cost)
                 costs.append(self._store_outcome(call, outcome, max_cost=max_cost))
@@ -425,8 +427,8 @@ class BatchRunner:
 
         A call that failed may be sent again in a later batch, if the failure is transient and `max_tries` allows it.
 
-        max_cost : largest possible cost of the call in USD, which is its cost if the provider does not report the usage, or
-            if a call that failed may be billed nevertheless
+        max_cost : largest possible cost of the call in USD. It is booked if the provider does not report the usage, and for
+            a failed call that may be billed.
         """
         if isinstance(outcome, Completion):
             checked_outcome, usd = self._check_answer(call, outcome, max_cost=max_cost)

@@ -102,8 +102,9 @@ class LineReader:
         if not isinstance(result, dict):
             return ResultLine(None, None)
 
-        content = None
-        if len(line) <= _MAX_REMEMBERED_BYTES and b"NaN" not in line and b"Infinity" not in line:
+        content = None  # key of the outcome in `_remembered`; None if the outcome is not remembered
+        has_only_json_numbers = b"NaN" not in line and b"Infinity" not in line
+        if len(line) <= _MAX_REMEMBERED_BYTES and has_only_json_numbers:
             content = _content_without_ids(result)
         outcome: Completion | CallError | None = self._remembered.get(content)
         if outcome is None:
@@ -141,7 +142,7 @@ def cache_outcome(cache: dict[object, Completion], content: object, outcome: Com
 def parse_outcome(result: Mapping[str, Any]) -> Completion | CallError | None:
     """Return the answer or the error in a result line; None if the line has neither.
 
-    Requests without an answer cost nothing: those whose line has an error itself, and those whose response has a status
+    The request of a line without an answer costs nothing. An error is a field of the line, or a response with a status
     other than 2xx.
     """
     response = object_or_empty(result.get("response"))

@@ -278,11 +278,11 @@ def format_difference(request: Mapping[str, Any], entries: Mapping[str, Entry]) 
 
 
 def _find_nearest_entry(entries: Mapping[str, Entry], lines: list[str], redacted_lines: list[str]) -> Entry:
-    """Return the recorded entry that is most similar to a request; if several are, the one with the smallest hash.
+    """Return the recorded entry that is most similar to a request; of equally similar ones, that with the smallest hash.
 
     entries : entries by request hash, at least one
-    lines, redacted_lines : the request as lines (`_to_lines`), with its texts and with their hashes; the second form is
-        compared with entries whose texts are replaced by hashes
+    lines : the request as lines (`_to_lines`)
+    redacted_lines : the same with hashes in place of texts, for comparison with redacted entries
     """
     plain_set, redacted_set = set(lines), set(redacted_lines)
     sorted_entries = [entry for _, entry in sorted(entries.items())]
@@ -297,11 +297,10 @@ def _find_nearest_entry(entries: Mapping[str, Entry], lines: list[str], redacted
 def _to_lines(request: Mapping[str, Any]) -> list[str]:
     """Format a request as lines, for comparison with other requests.
 
-    Two parts that differ between equal questions are left out: the number of the repetition (`replicate`), and the fence,
-    which are the hexadecimal digits in the tags around the texts.
+    The lines contain neither the number of the replicate nor the fence, the hexadecimal digits in the tags around texts.
 
-    request : canonical form, with the fields `base_url`, `model`, `parameters` (a mapping) and `messages`, a list of mappings
-        with `role` and `content`; in place of `content`, a redacted message has `sha256`, the hash of its text
+    request : canonical form, with the fields `base_url`, `model`, `parameters` (a mapping) and `messages`. Each message is a
+        mapping with `role` and `content`. A redacted message has `sha256`, the hash of its text, in place of `content`.
     """
     lines = [f"{name}: {request[name]}" for name in ("base_url", "model") if name in request]
     lines += [f"{name}: {value!r}" for name, value in sorted(request["parameters"].items())]

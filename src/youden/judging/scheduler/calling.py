@@ -148,7 +148,7 @@ class Caller:
     async def _acquire_tokens(self, n_tokens: float) -> None:
         """Wait until the rate limiter admits a request of `n_tokens` tokens, or until the run ends.
 
-        The wait has a timeout of its own. It is unlimited until the run ends, and then `stop` sets it to 0.
+        When the run ends, `stop` sets the timeout of the wait to 0. Before that, the wait has no time limit.
         """
         seconds = 0 if self.is_stopped else None
         with suppress(TimeoutError):

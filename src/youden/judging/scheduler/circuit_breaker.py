@@ -93,16 +93,16 @@ class CircuitBreaker:
     def record_failure(self, attempts: Attempts, error: CallError) -> bool:
         """Record a failed call, which may open the circuit.
 
-        If the failure belongs to an outage, `attempts.suspect` is set. If the failure opens the circuit, `suspect` is also
-        set for the earlier failed calls that led to this, and their `n_failed` becomes 0. No count of attempts is
-        increased here; the caller counts a failure that belongs to no outage (`RetryPolicy.next_wait`).
+        A failure that opens the circuit, and every failure while it is open, belongs to an outage. `attempts.suspect` is
+        then set. When the circuit opens, `suspect` is also set for the failed calls before, and their `n_failed` becomes 0.
+        `RetryPolicy.next_wait` counts all other failures.
 
         Parameters
         ----------
         attempts : Attempts
             The attempts of the call, changed in place.
         error : CallError
-            The failure; only one without a usable reply of the server can belong to an outage.
+            The failure. It has no effect if the server replied.
 
         Returns
         -------
@@ -149,8 +149,8 @@ class CircuitBreaker:
     async def _admit_probe(self) -> AsyncIterator[None]:
         """Admit one call at a time while the circuit is open, and all waiting calls once it has closed.
 
-        The block of the context sends the call. While the circuit is open, the call holds the probe lock until the end of
-        the block, so that all other calls wait for its result.
+        The call is sent in the block of the context. While the circuit is open, the call holds the probe lock until the
+        block ends, so that all other calls wait for its result.
         """
         async with AsyncExitStack() as held_lock:
             await held_lock.enter_async_context(self._probe_lock)

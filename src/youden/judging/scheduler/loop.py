@@ -149,8 +149,7 @@ class RequestLoop:
     async def _attempt(self, call: Call) -> None:
         """Send a call once, and handle its outcome: an answer, a failure, or the end of the run.
 
-        Nothing is sent if the run has to end, or if this process may have lost the lease on the request, its exclusive
-        right to send it.
+        Nothing is sent if the run has to end, or if the lease on the request (the right to send it) may have expired.
         """
         await self._wait_for_flush()
         if self._stop.is_stopped:
@@ -163,6 +162,7 @@ class RequestLoop:
         self._n_in_flight += 1
         n_expiries_before = self._n_possible_expiries
         call.last_usd = 0.0  # the cost of its last attempt is booked already
+
         try:
             if self._caller.breaker.needs_other_probe(call.attempts):
                 await self._probe_with_answered_request(call)
@@ -178,7 +178,8 @@ class RequestLoop:
             self._outcomes.record_cost(call.key, call.last_usd)
             # another process may send the request if the lease has expired at any time during the attempt
             may_have_expired = self._n_possible_expiries > n_expiries_before or not self._caller.has_leases()
-            if may_have_expired and error.kind == "transient" and not self._stop.is_stopped:
+            may_send_again = error.kind == "transient" and not self._stop.is_stopped
+            if may_have_expired and may_send_again:
                 self._leave_to_other_process(call)
             else:
                 await self._handle_failure(call, error)
@@ -249,9 +250,12 @@ class RequestLoop:
 
         error : why the attempt failed
         """
+        if self._caller.backend.has_fallback_server:
+            return False
         breaker = self._caller.breaker
         is_known_outage = breaker.is_open
-        if self._caller.backend.has_fallback_server or not breaker.record_failure(call.attempts, error):
+        failed_by_outage = breaker.record_failure(call.attempts, error)
+        if not failed_by_outage:
             return False
 
         self._queue.hold(call)
@@ -273,8 +277,8 @@ class RequestLoop:
     async def _test_server_before_first_answer(self, call: Call) -> None:
         """Test whether the server works at all, after a call has failed for good before any call was answered.
 
-        The test sends a request that was answered in an earlier run. If there is no such request, nothing is sent. If
-        another call was answered in the meantime, or the run has to end, no test is needed.
+        The test sends a request that was answered in an earlier run, if there is one. No test is needed if another call
+        was answered in the meantime, or if the run has to end.
 
         call : the call that failed, to which the cost of the test is added
         """

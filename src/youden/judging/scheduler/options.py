@@ -67,8 +67,6 @@ def make_batch_options(
 ) -> Batching | None:
     """Make the options for sending requests in batches.
 
-    All other parameters are for the mode "batch", but `poll` is checked in any case.
-
     Parameters
     ----------
     mode : {"calls", "batch"}
@@ -78,8 +76,8 @@ def make_batch_options(
     on_status : callable, optional
         Called with a line of text for each change. Default: nothing is reported.
     folder : str or Path, optional
-        Where `batch_provider: folder` writes its files if the store is not a file. If the store is a file, they are in
-        `batches` next to it. A judge with this provider and another store needs a folder.
+        Folder for the files of `batch_provider: folder`. It is needed only if the store is not a file. Otherwise, the files
+        are in the folder `batches` next to the store.
 
     Returns
     -------

@@ -39,17 +39,16 @@ SIGNAL_CHECK_SECONDS = 0.2
 
 
 async def wait_with_grace(task: asyncio.Task[None], *, stop: Callable[[], None], grace: float) -> None:
-    """Wait for a task; if this coroutine is cancelled, let the task end within a grace period.
+    """Wait for a task. If this coroutine is cancelled, let the task end within a grace period.
 
-    If the task has not ended shortly before the end of the grace period, it is cancelled. The rest of the period, a
-    quarter of it and at most a second, remains for writing its answers.
+    The task is cancelled if it does not end in time. The last part of the grace period (a quarter, but at most a second)
+    is reserved for writing its answers.
 
     task : the task
     stop : function that asks the task to end, called if this coroutine is cancelled
     grace : grace period in seconds
 
-    Raises: whatever the task raises. If this coroutine was cancelled, it raises CancelledError after the task has ended,
-    whatever the task raised.
+    Raises: the exception of the task; CancelledError if this coroutine was cancelled, after the task has ended.
     """
     try:
         await asyncio.wait({task})
@@ -164,15 +163,15 @@ def _run_in_thread(main: Coroutine[Any, Any, None]) -> None:
 
 @contextmanager
 def _handle_signals(handler: Callable[[int, Any], None], signals: Sequence[int]) -> Iterator[None]:
-    """Call `handler` for signals, given by their numbers, during the block; signals that are ignored stay ignored.
+    """Call `handler` for signals during the block. Signals that are ignored stay ignored.
 
-    This has an effect only in the main thread, because Python sets signal handlers only there.
+    In other threads than the main thread, nothing is changed, because Python sets signal handlers only there.
     """
     previous_handlers: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
         for number in signals:
             previous_handler = signal.getsignal(number)
-            # a handler of None was not set by Python, and cannot be restored
+            # None stands for a handler that was not set by Python, which could not be restored
             if previous_handler not in (signal.SIG_IGN, None):
                 previous_handlers[number] = previous_handler
     for number in previous_handlers:
@@ -335,25 +334,34 @@ def check_answered(verdicts: Verdicts, *, max_missing: float) -> None:
         [too-many-missing]: if a larger fraction is missing, or if a judge, alone or in a jury, answered no trial.
     """
     n_done = len(verdicts) - verdicts.n_pending
+    if n_done == 0:
+        return
     n_missing = n_done - int(verdicts.answered.sum())
-    is_none_answered = n_done > 0 and n_missing == n_done
-    if n_missing > max_missing * n_done or is_none_answered:
+    if n_missing > max_missing * n_done or n_missing == n_done:
         counts = Counter(MISSING_REASONS[code] for code in verdicts.missing_reason)
         del counts["pending"]
         reasons = format_missing_reasons(counts)
         raise make_too_many_missing_error(n_missing, n_done, reasons=reasons, max_missing=max_missing)
-    if verdicts.votes is not None and n_done > 0:
-        judges = cast(list[dict[str, Json]], verdicts.judge["judges"])
-        silent_judges = []
-        for judge, votes in zip(judges, verdicts.votes, strict=True):
-            if np.isnan(votes).all():
-                silent_judges.append(str(judge["name"]))
-        if silent_judges:
-            raise TooManyMissingError(
-                f"Of the jury's judges, {', '.join(silent_judges)} answered none of the {n_done:,} trials. Check these judges "
-                "with `youden doctor`, or remove them from the jury; --retry-failed queries them again. All answers are kept.",
-                slug="too-many-missing",
-            )
+
+    silent_judges = _find_silent_judges(verdicts)
+    if silent_judges:
+        raise TooManyMissingError(
+            f"Of the jury's judges, {', '.join(silent_judges)} answered none of the {n_done:,} trials. Check these judges "
+            "with `youden doctor`, or remove them from the jury; --retry-failed queries them again. All answers are kept.",
+            slug="too-many-missing",
+        )
+
+
+def _find_silent_judges(verdicts: Verdicts) -> list[str]:
+    """Return the names of the judges of a jury that answered no trial; an empty list without a jury."""
+    if verdicts.votes is None:
+        return []
+    judges = cast(list[dict[str, Json]], verdicts.judge["judges"])
+    names = []
+    for judge, votes in zip(judges, verdicts.votes, strict=True):
+        if np.isnan(votes).all():
+            names.append(str(judge["name"]))
+    return names
 
 
 def make_budget_error(budget: Budget, *, n_done: int, n: int, what: str = "trials") -> BudgetError:

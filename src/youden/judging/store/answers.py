@@ -222,7 +222,7 @@ class Store:
             Outcomes by request hash; requests without an outcome are left out. If a request has an answer and a failure,
             the outcome is the answer. A stored answer that this version of youden would reject as a reply is a failure.
         """
-        # read the writes in memory first: meanwhile, a flush can only move them to the backend
+        # read the memory before the backend: a flush in between moves outcomes to the backend, so none is missed
         with self._pending_lock:
             pending_failures = self._in_transaction.failures | self._pending.failures
             pending_answers = self._in_transaction.answers | self._pending.answers

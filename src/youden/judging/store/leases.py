@@ -104,15 +104,17 @@ class Leases:
     def _find_dead_holders(self, now: float) -> None:
         """Find the other holders whose leases may be taken over, and record them in `_dead_holders`.
 
-        These are processes of this machine that have ended, and holders that have not renewed their leases for more than
-        `LEASE_SECONDS`. A renewal is recognised by a changed expiry time.
+        A holder is dead if it is a process of this machine that has ended, or if it has not renewed its leases for more
+        than `LEASE_SECONDS`. A renewal changes the expiry time of the leases.
 
         now : time of this process's clock, in seconds
         """
         self._last_check = now
 
-        # if this process did not reach the store, the others may not have reached it either, and get the full time again
+        # if this process did not reach the store, the others may not have reached it either: restart their times
         previous_holders = {} if self.maybe_expired else self._other_holders
+
+        # expiry time of each holder, and the time since which it is unchanged
         other_holders: dict[str, tuple[float, float]] = {}
         for holder, expiry in self._backend.owners().items():
             if holder == self._holder:

@@ -101,8 +101,8 @@ def check_store_allowed(address: str | Path) -> None:
 def check_password(address: str) -> None:
     """Check that opening a store sends no password of the user to a host that the user did not name.
 
-    A store that the user named passes the check. All stores pass it outside of `network_stores_allowed`, because only
-    stores that the user named can then be opened.
+    The check applies only inside the block of `network_stores_allowed`. Outside of it, only stores that the user named can
+    be opened.
 
     Parameters
     ----------
@@ -112,8 +112,8 @@ def check_password(address: str) -> None:
     Raises
     ------
     ConfigError
-        [store-password] if the user did not name the store, and one of two conditions holds: its host would get PGPASSWORD
-        without permission, or a parameter of the URL may direct the connection to another host than the URL shows.
+        [store-password] if the user did not name the store, and its host would get PGPASSWORD without permission, or a
+        parameter of the URL may direct the connection to a host that the URL does not show.
     """
     if not _permission.allows_all or _permission.is_named(address):
         return

@@ -389,9 +389,8 @@ def _read_or_explain(
     row : position of the trial in the plan
     outcome : stored outcome of the trial's request; None if there is none
 
-    Returns the parsed answer, or the reason why it is missing, as a `Reading`; and the completion that was parsed, None
-    for a failure or a request that is too long for the model. Returns None alone if the request can be sent and has no
-    outcome yet.
+    Returns None if the request can be sent and has no outcome yet. Otherwise, returns a `Reading`, which is the parsed answer
+    or the reason why it is missing; and the completion that was parsed, None if there is none.
     """
     if isinstance(outcome, Completion):
         return questions.read(outcome), outcome

@@ -113,12 +113,12 @@ class SqliteBackend(SqlBackend):
             self._connection.close()
 
     def _run_in_session(self, access: Access, work: Callable[[Session], T]) -> T:
-        """Call a function of a session and return its result, in a transaction unless the function only reads.
+        """Call a function of a session and return its result. Every access except "read" runs in a transaction.
 
-        A transaction locks the file at its beginning, because a reader cannot become a writer while others write.
+        A transaction locks the file when it begins.
 
-        access : what the function does: "read"; "lease", which changes only leases; or "write" and "transaction", which
-            write by one statement or by several, and are the same for SQLite
+        access : "read"; "lease" if the function changes only leases; "write" or "transaction" (the same for SQLite) if it
+            changes other tables
         work : function of a session
 
         Raises: JudgeError [store-deleted] if the function writes and the file was deleted or moved; if SQLite fails,
@@ -179,13 +179,12 @@ class SqliteBackend(SqlBackend):
 
 
 def _find_common_name(path: Path, *, read_only: bool) -> Path:
-    """Return the path by which all processes of this user open a store; it may be another hard link to the file.
+    """Return the path by which all processes of this user open a store.
 
-    SQLite keeps its log and its locks next to the path that it is given. Processes that use two paths of one file would
-    miss each other's writes and damage the file. So the path that was used first is recorded in the temporary folder, in a
-    file that is named by the device and the inode number of the store.
+    SQLite keeps its log next to the path that it is given. Processes that open one file by two hard links would miss each
+    other's writes and damage the file. So the path that is used first is recorded in the temporary folder.
 
-    path : path of the store, which is created if it does not exist
+    path : path of the store. The file is created if it does not exist.
     read_only : whether neither the store nor a record is created
 
     Returns `path` itself if no other path of the file is recorded.
@@ -201,7 +200,7 @@ def _find_common_name(path: Path, *, read_only: bool) -> Path:
     is_recorded = record.exists()
     first_path = _read_first_path(record, resolved)
     if first_path is None and not read_only:
-        # a record without a valid path belongs to a deleted file, whose inode number was reused
+        # a record without a valid path belongs to a deleted file with the same inode number
         with suppress(OSError):
             _record_first_path(record, resolved, replaces_record=is_recorded)
         first_path = _read_first_path(record, resolved)  # another process may have recorded its path before

@@ -88,9 +88,8 @@ class Session:
     def insert_many(self, sql: str, rows: Iterable[Sequence[object]]) -> int:
         """Insert many rows, as a part of the current transaction.
 
-        Each statement inserts many rows. If one statement per row were sent without waiting for its result, and the
-        connection were lost in between, the server would keep its locks: its time limits apply only after the last
-        statement.
+        Each statement inserts many rows. With one statement per row, a server could keep its locks for a long time after
+        the connection is lost.
 
         Parameters
         ----------
@@ -152,8 +151,7 @@ class SqlBackend:
         """
         answers: list[tuple[str, str]] = []
         failures: list[FailureRow] = []
-        # The query returns answers and failures as rows of four columns. An answer needs only two of them: its status and
-        # reason are NULL.
+        # answers and failures are rows of the same four columns; the last two are NULL for an answer
         for key, completion_or_kind, status, reason in self._rows(_SELECT_OUTCOMES, _to_json(keys), _to_json(keys)):
             is_answer = reason is None
             if is_answer:
@@ -254,7 +252,7 @@ class SqlBackend:
         last_key: Row = ()
         condition = ""
         if after is not None:
-            n_key_columns = key_columns.count(",") + 1
+            n_key_columns = len(key_columns.split(", "))
             last_key = after[:n_key_columns]
             placeholders = ", ".join("?" * n_key_columns)
             condition = f"WHERE ({key_columns}) > ({placeholders})"

@@ -91,11 +91,10 @@ class Watchdog:
     def with_deadline(self, steps: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
         """Add a deadline to a generator of psycopg that waits for the server.
 
-        psycopg runs a statement by such a generator. The generator yields the event that it waits for: the connection can
-        be read, or it can be written. psycopg sends the events that occur to the generator. At intervals without an event,
-        it sends 0; a warning is then logged if the server is late (`warn_if_late`).
+        The generator yields an event to wait for: the connection can be read, or it can be written. psycopg sends back the
+        event that occurred, or 0 if none occurred for a while. After a 0, a warning is logged if the server is late.
 
-        steps : generator of psycopg
+        steps : generator of psycopg that runs a statement
 
         Returns a generator that yields the same events, and returns the result of `steps`.
         Raises: UnresponsiveError if no event occurs for `DEADLINE_SECONDS`.

@@ -162,15 +162,16 @@ class WorkerGroup:
     def _report(self, needed: int, *, is_leaving: bool) -> None:
         """Update this member's row in the store, and set the attributes of this object from the rows of all members.
 
-        If other members have removed the row because this member seemed to have ended, the row of ended members contains
-        all that it was granted. This member then gets a new row, which begins with the amounts 0: it does not contain what
-        the member spent or reserved before it noticed the removal.
+        Other members remove the row if this member seems to have ended. They add its grant to the row of ended members. This
+        member then gets a new row, without the amounts that it has spent or reserved before.
 
         needed : picodollars that this member needs in addition to what it has spent and reserved
-        is_leaving : whether the member leaves the group; it then requests only what it has spent and reserved
+        is_leaving : whether the member leaves the group. It then requests only what it has spent and reserved.
         """
         with self._report_lock:
-            report = BudgetReport(0, 0, 0) if self._budget is None else self._budget.make_report(needed)
+            report = BudgetReport(0, 0, 0)
+            if self._budget is not None:
+                report = self._budget.make_report(needed)
             read_rows: list[Sequence[Member]] = []  # rows before each update; the update may be repeated
 
             def update_rows(now: float, rows: Sequence[Member]) -> Sequence[Member]:
@@ -258,13 +259,14 @@ class WorkerGroup:
     def _compute_grant(self, requested: int, granted_to_others: int, *, minimum: int) -> int:
         """Compute the part of the cap that this member may spend; all amounts are in picodollars.
 
-        It is the requested amount, or what the other members leave of the cap if this is less. It is at least `minimum`,
-        which may be spent already.
+        It is the requested amount, but no more than what the other members leave of the cap. It is at least `minimum`, the
+        amount that may be spent already.
         """
         if self._budget is None or self._budget.cap == math.inf:
             return requested
         cap = int(self._budget.cap * PICODOLLARS_PER_USD)
-        return max(minimum, min(requested, cap - granted_to_others))
+        available = cap - granted_to_others
+        return max(minimum, min(requested, available))
 
     def _busy_error(self) -> JudgeError:
         """Make the error for a run that another process coordinates: [lease-lost] after joining, [run-busy] before."""
@@ -322,8 +324,8 @@ def is_in_progress(store: Store, run: str) -> bool:
     -------
     bool
         Whether a process that takes part in the run is alive. A process counts as alive until `LEASE_SECONDS` after its
-        last heartbeat, unless it is known to have ended: it has left the run, or it was a process of this machine. False,
-        too, if the storage backend has no method `read_members`.
+        last heartbeat, unless it is known to have ended. Also False if the storage
+        backend has no method `read_members`.
     """
     if not hasattr(store.backend, "read_members"):  # a plugin for an earlier version of the contract
         return False
