@@ -226,7 +226,7 @@ def test_damaged_scores_are_refused(folder: RunFolder, text: str, part: str) -> 
 
 def test_a_ranking_with_other_columns_is_refused(folder: RunFolder) -> None:
     folder.write_text("ranking.csv", "agent,ability\na,1\n")
-    with pytest.raises(RunFolderError, match="the column 'group' is missing. Run `youden fit"):
+    with pytest.raises(RunFolderError, match=r"the column 'group' is missing\. Run `youden fit"):
         folder.read_ranking()
     line = {column.name: {"whole": "x", "text": "a"}.get(column.kind, "") for column in ranking_columns(())}
     folder.write_text("ranking.csv", f"{','.join(line)}\n{','.join(line.values())}\n")

@@ -105,7 +105,9 @@ def test_a_loss_is_refused_unless_it_is_named_as_the_score(name: str) -> None:
         read_scores(table)
     with pytest.raises(ImportFormatError, match="scores-direction"):
         read_scores(WIDE.assign(**{name: [0.5, 0.25]}))
-    assert read_scores(table, columns={"score": name}).model_ids == ("a", "b")
+    named = read_scores(table, columns={"score": name})
+    assert named.model_ids == ("a", "b")
+    assert f"the highest values of {name!r} rank first, although lower ones seem to be better" in named.notes
 
 
 def test_models_whose_names_differ_only_by_case_are_noted() -> None:

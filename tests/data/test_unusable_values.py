@@ -187,7 +187,7 @@ def test_a_list_in_a_file_of_json_lines_is_refused_with_the_remedy(tmp_path: Pat
         read(write_json(tmp_path / "t.jsonl", rows))
 
 
-def test_a_first_sheet_without_responses_is_refused_with_the_names_of_the_other_sheets(tmp_path: Path) -> None:
+def test_a_first_sheet_without_responses_is_refused_and_the_other_sheets_named(tmp_path: Path) -> None:
     book = openpyxl.Workbook()
     for line in [["Field", "Meaning"], ["Question", "What the customer asked us"]]:
         book.active.append(line)

@@ -206,7 +206,7 @@ def test_reasoning_next_to_the_answer_of_a_row_is_no_doubt(tmp_path: Path) -> No
     check_is_complete(read_table([path], columns={}, exact=False).pool, AGENTS)
 
 
-def test_a_table_of_the_reviewers_next_to_the_responses_is_refused_without_its_columns(tmp_path: Path) -> None:
+def test_a_table_of_reviewers_next_to_the_responses_is_refused(tmp_path: Path) -> None:
     reviews: list[list[object]] = [[None, None, None] for _ in QUESTIONS]
     reviews[0] = ["Ana", 7, "fine with me so far"]
     reviews[1] = ["Ben", 3, "I would change a lot"]

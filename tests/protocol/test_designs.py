@@ -1,4 +1,4 @@
-"""Test the cell designs of the paper: number of cells, repair, cost and refusals."""
+"""Test the claims of built-in designs: number of cells, repair, cost and refusals."""
 
 from __future__ import annotations
 

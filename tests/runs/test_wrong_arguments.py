@@ -22,7 +22,7 @@ API: Any = package
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def small_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Create a run of four agents."""
     here = tmp_path_factory.mktemp("run")
     write_pool(POOL, here / "p")
@@ -30,7 +30,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="module")
-def plan() -> Plan:
+def small_plan() -> Plan:
     """Create a plan of the same pool."""
     return package.make_plan(POOL, calls=60)
 
@@ -62,9 +62,9 @@ def test_a_seed_that_is_not_a_whole_number_is_refused(seed: Any) -> None:
         (lambda _: API.run(POOL, out="r", judge=lambda a, b: a == b), r"Pass the function to youden.judge"),
     ],
 )
-def test_an_argument_of_the_wrong_type_is_refused(call: Callable[[Any], object], match: str, plan: Plan) -> None:
+def test_an_argument_of_the_wrong_type_is_refused(call: Callable[[Any], object], match: str, small_plan: Plan) -> None:
     with pytest.raises(InputError, match=match):
-        call(plan)
+        call(small_plan)
 
 
 @pytest.mark.parametrize(
@@ -81,10 +81,10 @@ def test_an_argument_of_the_wrong_type_is_refused(call: Callable[[Any], object],
     ],
 )
 def test_an_argument_of_the_wrong_type_of_a_method_is_refused(
-    call: Callable[[Run], object], match: str, run: Run
+    call: Callable[[Run], object], match: str, small_run: Run
 ) -> None:
     with pytest.raises(InputError, match=match):
-        call(run)
+        call(small_run)
 
 
 def test_numbers_of_numpy_and_a_single_agent_to_focus_on_are_accepted(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def audit_command(
 
     TABLE is a CSV, TSV, Excel, JSON or Parquet file with one row per score, or one column per model or per item; or results of
     lm-eval (samples_*.jsonl, results_*.json), HELM (per_instance_stats.json), MTEB or SWE-bench (reports), or a folder of these.
-    Each of several tables without a column of models counts as one model, named by its file. Nothing is judged.
+    If several tables have no column of models, each of them counts as one model, named by its file. Nothing is judged.
 
     The scores of a model are averaged over items; if scores are missing, an additive fit (model + item) adjusts for items without
     a score of the model. Intervals and ranks describe how the models would score on more items like these. The result

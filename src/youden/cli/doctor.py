@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from youden.judging.config.judge_files import JudgeConfig
     from youden.judging.config.trust import KeyUse
+    from youden.judging.doctor import Diagnosis
     from youden.types.pool import Json
 
 
@@ -51,7 +52,7 @@ def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
     JUDGE is the name of a judge in configs/judges/, the path of a .yaml file, or a model such as gpt-4o or anthropic/NAME. The
     file may also be the config of a run or a file of agents. One request is sent to check the key, the connection, the model, the
     format of the answer, log-probabilities, price and latency, and a second one if the model refuses log-probabilities.
-    With --trust, which requires JUDGE, none is sent: the hosts of JUDGE may receive its API keys from now on.
+    With --trust, no request is sent. The hosts of JUDGE may then receive its API keys from now on.
     Exit codes: 0 usable, possibly with warnings; 2 not usable.
     """
     if judge is None:
@@ -64,7 +65,10 @@ def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
         return 0
     from youden.judging.doctor import diagnose
 
-    diagnoses = [diagnosis for config in judges for diagnosis in diagnose(config, environment=os.environ)]
+    diagnoses: list[Diagnosis] = []
+    for config in judges:
+        diagnoses += diagnose(config, environment=os.environ)
+
     if as_json:
         output.print_json({"judges": [{**asdict(diagnosis), "usable": diagnosis.is_usable} for diagnosis in diagnoses]})
     else:
@@ -81,9 +85,9 @@ def _load_judges(source: str) -> list[JudgeConfig]:
     Raises ConfigError if a judge cannot be loaded, for example [unknown-judge], and the errors of the files that describe
     agents or a run.
 
-    source : name of a judge or of a model, or a YAML file. The keys of the file decide what it is: with `agents`, it
-        describes agents, and their models are loaded; with `pool`, it is the config of a run, whose judge is loaded;
-        otherwise, it describes a judge.
+    source : name of a judge or of a model, or a YAML file. A file with the key `agents` describes agents, and their models
+        are loaded. A file with the key `pool` is the config of a run, and the judge of the run is loaded. Any other file
+        describes a judge.
     """
     from youden.judging.config.judge_files import load_judge_config, load_judge_of_run
     from youden.text.yaml_text import read_yaml
@@ -131,10 +135,7 @@ def _trust_judges(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
 
 
 def _print_installation(*, as_json: bool) -> None:
-    """Print what is installed and configured.
-
-    This is the version, the extras, the API keys of the judges and the age of the price table.
-    """
+    """Print the version, the extras, the API keys of the judges and the age of the price table."""
     from youden.judging.config.judge_files import list_judges
     from youden.judging.config.price_table import check_price_age, describe_table
 
@@ -154,11 +155,7 @@ def _print_installation(*, as_json: bool) -> None:
     click.echo(
         f"youden {__version__}, Python {platform.python_version()}; commands listed below a missing extra cannot be used\n"
     )
-    for name, extra in EXTRAS.items():
-        state = "missing" if extra.missing else "ok"
-        click.echo(f"  {state:<7}  {name:<8} {extra.gives}")
-        if extra.missing:
-            click.echo(f"           {'; '.join(extra.commands)}\n           {format_install(name)}")
+    _print_extras()
 
     click.echo("\njudges; to test one with a request, run `youden doctor JUDGE`")
     for judge in judges:
@@ -167,6 +164,15 @@ def _print_installation(*, as_json: bool) -> None:
     click.echo(f"\nprices: {describe_table()}\n  {price_age.severity:<7}  {price_age.message}")
     if price_age.remedy:
         click.echo(f"           {price_age.remedy}")
+
+
+def _print_extras() -> None:
+    """Print each extra; for a missing one, also the commands that need it, and how to install it."""
+    for name, extra in EXTRAS.items():
+        state = "missing" if extra.missing else "ok"
+        click.echo(f"  {state:<7}  {name:<8} {extra.gives}")
+        if extra.missing:
+            click.echo(f"           {'; '.join(extra.commands)}\n           {format_install(name)}")
 
 
 def _describe_key(judge: JudgeConfig) -> str:

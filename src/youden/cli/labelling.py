@@ -54,8 +54,8 @@ def label_command(
     cannot decide. The JSON file next to the table records the agent of each row and its sampling probability. Keep both files
     together.
 
-    Items are drawn at random. Responses that already have a label in --labels are not chosen again: in the column --label, by
-    default the only label column, with values of --scale, by default 0 to 1. An existing file is not replaced.
+    Items are drawn at random. Responses that already have a label in the files --labels are not chosen again. --label names the
+    column of these labels, and --scale their lowest and highest value. An existing file is not replaced.
     """
     from youden.runs.run_object import Run
 

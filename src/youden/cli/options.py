@@ -291,8 +291,9 @@ family = click.option(
     "families",
     multiple=True,
     metavar="JUDGE=NAME",
-    callback=parse_pairs("gpt-4o-mini=gpt", split_at_last=True),
-    help="Family of a judge, named as in meta.family of the agents; overrides `family:` in the judge's config. Repeatable.",
+    callback=parse_pairs("second=gpt", split_at_last=True),
+    help="Family of a judge, named as in meta.family of the agents. JUDGE is the name of the folder of its run. "
+    "Overrides `family:` in the judge's config. Repeatable.",
 )
 
 

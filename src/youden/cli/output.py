@@ -230,8 +230,8 @@ def print_plan(
     planned : PlannedRun
         Run with its plan.
     output_mode : {"short", "quiet", "verbose", "json"}
-        "quiet" prints nothing. "short" prints one line, and one more each if the pool or the cost cap allows fewer calls
-        than requested. The other modes print all details.
+        "quiet" prints nothing. "short" prints one line. It adds a line if the pool is too small for the requested calls, and
+        a line if the cost cap does not pay for all calls. The other modes print all details.
     plan, cost : Plan, Cost, optional
         Trials that will be judged, and their cost. Default: those of the whole run.
     forecast : PrecisionForecast, optional
@@ -247,8 +247,9 @@ def print_plan(
         return
     if output_mode == "short":
         lines = [_format_short_plan(planned, plan, cost, half_width)]
+        is_whole_run = plan is planned.plan
         shortfall = find_shortfall(plan)
-        if shortfall is not None and plan is planned.plan:
+        if shortfall is not None and is_whole_run:
             lines.append(shortfall)
     else:
         lines = _describe_plan(planned, plan, cost, forecast)
@@ -327,11 +328,12 @@ def _describe_coverage(plan: Plan) -> str:
 def _describe_precision(planned: PlannedRun, plan: Plan, cost: Cost, forecast: PrecisionForecast) -> list[str]:
     """Describe the expected precision of a plan, one sentence per element.
 
-    The judge answers by yes or no, or by log-probabilities of both. If the forecast is not based on answers of the judge, a last
-    sentence states how many calls the judge would need for the same precision with the other kind of answer.
+    A judge gives either yes-or-no answers or log-probabilities. The last sentence states how many calls the other kind of answer
+    would need for the same precision. It is omitted if the forecast is based on answers of the judge.
 
     planned : run with its judge
-    plan, cost : trials that will be judged, and their cost, which gives the price of a call
+    plan : trials that will be judged
+    cost : their cost, from which the price of a call follows
     """
     from youden.pipeline.decision_costs import forecast_other_decision, format_other_decision
     from youden.pipeline.precision import OWN_ANSWERS, format_forecast
@@ -509,14 +511,14 @@ def _print_warnings_of_run(summary: Summary, warnings: Iterable[str]) -> None:
 
 
 def format_uncertain_costs(warnings: Iterable[Finding]) -> str:
-    """Describe the answers whose actual cost is unknown because the provider reported no credible token usage.
+    """Describe for which answers the provider reported no credible token usage.
 
-    The cost of a run contains the maximum cost of these answers.
+    The actual cost of these answers is unknown. The cost of the run contains their maximum cost.
 
-    warnings : findings about the answers of a run; only findings about unknown costs are described, one per model
+    warnings : findings of the run; all findings on other subjects are ignored
 
-    Returns one clause per model, each ending with "; ", so that a line can continue after it. An empty string means that all
-    costs are known.
+    Returns one clause per model, each ending with "; ", so that a line can continue after it. The result is empty if all costs
+    are known.
     """
     clauses = []
     for finding in warnings:

@@ -6,7 +6,6 @@ A tracking server that cannot be used is an error before any request is sent.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -30,7 +29,7 @@ def run_with_progress(
     as_json: bool,
     quiet: bool = False,
 ) -> T | None:
-    """Call a function that sends requests, and show its progress; do not call it in a dry run.
+    """Call a function that sends requests, and show its progress. A dry run does not call the function.
 
     Parameters
     ----------
@@ -41,7 +40,7 @@ def run_with_progress(
     dry_run : bool
         Whether to return without calling the function.
     as_json : bool
-        Whether to print `plan` in a dry run; without it, a dry run prints nothing.
+        Whether a dry run prints `plan`; if False, it prints nothing.
     quiet : bool, default False
         Whether to show no progress.
 
@@ -54,7 +53,9 @@ def run_with_progress(
         if as_json:
             output.print_json(plan)
         return None
-    with nullcontext() if quiet else progress_bar() as bar:
+    if quiet:
+        return function(None)
+    with progress_bar() as bar:
         return function(bar)
 
 

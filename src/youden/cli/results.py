@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from youden.run_keys import Target
     from youden.stats.base.metrics import Metric
     from youden.study.agreement import JudgesStudy
+    from youden.study.instruments import InstrumentsStudy
     from youden.study.judge_shifts import FamilyShift, JudgeShifts
     from youden.study.judged_runs import MatchItems
+    from youden.study.preference_judges import PreferenceJudgesStudy
     from youden.types.pool import Json
     from youden.types.results import ScoreKind
 
@@ -144,9 +146,10 @@ def compare_command(
 
 
 def _print_comparison_of_preferences(runs: tuple[Path, ...], *, as_json: bool) -> None:
-    """Print a comparison of two runs, of which one or both ask which response is better (preference).
+    """Print a comparison of two runs by preference, or of a run by preference and a run by information.
 
-    The other one may ask whether two responses are to the same item (information). Any other number of runs is a usage error.
+    A run by preference asks which response is better; a run by information asks whether two responses are to the same item. Any
+    other number of runs is a usage error.
 
     runs : folders of the two runs, in any order
     """
@@ -161,10 +164,14 @@ def _print_comparison_of_preferences(runs: tuple[Path, ...], *, as_json: bool) -
             "preference`."
         )
     folders = [RunFolder(run) for run in runs]
-    of_preferences = all(folder.asks_preference for folder in folders)
-    study = compare_preference_runs(*folders) if of_preferences else compare_instruments(*folders)
+    study: PreferenceJudgesStudy | InstrumentsStudy
+    if all(folder.asks_preference for folder in folders):
+        key = "preferences"
+        study = compare_preference_runs(*folders)
+    else:
+        key = "instruments"
+        study = compare_instruments(*folders)
     result: dict[str, Json] = {**plain_fields(study), "summary": list(study.summary)}
-    key = "preferences" if of_preferences else "instruments"
     output.print_result(as_json, {key: result}, answer=study.summary, tables=[study.table()])
 
 
@@ -298,8 +305,8 @@ def _make_shifts_table(shifts: JudgeShifts) -> Table:
 def _make_family_row(family: FamilyShift) -> list[str]:
     """Format the shift of a model family as a row of the table of shifts: name, shift, interval and p-value.
 
-    The name is followed by the number of agents and the judges of the family. It also states if the shift cannot be
-    distinguished from a nonlinear relation between the judges. Too few agents do not allow this comparison.
+    The name is followed by the number of agents and the judges of the family. A remark is added if a nonlinear relation between
+    the judges may explain the shift. In a run with too few agents, this cannot be tested, and there is no remark.
     """
     description = str(family.n_agents)
     if family.judges:

@@ -331,10 +331,12 @@ def _format_calls(calls: CallFacts) -> str:
 def _import_answers(
     planned: PlannedRun, answer_files: tuple[Path, ...], make_options: run_options.OptionsFactory
 ) -> Verdicts:
-    """Add the answers in files to the store of a run, and return the stored answers to all its trials; no request is sent.
+    """Add the answers in files to the store of a run, and return the stored answers to all its trials.
+
+    No request is sent.
 
     answer_files : files or folders with answers; if it is empty, nothing is added
-    make_options : returns the options of the command, of which only the log file is used
+    make_options : returns the options of the command; only the log file is used
     """
     from youden.judging.scheduler.options import JudgingOptions as Options
     from youden.pipeline.judged_run import judge_run

@@ -90,7 +90,10 @@ def parse_budget(_ctx: click.Context, _parameter: click.Parameter, value: str | 
 
 
 def calls_option(help: str, *, several: bool = False) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Add --calls, and hidden options that explain how to replace --trials and --percent.
+    """Add --calls to a command.
+
+    The options --trials and --percent of earlier versions are added, too. They are hidden, and raise an error that names
+    --calls.
 
     Parameters
     ----------
@@ -149,9 +152,9 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
     Parameters
     ----------
     *keys : str
-        Config keys, whose options have the help text of the key.
+        Config keys. Each option has the help text of its key.
     **helps : str
-        Further config keys, each with a help text for this command.
+        Further config keys, with their help texts for this command.
 
     Returns
     -------
@@ -165,12 +168,9 @@ def config_options(*keys: str, **helps: str) -> Callable[[Callable[..., R]], Cal
 
         @wraps(function)
         def call_with_overrides(**arguments: object) -> R:
-            """Call the command with one dict `overrides` in place of the options; it has the options that are set."""
-            overrides = {}
-            for key in all_keys:
-                value = arguments.pop(key)
-                if value is not None:
-                    overrides[key] = value
+            """Call the command with a dict `overrides` of the options that are set, in place of all options."""
+            values = {key: arguments.pop(key) for key in all_keys}
+            overrides = {key: value for key, value in values.items() if value is not None}
             return function(overrides=overrides, **arguments)
 
         # click lists the option that was added last first
@@ -238,7 +238,7 @@ def load_config(path: Path, overrides: Overrides) -> RunConfig:
 def _make_config_value(key: str, value: object) -> Json:
     """Make the value of a config key from the value of its option.
 
-    The option `families` has the path of a file as its value, and the key has the contents of that file.
+    The option --families names a file; the config key gets the contents of the file.
     """
     if key == "families":
         from youden.data.label_tables import read_families

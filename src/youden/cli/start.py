@@ -218,7 +218,7 @@ def init_command(
     the run, and further keys. The judge is gpt-4o-mini if its API key is set, else lexical.
 
     An existing config does not change. New agents, items and responses of POOL are added to its pool. Nothing is removed.
-    Changed responses are updated, unless the pool was judged, and listed. A judged run keeps its pool: the extended pool is
+    Changed responses are listed, and updated unless the pool was judged. A judged run keeps its pool. The extended pool is then
     written to a new folder, and the command that extends the run is printed with its cost.
     """
     from youden.pools.first_config import write_first_config
@@ -352,11 +352,11 @@ def _list_names(names: Sequence[str]) -> str:
 def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
     """Find the command that the user should run next.
 
-    If the config has no judged run, the command runs the config. Otherwise, it extends the run by the new agents of its pool,
-    else by the new items, else by the further responses. Without any of these, it writes the report of the run.
+    If the config has no judged run, the command runs the config. Otherwise, it extends the run by what the pool has gained: new
+    agents first, then new items, then further responses. If the pool has gained nothing, the command writes the report.
 
-    Returns the command, and a remark on an extension: its calls and cost, or the reason why it is not possible. The remark is
-    empty for the other commands.
+    Returns the command and a remark. The remark on an extension has its calls and cost, or the reason why it is not possible.
+    The remark on another command is empty.
     """
     from youden.workflows.extend import plan_extension
 
@@ -366,8 +366,8 @@ def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
 
     kinds: list[str] = []
     if merge is not None:
-        counts = {"agents": len(merge.agents), "items": len(merge.items), "repeats": merge.repeats}
-        kinds = [kind for kind, n_additions in counts.items() if n_additions]
+        n_by_kind = {"agents": len(merge.agents), "items": len(merge.items), "repeats": merge.repeats}
+        kinds = [kind for kind, n_additions in n_by_kind.items() if n_additions]
     if not kinds:
         return f"youden report {format_command([str(run.path)])}", ""
 

@@ -147,9 +147,9 @@ def copy(sources: tuple[str, ...], target: str, as_json: bool) -> None:
 def batches(store: str, forget: str | None, as_json: bool) -> None:
     """List the batches of STORE in progress at a provider.
 
-    Any host can resume them: `youden judge CONFIG --mode batch` with this store waits for every batch that no other
-    process is waiting for. With --forget BATCH, a batch is removed from the list, and its requests are sent again. The provider
-    is not asked to cancel it, so that both may be paid. A batch that is not in the list is an error.
+    Any host can resume them. `youden judge CONFIG --mode batch` with this store waits for each batch, except batches for which
+    another process waits. --forget BATCH removes a batch from the list, so that its requests are sent again. The provider does
+    not cancel the batch, so you may pay for its requests twice. A batch that is not in the list is an error.
     """
     from youden.judging.store.answers import open_store
     from youden.judging.store.leases import read_pending_jobs

@@ -87,9 +87,9 @@ def links_command(
 def _make_curl_tables(study: LinksStudy, name: str) -> Iterator[Table]:
     """Yield a table of the curl of scores on each link function, and one of the differences between link functions.
 
-    Curl is |s_ij − s_ik − s_lj + s_lk| for agents i, l and items j, k (a rectangle); it is 0 for additive scores. The second
-    table follows only if agents and items were resampled. Its column "exact" has the differences without resampling. Its title
-    states whether rectangles with a duplicate, an agent or item that was drawn twice, were kept or dropped.
+    The curl of agents i, l and items j, k (a rectangle) is |s_ij − s_ik − s_lj + s_lk|; it is 0 for additive scores. The second
+    table is omitted if agents and items were not resampled. Its column "exact" has the differences without resampling. Its title
+    states whether rectangles in which an agent or item was drawn twice (duplicates) were kept or dropped.
 
     name : name of the run, for the titles
     """
@@ -142,9 +142,9 @@ def paper_command(
 ) -> None:
     """Reproduce the tables of the paper from its data.
 
-    Each figure is printed next to that of the paper, and disagreements between the paper and its data are listed. RUNs are
-    imported runs; they are identified by the name of the folder from which they were imported: pubmed…, opus…, peer_review….
-    Runs with other names are ignored. Tables 3 to 5 are means over --n-seeds random holdouts, and Table 2 uses --n-resamples
+    Each number is printed next to the number in the paper, and disagreements between the paper and its data are listed. RUNs are
+    imported runs. The name of the folder that was imported identifies the data set: pubmed…, opus… or peer_review…. Runs with
+    other names are ignored. Tables 3 to 5 are means over --n-seeds random holdouts, and Table 2 uses --n-resamples
     bootstrap resamples. Table 6 needs --judges, runs of several judges on one pool.
     """
     from youden.data.folder.run_folder import RunFolder
@@ -155,10 +155,12 @@ def paper_command(
     from youden.types.pool import plain_fields
 
     folders = [RunFolder(run) for run in runs]
-    answers_by_domain = group_by_domain({folder.read_pool().source: read_dense_answers(folder) for folder in folders})
+    answers_by_source = {folder.read_pool().source: read_dense_answers(folder) for folder in folders}
+    answers_by_domain = group_by_domain(answers_by_source)
     judges_study = None
     if judges:
-        judges_study = JudgesStudy(AlignedRuns([read_judged_run(RunFolder(run)) for run in judges], match="number"))
+        judged_runs = [read_judged_run(RunFolder(run)) for run in judges]
+        judges_study = JudgesStudy(AlignedRuns(judged_runs, match="number"))
     with progress_bar() as bar:
         study = study_paper(answers_by_domain, n_seeds=n_seeds, n_draws=n_resamples, judges=judges_study, progress=bar)
     signatures = [folder.read_signature().text for folder in folders]

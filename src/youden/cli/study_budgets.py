@@ -251,11 +251,11 @@ def budget_command(
 ) -> None:
     """Estimate the accuracy of each design at each number of calls.
 
-    RUN is a dense run, or a smaller run (a pilot), from which a dense run is simulated. Random plans of each design and size are
-    answered from it. ρ is the rank correlation of their ranking with the dense ranking. Recall is the fraction of the top 1, 3
-    and 5 agents of the dense ranking that are also the top agents of the plan. The ceiling of ρ is the correlation of the
-    rankings by two random halves of the items. The cheapest plan that reaches --goal is printed. --usd-per-call sets the price
-    of a call; the default is the mean cost of the calls of RUN.
+    RUN is a dense run, or a smaller run (a pilot). A dense run is simulated from a pilot. Random plans of each design and size
+    get their answers from the dense run. ρ is the rank correlation of their ranking with the dense ranking. Recall is the
+    fraction of the top 1, 3 and 5 agents of the dense ranking that are also the top agents of the plan. The ceiling of ρ is the
+    correlation of the rankings by two random halves of the items. The cheapest plan that reaches --goal is printed.
+    --usd-per-call sets the price of a call; the default is the mean cost of the calls of RUN.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.budget_curves import study_budget
@@ -285,7 +285,7 @@ def budget_command(
 def _budget_table(study: BudgetStudy, name: str) -> Table:
     """Tabulate cost and accuracy of each design at each budget.
 
-    The last row has the correlation of the rankings by two halves of the items, which limits the accuracy.
+    The last row has the correlation of the rankings by two halves of the items: the ceiling of the accuracy.
 
     name : name of the run, for the title
     """
@@ -334,7 +334,7 @@ def sparsity_command(
     from youden.study.sparsity import describe_sparsity, sparsity_to_json, study_sparsity
 
     results: dict[str, Json] = {}
-    parts: list[StudyPart] = []
+    parts: list[StudyPart] = []  # parts of the page of --html
     for run in runs:
         answers = read_dense_answers(RunFolder(run))
         with progress_bar() as bar:
@@ -362,8 +362,8 @@ def sparsity_command(
 def _sparsity_table(study: SparsityStudy, name: str) -> Table:
     """Tabulate the cost and accuracy of each regime, with the dense regime in the first row.
 
-    A regime is a design with a number of observed cells. Cost is the percentage of all cells and of the training cells that are
-    observed, and the number of calls: all calls, and the calls if each pair were compared in one order only ("unordered").
+    A regime is a design with a number of observed cells. Its cost is the share of all cells and of the training cells that are
+    observed, and the number of calls. The column "unordered" has the number of calls if each pair is compared in one order only.
 
     name : name of the run, for the title
     """

@@ -177,23 +177,23 @@ def atomic_write_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_write_many(folder: Path, names: Sequence[str]) -> Iterator[Path]:
-    """Write several files of one folder, and replace the existing ones after all of them are written.
+    """Write several files of one folder together.
 
-    If the block raises an error, such as that of a full disk, the folder is unchanged.
+    The existing files are replaced after all new files are written. If the block raises an error, the folder is unchanged.
 
     Parameters
     ----------
     folder : Path
         Existing folder.
     names : sequence of str
-        Names of the files, in the order in which they are replaced. A reader that finds the last file new can rely on
-        all others being new.
+        Names of the files, in the order in which they are replaced. If a reader finds the new version of the last file,
+        all other files are new, too.
 
     Yields
     ------
     Path
-        Empty temporary folder in which the block writes the files. Files in `names` that it does not write are deleted
-        from `folder`.
+        Empty temporary folder, in which the block writes the files. If the block does not write one of the files, this
+        file is deleted from `folder`.
 
     Raises
     ------
@@ -224,7 +224,7 @@ def _check_folder(folder: Path, *, error_path: Path) -> None:
 def scratch_directory(folder: Path, *, name: str = "fit") -> Iterator[Path]:
     """Create a scratch directory for the duration of the block.
 
-    Scratch directories that killed processes of this machine left in the folder are removed first.
+    Scratch directories of ended processes are removed first (`remove_leftovers`).
 
     Parameters
     ----------
@@ -249,9 +249,10 @@ def scratch_directory(folder: Path, *, name: str = "fit") -> Iterator[Path]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the scratch directories that killed processes of this machine left in a folder.
+    """Remove the scratch directories of ended processes from a folder.
 
-    Files and folders that such a process was about to replace are restored first.
+    A process that was killed leaves its scratch directory behind. If it was about to replace a file or a folder, the old
+    one is restored first. Only directories of processes on this machine are removed.
 
     Parameters
     ----------

@@ -201,14 +201,10 @@ def label_key_path(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
-def _read_label_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield the location and the fields of each row of a table of labels.
+def _read_used_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | None]]:
+    """Return the location, the fields and the hidden id of each row; rows with a hidden id and no label are left out.
 
-    In a table that `youden label` wrote, a row has the fields id and label. The id hides the agent and the item; it is
-    replaced by the fields agent and item. Rows of this kind without a label are skipped.
-
-    Raises: ImportFormatError [labels-empty] if there are only rows of this kind, all without a label; [labels-key] if the
-        agents of ids are not found; [labels-value] if a JSON number is not finite; others if the file cannot be read.
+    Raises: ImportFormatError [labels-empty] if no row is left.
     """
     rows: Iterable[tuple[str, Mapping[str, object]]]
     if path.suffix.lower() in EXCEL:
@@ -232,7 +228,19 @@ def _read_label_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
             "0 or 1, grades, or win, tie and loss.",
             slug="labels-empty",
         )
+    return used_rows
 
+
+def _read_label_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Yield the location and the fields of each row of a table of labels.
+
+    In a table that `youden label` wrote, a row has the fields id and label. The id hides the agent and the item; it is
+    replaced by the fields agent and item. Rows of this kind without a label are skipped.
+
+    Raises: ImportFormatError [labels-empty] if there are only rows of this kind, all without a label; [labels-key] if the
+        agents of ids are not found; [labels-value] if a JSON number is not finite; others if the file cannot be read.
+    """
+    used_rows = _read_used_rows(path)
     hidden_ids = {hidden_id for _, _, hidden_id in used_rows if hidden_id is not None}
     agents_and_items = _read_agents_and_items(path, hidden_ids) if hidden_ids else {}
     for location, row, hidden_id in used_rows:
@@ -266,8 +274,8 @@ def _read_finite_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 def _read_agents_and_items(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
     """Read the agent and the item of each id in a table that `youden label` wrote.
 
-    `youden label` writes them into a .json file with the name of the table. If this file does not contain all ids, another
-    .json file in the folder of the table is used, if it is the only one that does.
+    `youden label` writes them into a .json file with the name of the table. If this file lacks an id, the other .json files
+    in the folder are read, and the only file with all ids is used.
 
     path : the table
     ids : ids in the table

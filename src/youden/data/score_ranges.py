@@ -82,11 +82,18 @@ def check_direction(source: str, names: Iterable[str]) -> None:
     ImportFormatError
         [scores-direction]: if a column has the name of a loss or of an error rate.
     """
-    for name in names:
-        if _LOWER_IS_BETTER.fullmatch(normalize_name(name)):
-            problem = f"lower values seem to be better in a column of scores, and an audit ranks the highest first: got {name!r}."
-            remedy = f"Change their sign, or leave the column out by --column {quote(f'ignore={name}')}."
-            raise import_error(source, f"{problem} {remedy}", slug="scores-direction")
+    name = find_name_of_loss(names)
+    if name is not None:
+        problem = (
+            f"lower values seem to be better in a column of scores, and an audit ranks the highest first: got {name!r}."
+        )
+        remedy = f"Change their sign, or leave the column out by --column {quote(f'ignore={name}')}."
+        raise import_error(source, f"{problem} {remedy}", slug="scores-direction")
+
+
+def find_name_of_loss(names: Iterable[str]) -> str | None:
+    """Return the first name that is the name of a loss or an error rate; None if there is none."""
+    return next((name for name in names if _LOWER_IS_BETTER.fullmatch(normalize_name(name))), None)
 
 
 def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:

@@ -27,7 +27,7 @@ from youden.data.importers.column_names import (
 from youden.data.importers.foreign_files import import_error
 from youden.data.pools.spool import format_excerpt
 from youden.data.score_columns import CONVERSIONS, ScoreColumn, is_percentage, make_id
-from youden.data.score_ranges import check_direction, check_units, determine_range
+from youden.data.score_ranges import check_direction, check_units, determine_range, find_name_of_loss
 from youden.data.score_rows import LocatedFrame, is_model_name, locate_frame_rows, read_score_rows
 from youden.errors import ConfigError, ImportFormatError
 from youden.text.printable import find_name_fault
@@ -256,6 +256,9 @@ class _TableReader:
         scores = given_scores or self.choose_score_columns([*models, *items], is_long=is_long)
         if models and not given_scores:
             check_direction(self.source, scores)
+        loss = find_name_of_loss(given_scores)
+        if loss is not None:
+            self.notes.append(f"the highest values of {loss!r} rank first, although lower ones seem to be better")
         for name in scores:
             self.check_scores(name)
         self.note_conversions(scores)
@@ -283,6 +286,22 @@ class _TableReader:
             row_scores = np.where(np.isnan(row_scores), self.numbers[name], row_scores)
         return self.average_cells(self.make_ids(models), self.make_ids(items), row_scores, score_range)
 
+    def check_columns_of_words(self, scores: Sequence[str], *, highest: float) -> None:
+        """Raise ImportFormatError [scores-scale] if a column has words such as yes (1) and no (0), and a score is above 1.
+
+        scores : columns of scores
+        highest : highest score in all columns
+        """
+        columns_of_words = [name for name in scores if self.columns[name].has_only_words]
+        if not columns_of_words or highest <= 1:
+            return
+        name = columns_of_words[0]
+        words = _format_names(map(str, self.columns[name].converted))
+        problem = (
+            f"{name!r} has words instead of numbers, and other columns have scores up to {highest:g}: got {words}."
+        )
+        raise import_error(self.source, f"{problem} Set --column ignore={name}.", slug="scores-scale")
+
     def collect_wide_scores(
         self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
     ) -> ScoreTable:
@@ -305,15 +324,8 @@ class _TableReader:
         column_ids = np.tile(np.array([make_id(name) for name in scores], dtype=object), self.n_rows)
         cell_scores = np.column_stack([self.numbers[name] for name in scores]).ravel()
 
-        columns_of_words = [name for name in scores if self.columns[name].has_only_words]
-        highest = float(np.nanmax(cell_scores))
-        if columns_of_words and highest > 1 and score_range is None:
-            name = columns_of_words[0]
-            words = _format_names(map(str, self.columns[name].converted))
-            problem = (
-                f"{name!r} has words instead of numbers, and other columns have scores up to {highest:g}: got {words}."
-            )
-            raise import_error(self.source, f"{problem} Set --column ignore={name}.", slug="scores-scale")
+        if score_range is None:
+            self.check_columns_of_words(scores, highest=float(np.nanmax(cell_scores)))
 
         model_ids, item_ids = (row_ids, column_ids) if models else (column_ids, row_ids)
         return self.average_cells(model_ids, item_ids, cell_scores, score_range)
@@ -368,10 +380,10 @@ class _TableReader:
         return scores
 
     def check_wide_scores(self, scores: Sequence[str], labels: Sequence[str]) -> None:
-        """Check that a table whose columns are models or items has several columns of scores, and that they are clear.
+        """Check that a table with one column of scores per model or item has several of them.
 
-        They are unclear if one has a usual name of scores, such as "score", because this names no model or item: the column
-        of models or of items was then not recognized.
+        No column may have a usual name of scores, such as "score". Such a column is not a model or an item, so the column of
+        models or items was not recognized.
 
         scores : columns that may hold scores
         labels : columns that name models or items

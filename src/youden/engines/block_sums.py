@@ -64,25 +64,25 @@ class PairSums:
         ability : float array (n_agents,), abilities of the additive fit, which are copied to the result
 
         Returns `Pairs`. Its arrays have shape (n_agents, n_agents) and NaN for pairs that cannot be compared:
-            agreement : mean of TPR − FPR over items, with rows for the agent whose response comes first; without
-                `own_rates`, the mean TPR
+            agreement : mean over items of TPR − FPR if `own_rates`, else of TPR. The response of the agent of the row comes
+                first.
             mean, std_error, n : mean answer over both orders, its standard error, and the number of answers (0 if none)
             significantly_better : 1 if the agent of the row is significantly better than the agent of the column, else 0
             partners_seen : fraction of the possible partners with which a cell (agent, item) was compared, averaged over
                 the compared cells; None if no cell was compared
-            own_rates : `own_rates` of the constructor
+            own_rates : whether each pair has its own false-positive rate
         """
         means = self.totals.means
         n_agents = len(ability)
 
-        # A cell (agent, item) could be compared with n_agents − 1 partners. This is the fraction with which it was compared,
-        # averaged over the compared cells. Each compared pair counts for both of its cells.
+        # each cell (agent, item) has n_agents − 1 possible partners; each compared pair adds one partner to two cells
         partners_seen = None
         if self._n_compared_pairs and n_agents > 1:
+            n_partners = 2 * self._n_compared_pairs
             n_possible_partners = self._n_compared_cells * (n_agents - 1)
-            partners_seen = 2 * self._n_compared_pairs / n_possible_partners
+            partners_seen = n_partners / n_possible_partners
 
-        # mean of TPR − FPR over items, NaN for pairs that were never compared
+        # mean over items, NaN for pairs that were never compared
         is_compared = self._n_items > 0
         agreement = np.full(is_compared.shape, np.nan)
         np.divide(self._difference_sums, self._n_items, out=agreement, where=is_compared)
@@ -249,7 +249,7 @@ class _ScoreCollector:
         self._chunks.append((cells.agent, cells.item + np.int32(chunk.start), value, weight))
 
     def to_scores(self, role: ScoreRole, *, offset: float) -> Scores:
-        """Return the scores of all added chunks, and remove all of them from the collector, to save memory.
+        """Return the scores of all added chunks. The collector is empty afterwards, to save memory.
 
         role : role of all these scores in the result: "train" for training cells (agent, item), "holdout" for held-out cells
         offset : false-positive rate to subtract from each score
@@ -295,9 +295,9 @@ class CallCounts:
     def add_rows(self, read_rows: Callable[[], Iterable[Mapping[str, NDArray[Any]]]]) -> None:
         """Add all rows of a run, and count the answers that are reused from earlier runs.
 
-        Rows with equal requests share one call, which is recorded in one of these rows by its cost or duration. If none
-        of them has a call, their answer is reused from an earlier run. The row with the call may come after or before the
-        others. Therefore, if any row has an answer without a call, all rows are read a second time.
+        Rows with equal requests share one call. Only one of the rows has the cost and the duration of the call. If no row
+        has them, the answer is reused from an earlier run. The row with the call may come after the others, so all rows
+        are read a second time if an answer without a call occurs.
 
         Parameters
         ----------
@@ -327,8 +327,8 @@ class CallCounts:
     def _add_chunk(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Add a chunk of rows to all counts and sums.
 
-        columns : array (n_rows,) by name of the column: "item", "first", "second", "trial_type", "missing_reason", and the
-            columns that the judge filled (`measured` of the constructor). Others are not counted.
+        columns : array (n_rows,) by name: "item", "first", "second", "trial_type", "missing_reason", and the columns that
+            the parameter `measured` of the constructor lists
         """
         trial_type = columns["trial_type"]
         missing_reason = columns["missing_reason"]
@@ -357,7 +357,8 @@ class CallCounts:
         lacks_call = is_answered & ~self._has_call(columns)
         if lacks_call.any():
             hashes = columns["request_hash"][lacks_call]
-            self._hashes_without_call.append(hashes[hashes != b""])
+            is_known = hashes != b""
+            self._hashes_without_call.append(hashes[is_known])
 
     def to_facts(self, *, models: tuple[str, ...], usd_tried: float) -> CallFacts:
         """Return the counts of all rows that were added.

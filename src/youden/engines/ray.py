@@ -144,10 +144,11 @@ class _Worker:
         return node
 
     def run(self, work: Callable[[], Any], version: str, stop_event: Any) -> Any:
-        """Call `work` and return its result, or return the YoudenError that it raises; other errors are raised.
+        """Call `work`, and return its result. If it raises a YoudenError, return the error.
 
         work : function without arguments
-        version : version of youden that started the run; a node with another one returns ConfigError [ray-package]
+        version : version of youden that started the run. If this node has another version, the function returns
+            ConfigError [ray-package].
         stop_event : actor with a method `wait`. When it is set, this process gets SIGTERM, and the work ends with
             IncompleteRunError [stopped].
         """
@@ -205,10 +206,10 @@ class _WorkerGroup(Generic[T]):
         self._workers = [worker.remote() for _ in range(n_workers)]
 
     async def run(self) -> T:
-        """Return the first result of a worker, or raise the first YoudenError of one; then stop all workers.
+        """Return the result of the first worker that ends, or raise its YoudenError. Then stop all workers.
 
-        The workers have the grace period, in seconds, to store the answers of calls in flight. After a result, no
-        further answer is needed, and they have at most `MAX_REMAINING_SECONDS`.
+        The workers may store the answers of calls in flight during the grace period. After a result, no further answer
+        is needed, and this period is at most `MAX_REMAINING_SECONDS`.
         """
         tasks = []
         for number, worker in enumerate(self._workers, 1):
@@ -224,10 +225,10 @@ class _WorkerGroup(Generic[T]):
         return result
 
     async def _wait_for_first(self, tasks: Sequence[asyncio.Task[T | YoudenError]]) -> T:
-        """Return the first result of a worker, or raise the YoudenError that the worker raised. Lost workers are skipped.
+        """Return the result of the first worker that ends, or raise its YoudenError. Lost workers are skipped.
 
-        Raises IncompleteRunError [ray-workers] if all workers are lost, and ConfigError [ray-package] if the reason is
-        that a node has no youden.
+        Raises: if all workers are lost, ConfigError [ray-package] if a node has no youden, else IncompleteRunError
+        [ray-workers].
         """
         losses: list[Exception] = []
         for task in asyncio.as_completed(tasks):
@@ -330,11 +331,11 @@ def _connect(ray: Any) -> Iterator[None]:
         ray.init(log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError, TimeoutError) as error:
         address = os.environ.get("RAY_ADDRESS") or "this machine"
+        reason = " ".join(str(error).split())[:300]
         raise ConfigError(
-            f"The Ray cluster at {address} cannot be reached: {' '.join(str(error).split())[:300]} "
-            "Check RAY_ADDRESS, and that the cluster has the same versions of Python and Ray; unset "
-            "RAY_ADDRESS to start a cluster "
-            "on this machine.",
+            f"The Ray cluster at {address} cannot be reached: {reason} "
+            "Check RAY_ADDRESS, and that the cluster has the same versions of Python and Ray; unset RAY_ADDRESS to start a "
+            "cluster on this machine.",
             slug="ray-unreachable",
         ) from None
     try:

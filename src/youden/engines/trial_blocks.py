@@ -369,7 +369,7 @@ class TrialsByItem:
                     chunks.append(trials[name])
         columns = {name: np.concatenate(chunks) for name, chunks in chunks_by_column.items()}
 
-        # trials of the kind "self" state the same item twice if they are paired
+        # in trials of the kind "self", `other_item` equals `item` if the trial is paired
         is_paired = columns["other_item"] == columns["item"]
         columns["other_item"][is_paired] = -1
         return columns
@@ -407,9 +407,9 @@ class TrialsByItem:
             yield self._read_rates(start, stop, kinds)
 
     def find_alarms(self) -> list[Finding]:
-        """Find agents, and pairs of agents, whose responses to different items are too often called the same source.
+        """Return a finding "alarm" for each agent or pair with too many false positives.
 
-        Returns one finding "alarm" per agent or pair, with the counts of answers, in the order of the test's alarms.
+        A false positive is the answer that responses to two different items have the same source.
         """
         findings = []
         for alarm in self.yes_counts.find_alarms():
@@ -431,9 +431,9 @@ class TrialsByItem:
         return findings
 
     def _compute_chunk_bounds(self, kinds: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """Group the items into chunks of limited size, and yield the first item of each chunk and the first one after it.
+        """Group the items into chunks of limited size, and yield the start and the stop position of each chunk.
 
-        A chunk consists of whole partitions; a partition holds all trials on some consecutive items.
+        A chunk consists of whole partitions. A partition holds all trials on some consecutive items.
 
         kinds : kinds of trials that will be read, of "paired", "independent" and "follow-up"
         """
@@ -497,7 +497,7 @@ class TrialsByItem:
     def _compute_rates(self, paired: Columns, items: slice, *, is_repeated: bool) -> Rates:
         """Compute the true-positive rate of each ordered pair of agents on each item; false-positive rates are NaN.
 
-        paired : columns of the paired trials as `_read_trials` returns them, with items numbered from 0
+        paired : columns of the paired trials, which `_read_trials` returns, with items numbered from 0
         items : positions of the items in the run
         is_repeated : whether a pair may have several paired trials on an item
         """
@@ -523,20 +523,19 @@ class TrialsByItem:
         )
 
     def _average_by_pair(self, paired: Columns, independent: Columns | None, items: slice) -> Rates:
-        """Compute the rates of each ordered pair of agents on each item as means of the pair's answers there.
+        """Compute the rates of each ordered pair of agents on each item.
 
-        The true-positive rate is the mean answer to the paired trials, and the false-positive rate the mean answer to the
-        independent ones. `Verdicts.rates` computes them, so this method constructs a plan and answers of only these trials.
+        The true-positive rate is the mean answer to the pair's paired trials on the item. The false-positive rate is the
+        mean answer to its independent trials. The means are computed by `Verdicts.rates`, for a plan of only these trials.
 
-        paired : columns of the paired trials as `_read_trials` returns them, with items numbered from 0
-        independent : columns of the independent trials, or None to return NaN as false-positive rates
+        paired : columns of the paired trials from `_read_trials`
+        independent : columns of the independent trials; None to return NaN as false-positive rates
         items : positions of the items in the run
         """
         trials = Trials.paired(paired["item"], paired["first"], paired["second"])
         answer = paired["answer"]
         if independent is not None:
-            # An independent trial counts for the item of its first response. Rates do not use the item of the second
-            # response, which may be outside `items`, so it is replaced by item 0.
+            # rates use only the item of the first response; the item of the second may be outside `items`, so it is set to 0
             unused_items = np.zeros_like(independent["item"])
             independent_trials = Trials.independent(
                 independent["item"], independent["first"], independent["second"], unused_items
@@ -579,8 +578,8 @@ class TrialsByItem:
     def _add_to_totals(self, columns: Mapping[str, NDArray[Any]], is_added: Bools) -> None:
         """Add answered independent trials to the totals from which false-positive rates are estimated.
 
-        The totals by item (`independent`) and the totals by group (`_totals`) are changed. The trials of a group were
-        added by the same extension step, and all or none of them belong to complete blocks.
+        Two kinds of totals are changed: by item (`independent`), and by group (`_totals`). A group consists of the trials
+        of one extension step that are in complete blocks, or of those that are not.
 
         columns : array (n_rows,) by name of the column: `_INDEPENDENT_COLUMNS` and, for an extended plan, the columns that
             `_get_extension_columns` reads
@@ -591,14 +590,13 @@ class TrialsByItem:
         self.independent.add(answer[is_training], item[is_training], other_item[is_training])
 
         step, in_complete_block, counts_for_first, counts_for_second = self._get_extension_columns(columns, is_added)
-        groups = set(zip(step.tolist(), in_complete_block.tolist(), strict=True))
-        for group_step, group_in_complete_block in sorted(groups):
-            is_in_group = (step == group_step) & (in_complete_block == group_in_complete_block)
-            group = group_step, group_in_complete_block
+        group_of_trial = zip(step.tolist(), in_complete_block.tolist(), strict=True)
+        for group in sorted(set(group_of_trial)):
             if group not in self._totals:
                 self._totals[group] = IndependentTotals(self.plan.n_agents, self.plan.n_items)
-            group_totals = self._totals[group]
-            group_totals.add(
+            group_step, group_in_complete_block = group
+            is_in_group = (step == group_step) & (in_complete_block == group_in_complete_block)
+            self._totals[group].add(
                 first[is_in_group],
                 second[is_in_group],
                 answer[is_in_group],
@@ -673,8 +671,7 @@ class TrialsByItem:
         for name in records.dtype.names or ():
             records[name] = self._compute_record_field(columns, name)[rows]
 
-        # edges: 0, each row whose partition differs from that of the row before, and the number of rows. Partitions are
-        # numbered from 0, so the −1 before the first and after the last row always differs.
+        # positions at which the partition changes, with 0 and the number of rows (−1 is no partition)
         edges = np.flatnonzero(np.diff(partition, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(edges):
             first_item = int(partition[start]) * self._items_per_partition

@@ -117,18 +117,15 @@ class JudgedTrials:
     def iter_row_keys(self) -> Iterator[RowKey]:
         """Yield row and request hash of every trial, in the order in which the trials are judged.
 
-        A plan ends with independent trials. They are spread evenly over the trials before them, so that a run that ends
-        early, for example at its cost cap, has answers of both trial types. Both parts begin at the start position.
+        The last rows of a plan are independent trials. They are spread evenly over the rows before them, so that a run that
+        ends early, for example at its cost cap, has answers of both trial types.
         """
         n_trials = len(self._plan)
         paired_rows = np.flatnonzero(self._plan.trial_type == PAIRED)
-        n_up_to_last_paired = int(paired_rows[-1]) + 1 if len(paired_rows) else 0
-        first_part = self._iter_cyclic(0, n_up_to_last_paired)
-        independent_part = self._iter_cyclic(n_up_to_last_paired, n_trials)
-        interleaved = _interleave(
-            independent_part, n_trials - n_up_to_last_paired, others=first_part, n_others=n_up_to_last_paired
-        )
-        for row, key in interleaved:
+        n_first = int(paired_rows[-1]) + 1 if len(paired_rows) else 0  # number of rows up to the last paired trial
+        first_rows = self._iter_cyclic(0, n_first)
+        last_rows = self._iter_cyclic(n_first, n_trials)
+        for row, key in _interleave(last_rows, n_trials - n_first, others=first_rows, n_others=n_first):
             self._request_hashes[row] = key
             yield row, key
 
@@ -302,7 +299,7 @@ async def _run_judge(run: _Run, config: JudgeConfig, judge: Judge | None) -> Ver
 
     run : plan, store, options, budget and log, which all judges of a jury share
     config : the judge
-    judge : judge that answers single calls instead of the one that `config` describes; None for the latter
+    judge : judge that answers the calls; None to connect to the server of `config`
     """
     run.log.start(len(run.plan), what=f"judging by {config.name}")
     try:
@@ -312,7 +309,7 @@ async def _run_judge(run: _Run, config: JudgeConfig, judge: Judge | None) -> Ver
         if run.options.stored_only and config.makes_calls:
             return _read_stored(run, config)
 
-        # the passed judge takes precedence over the one of the config; the caller closes it
+        # the caller of this function closes a judge that it passes
         if judge is not None:
             backend_of_judge = Backend(lambda: judge)
             return await _run_calls(run, config, backend_of_judge)
@@ -387,12 +384,12 @@ def _replay(run: _Run, config: JudgeConfig) -> Verdicts:
 def _read_stored(run: _Run, config: JudgeConfig) -> Verdicts:
     """Return the verdicts of a judge from its answers in the store, without sending a request.
 
-    run : plan to judge; store with the answers; options, of which `allows_pending` permits trials without a stored answer;
-        log, which counts the trials that were read
+    A trial without a stored answer is "pending" if the option `allows_pending` is set.
+
+    run : plan, store, options and log
     config : judge that gave the answers
 
-    Raises: ConfigError [store-needed] without a store; AnswersMissingError if a trial has no stored answer, unless the
-        options allow it. The trial is then missing as "pending".
+    Raises: ConfigError [store-needed] without a store; AnswersMissingError if a trial is pending, and the option is not set.
     """
     plan = run.plan
     store = _require_store(run.store, config)

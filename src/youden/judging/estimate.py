@@ -98,17 +98,18 @@ def seconds_in_flight(n_calls: int, *, seconds: float, start: int, limit: int) -
 
     Notes
     -----
-    r rounds answer start·r + r(r − 1)/2 calls while the number of calls in flight grows.
+    The first r rounds have start + (start + 1) + … = start·r + r(r − 1)/2 calls, until the limit is reached.
 
     Examples
     --------
     >>> seconds_in_flight(100, seconds=2.0, start=10, limit=10)
     20.0
     """
-    n_growing_rounds = limit - start
+    n_growing_rounds = limit - start  # rounds with fewer calls than `limit`
     n_calls_while_growing = n_growing_rounds * (start + limit - 1) / 2
     if n_calls > n_calls_while_growing:
-        n_rounds = n_growing_rounds + (n_calls - n_calls_while_growing) / limit
+        n_full_rounds = (n_calls - n_calls_while_growing) / limit
+        n_rounds = n_growing_rounds + n_full_rounds
     else:
         # the positive root of start·r + r(r − 1)/2 = n_calls
         n_rounds = math.sqrt((start - 0.5) ** 2 + 2 * n_calls) - (start - 0.5)

@@ -12,7 +12,7 @@ narrower for items like these, although the errors of the fit are up to 7 % smal
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import nan
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,6 +25,7 @@ from youden.run_keys import Target
 from youden.stats.additive.trial_fit import TrialFit
 from youden.stats.base.clusters import CentredCovariance
 from youden.stats.base.metrics import Metric
+from youden.stats.base.pair_chunks import PairChunk
 from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.best_selection import Choice, select_best
 from youden.stats.trials.comparisons import Differences, agent_components, pairwise_differences
@@ -81,25 +82,23 @@ class ItemInfluence(NamedTuple):
         Only the agent's own trials count; the effects of the other agents are taken as known. The influence is in units
         of the abilities.
 
-        fit : estimated abilities, with the influence of the items in chunks, and the total weight of each agent's trials
-            (their number, if each trial has the weight 1)
+        fit : abilities, with the influence of each item
         """
         agents, items, influences, weights = [], [], [], []  # one array per chunk, of its observed cells
         n_items = 0
         for chunk in fit.influence_chunks():
             cells = CellIndex.from_mask(chunk.weight > 0)
-            observed = cells.agent, cells.item
             agents.append(cells.agent)
             items.append(cells.item + np.int32(n_items))  # a chunk numbers its items from 0
-            influences.append(chunk.direct_influence[observed])
-            weights.append(chunk.weight[observed])
+            influences.append(chunk.direct_influence[cells.agent, cells.item])
+            weights.append(chunk.weight[cells.agent, cells.item])
             n_items += chunk.weight.shape[1]
 
         agent = np.concatenate(agents)
         item = np.concatenate(items)
-        observed_cells = CellIndex(agent, item, len(fit.weight), n_items)
+        all_cells = CellIndex(agent, item, len(fit.weight), n_items)
         share = np.concatenate(weights) / fit.weight[agent]
-        return cls(observed_cells, np.concatenate(influences), share)
+        return cls(all_cells, np.concatenate(influences), share)
 
 
 class ItemMatrices(NamedTuple):
@@ -296,9 +295,8 @@ class EstimationRequest(NamedTuple):
 def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-these") -> Abilities:
     """Estimate abilities of any plan as mean answers to paired trials minus false-positive rates.
 
-    The mean of an agent is over the paired trials in which it is the first or the second one. Its false-positive rate is
-    estimated from its independent trials, and is 0 if no agent has one. Trials of held-out cells, probes and follow-ups
-    are left out.
+    The false-positive rate of an agent is estimated from its independent trials. All rates are 0 if the plan has no
+    independent trials. Trials of held-out cells, probes and follow-ups are left out.
 
     verdicts : answers to the plan
     target : population that the intervals refer to
@@ -349,19 +347,20 @@ def describe_method(method: str, rates: AgentRates) -> str:
 def _average_answers(trials: TrialsByItem, request: EstimationRequest) -> Abilities:
     """Average the answers to each agent's paired trials, and estimate its false-positive rate.
 
-    The means leave out trials with a held-out cell (agent, item). A false-positive rate is the mean answer to the agent's
+    Trials of held-out cells (agent, item) are left out. The false-positive rate of an agent is the mean answer to its
     independent trials, which show responses to different items.
 
-    request : `target` of the intervals; `with_rates` subtracts the false-positive rates; `with_items` computes the
-        influence of the items, but not for the target "these-items"
+    request : target of the intervals, and whether to subtract the false-positive rates and to compute the influence of
+        the items; there is no influence for the target "these-items"
     """
     target = request.target
     for_these_items = target == "these-items"
-    means = trial_means(
-        lambda: (chunk.to_pairs(by_block=for_these_items) for chunk in trials.iter_answered()),
-        n_agents=trials.plan.n_agents,
-        target=target,
-    )
+
+    def iter_pairs() -> Iterator[PairChunk]:
+        for chunk in trials.iter_answered():
+            yield chunk.to_pairs(by_block=for_these_items)
+
+    means = trial_means(iter_pairs, n_agents=trials.plan.n_agents, target=target)
     item_influence = None
     if request.with_items and not for_these_items:
         item_influence = ItemInfluence.from_fit(means)
@@ -378,7 +377,9 @@ def _average_answers(trials: TrialsByItem, request: EstimationRequest) -> Abilit
         component=find_components(trials),
         item_influence=item_influence,
     )
-    return mean_answers.with_rates_subtracted() if request.with_rates else mean_answers
+    if request.with_rates:
+        return mean_answers.with_rates_subtracted()
+    return mean_answers
 
 
 MAX_UNANSWERED_FRACTION = 0.05
@@ -388,18 +389,18 @@ MAX_UNANSWERED_FRACTION = 0.05
 def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
     """Estimate each agent's ability as the mean answer of its trials in blocks.
 
-    A block is the trials of one item in which each agent appears once first and once second. Its means compare agents
-    on equal terms only if no cell (agent, item) is held out, so that each block contains all agents.
+    A block is the trials of one item in which each agent appears once first and once second. The means are comparable
+    only if each block contains all agents, so no cell (agent, item) may be held out.
 
-    trials : trials of the run
     request : target of the intervals, and whether to subtract false-positive rates and to compute the influence of items
 
-    Returns None if a paired trial belongs to no block, or if an agent lacks too many answers (see
-    `MAX_UNANSWERED_FRACTION`). Raises StatisticsError [trial-none] if no paired trial was answered.
+    Returns None if a paired trial belongs to no block, or if too many trials of an agent have no answer (more than the
+    fraction `MAX_UNANSWERED_FRACTION`). Raises StatisticsError [trial-none] if no paired trial was answered.
     """
     n_agents = trials.plan.n_agents
     n_paired = 0
-    n_planned, n_answered = np.zeros((2, n_agents), dtype=np.int64)  # trials of each agent
+    n_planned = np.zeros(n_agents, dtype=np.int64)  # trials of each agent
+    n_answered = np.zeros(n_agents, dtype=np.int64)
     for chunk in trials.iter_chunks():
         if (chunk.block < 0).any():
             return None
@@ -507,8 +508,7 @@ def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differen
     agent_ids : ids of the agents, in the order of `abilities`
     differences : pairwise differences of `abilities`
 
-    Returns the selected agents with their regret bound, the other candidates, and an interval of the first selected
-    agent's ability without impossible values. Returns None if some agents cannot be compared.
+    Returns None if some agents cannot be compared.
     """
     selection = select_best_agents(abilities, differences)
     if selection is None:
@@ -529,13 +529,12 @@ def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[s
     ability : float array (n_agents,), abilities of all agents
     agent_ids : ids of all agents, in the order of `ability`
 
-    The result lists the probabilities of all agents, largest first, and the abilities of the selected agents and of the
-    best other agent, if not all agents are selected.
+    The probabilities of all agents are listed, largest first. Abilities are listed for the selected agents and for the
+    best of the other agents, if there is one.
     """
     by_probability = np.argsort(-selection.p_best, kind="stable").tolist()
     p_best = {agent_ids[agent]: float(selection.p_best[agent]) for agent in by_probability}
 
-    # abilities of the selected agents, and of the best other agent
     by_ability = np.argsort(-ability, kind="stable").tolist()
     not_selected = [agent for agent in by_ability if agent not in selection.agents]
     described_agents = (*selection.agents, *not_selected[:1])
@@ -557,9 +556,11 @@ def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[s
 def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts | None:
     """List the false-positive rates of the agents, highest first, and compute their share in the variance of abilities.
 
-    The result also states how many more independent trials (of responses to different items) would halve the standard
-    errors of the rates, which are estimated from these trials. Returns None if no agent has an independent trial. The
-    share and the number are None if no ability has an interval.
+    The rates are estimated from independent trials, which show responses to different items. The result also has the
+    number of further independent trials that would halve the standard errors of the rates. The share and this number
+    are None if no ability has an interval.
+
+    Returns None if no agent has an independent trial.
     """
     rates = abilities.rates
     if not rates.n_trials.any():
@@ -585,7 +586,7 @@ def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts
         return RateFacts(agents, variance_share=None, calls_to_halve=None)
     share = float((rate_variance[has_share] / variance[has_share]).mean())
 
-    # a standard error is proportional to 1/√trials: 4 times as many trials halve it, which are 3 times as many in addition
+    # a standard error is proportional to 1/√trials: 4n trials halve it, 3n more than the n trials so far
     n_trials = float(rates.n_trials.sum()) / 2  # each trial counts for two agents
     n_added_trials = round(3 * n_trials)
     return RateFacts(agents, variance_share=share, calls_to_halve=n_added_trials)
@@ -596,22 +597,19 @@ def build_ranking_table(
 ) -> pd.DataFrame:
     """Build the table of abilities, intervals and ranks, one row per agent, best first.
 
-    The columns are `target` and the fields of `RankingRow`. Callers join the columns of self-consistency, which are left
-    out. Agents without an ability (NaN) come last, and agents of equal ability stay in the order of `agent_ids`.
+    The columns are `target` and the fields of `RankingRow`, without those of self-consistency. Agents without an ability
+    (NaN) come last. Agents of equal ability stay in the order of `agent_ids`.
 
-    abilities : abilities of the agents; a column that the other arguments do not determine has the values of the attribute
-        with its name
-    agent_ids : ids of the agents, in the order of `abilities`
-    differences : pairwise differences of `abilities`, which determine the columns of ranks
-    groups : group by agent id, of the agents that have one; the column `group` is None for all others
-
-    Returns a table with the ids in the column `agent`, and with the row numbers as its index.
+    abilities : abilities of the agents, with their intervals
+    agent_ids : ids of the agents, in the order of `abilities`; they are stored in the column `agent`
+    differences : pairwise differences of `abilities`, which determine the ranks
+    groups : group by agent id; the column `group` is None for an agent without a group
     """
     import pandas as pd  # takes long to load, and a plan needs this module without its tables
 
     marginal_ranks = differences.marginal_ranks
     simultaneous_ranks = differences.simultaneous_ranks
-    other_columns = {
+    values_by_name = {
         "agent": list(agent_ids),
         "group": [(groups or {}).get(agent) for agent in agent_ids],
         "simultaneous_rank_low": simultaneous_ranks.low,
@@ -622,9 +620,11 @@ def build_ranking_table(
     columns = {}
     for column in columns_of(RankingRow):
         name = column.name
-        if name in other_columns:
-            columns[name] = other_columns[name]
-        elif not name.startswith("self_consistency"):
+        if name.startswith("self_consistency"):
+            continue
+        if name in values_by_name:
+            columns[name] = values_by_name[name]
+        else:
             columns[name] = getattr(abilities, name)
 
     table = pd.DataFrame({**columns, "target": abilities.target})

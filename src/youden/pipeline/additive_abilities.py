@@ -129,22 +129,18 @@ def abilities_from_fit(
     """Convert an additive fit of trials to abilities, without subtracting false-positive rates.
 
     The fit must link all agents that have trials, directly or through other agents. An ability is the effect of the agent
-    plus `mean_score`, clipped to [−1, 1]; it is NaN for an agent without trials.
+    plus `mean_score`, clipped to [−1, 1]. It is NaN for an agent without trials.
 
-    fit : effects of the agents, float array (n_agents,) with mean 0, their covariance, and the total weight of each
-        agent's trials (their number, if each trial has the weight 1)
+    fit : effects of the agents, with mean 0
     mean_score : mean score of the average agent
-    rates : false-positive rates of the agents, which are stored in the result; the caller can subtract them
-    target : population that the intervals refer to, "items-like-these" or "these-items"; for "these-items", each variance
-        is multiplied by a factor from 0 to 1, the finite population correction `fit.fpc`
+    rates : false-positive rates of the agents, which the caller can subtract
+    target : population that the intervals refer to, "items-like-these" or "these-items"
     with_items : whether to compute the influence of each item on the abilities; it is None for the target "these-items"
     """
     covariance = fit.covariance
-
-    # by the sandwich estimator: squared residuals, summed by item, with the leverage correction HC2
     method = "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"
 
-    # finite-population correction: the answered trials are a part of all possible trials on these items
+    # finite population correction: the answered trials are a part of all possible trials on these items
     if target == "these-items":
         covariance = covariance.with_scaled_ability_variances(fit.fpc)
         method = f"{method}, finite population"

@@ -59,19 +59,18 @@ def alternative_ranking_findings(
 ) -> list[Finding]:
     """List the findings (messages) about alternative rankings.
 
-    An alternative ranking weights the partners of an agent, the agents that it is compared with. There is a finding for
-    each flagged group of agents, for each ranking that could not be made, and for each ranking in which the leader of the
-    plain ranking falls. If there are too few agents for the robust ranking, it has one finding, which states this.
+    There is a finding for each flagged group of agents, for each ranking that could not be made, and for each ranking in
+    which the leader of the plain ranking falls. With too few agents, the robust ranking has a single finding.
 
     rankings : facts of each alternative ranking, by its name
     n_agents : number of agents of the run
     """
     findings = []
     for name, facts in rankings.items():
+        if name == "robust" and n_agents < MIN_AGENTS_FOR_COPYING:
+            findings.append(Finding("few-agents", explain_few_agents(n_agents), facts={"n": n_agents}))
+            continue
         if name == "robust":
-            if n_agents < MIN_AGENTS_FOR_COPYING:
-                findings.append(Finding("few-agents", explain_few_agents(n_agents), facts={"n": n_agents}))
-                continue
             findings += [_flagged_group_finding(group) for group in facts.groups]
         if facts.message:
             message = f"The {TITLES[name]} ranking could not be made: {facts.message}"
@@ -129,27 +128,28 @@ def _describe_leader_change(
 ) -> tuple[str, tuple[str, ...]]:
     """Describe how the leader of the plain ranking falls in an alternative ranking.
 
-    The leader falls in three cases: it drops by `MIN_RANK_DROP` ranks or more; an agent overtakes it that differs
-    significantly from it in one of the two rankings; it is significantly better than all other agents in the plain ranking,
-    but not in the alternative one.
+    The leader falls in three cases:
+
+    - It drops by `MIN_RANK_DROP` ranks or more.
+    - Another agent overtakes it, and the two differ significantly in one of the rankings.
+    - It is significantly better than all other agents in the plain ranking, but not in the alternative one.
 
     name : name of the alternative ranking
-    plain, alternative : pairwise differences of the abilities of the two rankings, arrays (n_agents, n_agents) with
-        positive values if the agent of the row is better than the agent of the column
+    plain, alternative : pairwise differences of the abilities of the two rankings
 
-    Returns a sentence and the ids of the agents that it names; both are empty if the leader does not fall.
+    Returns a sentence and the ids of the agents that it names. The sentence is empty if the leader does not fall.
     """
-    # the leader is better than more agents than any other agent
+    # the leader is better than the largest number of other agents
     n_worse = np.nansum(plain.value > 0, axis=1)
     leader = int(np.argmax(n_worse))
 
     # agents that are better than the leader in the alternative ranking
     overtakes = alternative.value[:, leader] > 0
     n_overtaking = int(overtakes.sum())
-    differs = plain.significantly_better[leader] | alternative.significantly_better[:, leader]
-    differs_from_overtaking = bool((overtakes & differs).any())
+    is_significant = plain.significantly_better[leader] | alternative.significantly_better[:, leader]
+    is_overtaken_significantly = bool((overtakes & is_significant).any())
 
-    if differs_from_overtaking or n_overtaking >= MIN_RANK_DROP:
+    if is_overtaken_significantly or n_overtaking >= MIN_RANK_DROP:
         displayed = np.flatnonzero(overtakes)[:MAX_NAMED_MOVES].tolist()
         overtaking_ids = tuple(agent_ids[agent] for agent in displayed)
         text = (
@@ -362,22 +362,21 @@ class PairedAnswers(NamedTuple):
         """Sum the answers to the paired trials of a run by pair of agents, with and without follow-up trials.
 
         A paired trial shows the judge responses of two agents to the same item. Follow-up trials are further paired trials
-        of agents that agree often. They decide only whether these agents are flagged as a group that may copy from each
-        other.
+        of agents that agree often. Only the search for agents that copy from each other uses them.
 
         Parameters
         ----------
         trials : TrialsByItem
             Trials of the run.
         totals : PairTotals, optional
-            Sums without follow-up trials, if they are known. Default: they are computed.
+            Sums without follow-up trials. They are computed by default.
 
         Returns
         -------
         PairedAnswers
-            The answers in chunks, and their sums by pair of agents. The answers exclude follow-up trials and held-out
-            cells (agent, item). If each paired trial of the plan has an independent trial of its own, the false-positive
-            rate of the pair is subtracted. If the run has no follow-up trials, the sums with follow-up trials are None.
+            The answers in chunks, without follow-up trials and held-out cells (agent, item), and their sums by pair of
+            agents. The false-positive rate of a pair is subtracted if the plan has one independent trial per paired
+            trial. The sums with follow-up trials are None if the run has no follow-up trials.
         """
         n_agents = trials.plan.n_agents
         iter_chunks = partial(iter_answers, trials.iter_rates)
@@ -469,16 +468,16 @@ def reweight_abilities(answers: PairedAnswers, abilities: Abilities, partners: P
     """Shift abilities by the effect of weighting the partners, the agents that an agent is compared with.
 
     The additive model is fitted to all answers twice, with weighted and with equally weighted partners. The two fits give
-    the abilities t_i(weighted) and t_i(equal) of agent i. The new ability of the agent is θ_i + t_i(weighted) − t_i(equal),
-    and its standard error is se(t_i(weighted)) · se(θ_i) / se(t_i(equal)). Correlations are those of t(weighted).
+    the abilities t_i(weighted) and t_i(equal) of agent i. The new ability of the agent is θ_i + t_i(weighted) − t_i(equal).
+    Its standard error is se(t_i(weighted)) · se(θ_i) / se(t_i(equal)). Correlations are those of the weighted fit.
 
     answers : answers of the run, from which `abilities` were estimated
     abilities : abilities θ_i with equally weighted partners, by any estimator
     partners : weight of each partner in the score of each agent
 
-    Returns `abilities` itself if all weights are equal. Otherwise, `item_influence` and `search` of the result are None,
-    because they do not apply to weighted partners. Raises StatisticsError [partners-none] or [cluster-agents] if the
-    weighted answers do not determine abilities or their standard errors.
+    Returns `abilities` itself if all weights are equal. Otherwise, the result has no `item_influence` and no `search`.
+    Raises StatisticsError [partners-none] or [cluster-agents] if the weighted answers do not determine abilities or
+    their standard errors.
     """
     equal_partners = uniform_weights(len(abilities.ability))
     if np.array_equal(partners.weight, equal_partners.weight):

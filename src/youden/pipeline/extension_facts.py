@@ -87,21 +87,20 @@ def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
     n_steps = len(extensions.steps)
     kind = extensions.steps[-1].kind
 
-    def is_new(chunk: ItemChunk) -> Bools:
-        """Select the trials that the last extension added: bool array (n_trials,)."""
-        return np.asarray(chunk.step == n_steps)
-
-    def is_old(chunk: ItemChunk) -> Bools:
-        """Select the trials from before the last extension: bool array (n_trials,)."""
-        return np.asarray(chunk.step < n_steps)
-
     # change of each agent's effect and its variance, NaN if unknown
     n_anchors, n_before = extensions.anchors, earlier.plan.n_agents
-    change, variance = np.full((2, n_before), np.nan)
+    change = np.full(n_before, np.nan)
+    variance = np.full(n_before, np.nan)
     if kind == "repeats" or trials.plan.question == "preference":
         return Drift(change, variance, judge_drift=np.nan, judge_drift_variance=np.nan, n_blocks=0)
 
-    # the anchors, the first plan's agents: by new complete blocks, otherwise by their partners in new linking trials
+    def is_new(chunk: ItemChunk) -> Bools:
+        return np.asarray(chunk.step == n_steps)
+
+    def is_old(chunk: ItemChunk) -> Bools:
+        return np.asarray(chunk.step < n_steps)
+
+    # drift of the anchors (agents of the first plan), by new complete blocks or else by new linking trials
     anchors = estimate_anchor_abilities(earlier, target="these-items")
     scale = fit_scale(trials, anchors, select=is_old)
     new = link_agents(trials, anchors, scale, select=is_new)
@@ -114,7 +113,7 @@ def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
         change[:n_anchors] = anchor_drift.change
         variance[:n_anchors] = anchor_drift.variance
 
-    # an agent with new linking trials: its effect by these minus its effect before
+    # drift of agents with new linking trials: effect by these trials minus earlier effect
     old = link_agents(trials, anchors, scale, select=is_old)
     old_effect = np.append(scale.effect, old.effect[n_anchors:n_before])
     old_variance = np.append(scale.effect_variance, old.variance[n_anchors:n_before])
@@ -185,18 +184,22 @@ def describe_extension(facts: ExtensionFacts) -> tuple[str, ...]:
 
 def _describe_changes(facts: ExtensionFacts) -> str:
     """State in one sentence how many abilities of earlier agents changed, and which one changed the most."""
-    change_by_agent = {
-        change.agent: change.after - change.before
-        for change in facts.agent_changes
-        if change.before is not None and change.after is not None and change.before != change.after
-    }
-    if not change_by_agent:
-        return f"No ability of the {len(facts.agent_changes)} earlier agents changed."
-    largest = max(change_by_agent, key=lambda agent: abs(change_by_agent[agent]))
-    return (
-        f"{len(change_by_agent)} of {len(facts.agent_changes)} abilities changed, that of {largest} the most, by "
-        f"{change_by_agent[largest]:+.3f}."
-    )
+    n_changed = 0
+    largest_difference = 0.0
+    most_changed_agent = ""
+    for change in facts.agent_changes:
+        if change.before is None or change.after is None or change.before == change.after:
+            continue
+        n_changed += 1
+        difference = change.after - change.before
+        if abs(difference) > abs(largest_difference):
+            largest_difference = difference
+            most_changed_agent = change.agent
+
+    n_agents = len(facts.agent_changes)
+    if not n_changed:
+        return f"No ability of the {n_agents} earlier agents changed."
+    return f"{n_changed} of {n_agents} abilities changed, that of {most_changed_agent} the most, by {largest_difference:+.3f}."
 
 
 _DRIFT_BASIS = {
@@ -216,18 +219,25 @@ _DRIFT_ADVICE = {
 
 
 def _describe_drift(facts: ExtensionFacts) -> list[str]:
-    """State which earlier agents drifted (changed their ability significantly); an empty list if none could be tested."""
+    """State which earlier agents drifted, that is, changed their ability significantly.
+
+    The list is empty if no agent could be tested.
+    """
     basis, advice = _DRIFT_BASIS[facts.kind], _DRIFT_ADVICE[facts.kind]
-    tested = [change for change in facts.agent_changes if change.p_holm is not None]
+    is_tested = False
     sentences = []
-    for change in tested:
-        if change.p_holm is not None and change.p_holm < ALPHA:
-            drift = change.drift or 0
-            direction = "higher" if drift > 0 else "lower"
-            sentences.append(
-                f"The ability of {change.agent} is {abs(drift):.3f} {direction} {basis} than before "
-                f"(p = {change.p_holm:.2g}, corrected for {len(facts.agent_changes)} agents): {advice}."
-            )
-    if tested and not sentences:
+    for change in facts.agent_changes:
+        if change.p_holm is None:
+            continue
+        is_tested = True
+        if change.p_holm >= ALPHA:
+            continue
+        drift = change.drift or 0
+        direction = "higher" if drift > 0 else "lower"
+        sentences.append(
+            f"The ability of {change.agent} is {abs(drift):.3f} {direction} {basis} than before "
+            f"(p = {change.p_holm:.2g}, corrected for {len(facts.agent_changes)} agents): {advice}."
+        )
+    if is_tested and not sentences:
         sentences.append(f"No earlier agent drifted significantly {basis}.")
     return sentences

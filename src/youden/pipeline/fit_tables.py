@@ -162,7 +162,7 @@ def fit_judged(
 
 
 def fit_imported(folder: RunFolder, pool: PoolSummary, settings: FitSettings) -> FitResult:
-    """Fit an imported run, and write its tables; earlier files of a fit are replaced together.
+    """Fit an imported run, and write its tables over those of an earlier fit.
 
     An imported run has no answers of a judge. It has a score D = TPR − FPR for each ordered pair of agents on each item.
 
@@ -170,12 +170,11 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, settings: FitSettings) ->
     pool : agents and items of the run, and notes about the import, which become findings
     settings : target population of the intervals, and rules of alternative rankings (families, panel, clones)
 
-    Returns the tables, as they were written. Raises RunFolderError if a file is damaged, [disk-full] if the disk is full;
-    StatisticsError if the scores cannot be fitted, or the main ranking cannot be made.
+    Raises RunFolderError if a file is damaged, [disk-full] if the disk is full; StatisticsError if the scores cannot be
+    fitted, or the main ranking cannot be made.
     """
+    # all items form one chunk, and training scores (`clean`) are the same as all scores
     rates = folder.read_rates()
-
-    # all items form one chunk; training scores (`clean`) use the same false-positive rates as all other scores
     chunks = [RateChunk(start=0, rates=rates, clean=rates)]
 
     # false-positive rates are already subtracted from the scores, so there are no independent trials
@@ -462,8 +461,8 @@ def measure_curl_by_link(
 ) -> tuple[dict[ScoreKind, dict[str, LinkFacts]], dict[ScoreKind, str], tuple[CurlCurve, ...]]:
     """Measure the curl of scores, their deviation from additivity, on the scale of each link function.
 
-    The curl is the absolute interaction contrast |s_ij − s_i'j − s_ij' + s_i'j'| of two agents on two items. The link
-    functions are identity, probit and logit.
+    The curl of two agents i, i' on two items j, j' is |s_ij − s_i'j − s_ij' + s_i'j'|. The link functions are identity,
+    probit and logit.
 
     Parameters
     ----------

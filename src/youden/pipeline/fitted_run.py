@@ -99,8 +99,8 @@ def check_fit(folder: RunFolder) -> None:
     verdicts = folder.open_judged_files().verdicts
     n_judged = len(verdicts) - verdicts.metadata.n_pending
 
-    # the signature of a fit contains the first characters of the plan's digest ("plan"), the number of its calls ("calls")
-    # and, if the run was unfinished, the number of judged calls ("done")
+    # the signature of a fit has the first characters of the plan's digest, the number of its calls ("calls") and, for an
+    # unfinished run, the number of judged calls ("done")
     fitted = folder.read_signature().parts
     is_same_plan = verdicts.metadata.plan_digest.startswith(str(fitted.get("plan")))
     n_judged_when_fitted = fitted.get("done", fitted.get("calls"))

@@ -31,28 +31,27 @@ MIN_FOLLOW_UPS_PER_PAIR = 8
 def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, int], int]:
     """Allocate follow-up trials to the undecided groups of agents, which have too few answers to be flagged.
 
-    The groups are served in the order of `flags.undecided`. All pairs of a group get the same number of trials. A group
-    gets no trials if the remaining budget is too small for it. A pair gets none if both agents are in the same cluster of
-    flagged agents, or if an earlier group with this pair got trials.
+    The groups are served in order. All new pairs of a group get the same number of trials, or none if the remaining
+    budget is too small. A pair is new if it is not flagged and got no trials in an earlier group.
 
     budget : maximum number of trials of all pairs together
 
     Returns the number of trials by pair of agents (lower position, higher position), without pairs that get none.
     """
     n_trials: dict[tuple[int, int], int] = {}
+    n_left = budget
     for group in flags.undecided:
-        # pairs of the group that are neither flagged nor served already
         new_pairs = []
         for agent, partner in combinations(group, 2):
             is_flagged = flags.cluster[agent] == flags.cluster[partner]
             if not is_flagged and (agent, partner) not in n_trials:
                 new_pairs.append((agent, partner))
 
-        n_affordable = budget // max(len(new_pairs), 1)
+        n_affordable = n_left // max(len(new_pairs), 1)
         n_per_pair = min(FOLLOW_UPS_PER_PAIR, n_affordable)
         if n_per_pair >= MIN_FOLLOW_UPS_PER_PAIR:
             n_trials.update(dict.fromkeys(new_pairs, n_per_pair))
-            budget -= n_per_pair * len(new_pairs)
+            n_left -= n_per_pair * len(new_pairs)
     return n_trials
 
 
@@ -84,12 +83,12 @@ def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -
 def draw_follow_ups(plan: Plan, n_trials: Mapping[tuple[int, int], int], rng: np.random.Generator) -> Trials:
     """Draw follow-up trials, which decide whether groups of agents are flagged but do not change abilities.
 
-    Each pair of agents is compared on random items on which it has no paired trial yet and neither of its cells is held
-    out. The order of the two agents alternates. The trials have the role `FOLLOW_UP` and the weight 0 for both agents.
+    Each pair of agents is compared on random items on which it has no paired trial yet and no held-out cell. The order of
+    the two agents alternates. The trials have the role `FOLLOW_UP` and the weight 0 for both agents.
 
     plan : plan of the run
-    n_trials : number of trials of each pair of agents (lower position, higher position); fewer are drawn if the pair has
-        fewer such items
+    n_trials : number of trials of each pair of agents (lower position, higher position); a pair without enough items gets
+        fewer
 
     Returns the new trials only, pair by pair.
     """
@@ -102,7 +101,6 @@ def draw_follow_ups(plan: Plan, n_trials: Mapping[tuple[int, int], int], rng: np
         new_items = np.setdiff1d(np.flatnonzero(is_training), judged_items)
         drawn_items = rng.choice(new_items, size=min(n_of_pair, len(new_items)), replace=False)
 
-        # the two orders alternate
         for number, item in enumerate(drawn_items.tolist()):
             first, second = (agent, partner) if number % 2 else (partner, agent)
             rows.append((item, first, second))

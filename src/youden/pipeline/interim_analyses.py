@@ -72,7 +72,7 @@ def _fit_rounds(trials: TrialsByItem, target: Target, mean_score: float, last_ro
     mean_score : mean answer of the average agent, which is added to the effects of the agents
     last_round : number of the last round whose answers are used, from 0
 
-    Returns None if the answers do not link all agents: some agents are not compared, not even through other agents.
+    Returns None if the answers do not link all agents, directly or through other agents.
     """
     plan = trials.plan
     iter_answers = partial(_iter_round_answers, trials, last_round)
@@ -141,7 +141,7 @@ def analyze_rounds(
 
 
 def _average_pilot_answers(trials: TrialsByItem) -> float:
-    """Compute the mean answer to the paired trials of the pilot, the first round of a search, which samples all agents."""
+    """Compute the mean answer to the paired trials of the pilot, which is the first round of a search."""
     n_answers, total = 0, 0.0
     for chunk in trials.iter_answered():
         is_in_block = chunk.block >= 0
@@ -155,28 +155,27 @@ def _average_pilot_answers(trials: TrialsByItem) -> float:
 def _limit_bias(ability: Floats, cumulative_bias: Floats, *, top: int) -> Floats:
     """Compute the selection bias to subtract from each ability.
 
-    It is the fraction `BIAS_FRACTION` of the cumulative bias, measured from its mean. If its subtraction would change
-    which agents are the best `top`, the bias of all agents is multiplied by one smaller factor, at which it does not.
+    It is the fraction `BIAS_FRACTION` of each agent's cumulative bias minus the mean over agents. If subtracting it would
+    change the set of the `top` best agents, the bias of all agents is reduced by a common factor.
 
     ability : float array (n_agents,), estimates before the correction
     cumulative_bias : float array (n_agents,), bias of each agent because it was sampled for its high estimates
-    top : number of agents with the highest abilities that must stay the best
+    top : number of best agents that must stay the same
 
     Returns a float array (n_agents,).
     """
     bias = BIAS_FRACTION * (cumulative_bias - cumulative_bias.mean())
     best_first = np.argsort(-ability, kind="stable")
-    selected, others = best_first[:top], best_first[top:]
+    best, others = best_first[:top], best_first[top:]
 
-    # lead of each selected agent over each other one, and the part of it that the correction would remove
-    lead = np.subtract.outer(ability[selected], ability[others])
-    lost_lead = np.subtract.outer(bias[selected], bias[others])
+    # lead of each of the best agents (rows) over each other agent (columns), and the part that the correction removes
+    lead = np.subtract.outer(ability[best], ability[others])
+    lost_lead = np.subtract.outer(bias[best], bias[others])
 
-    # with the bias multiplied by f, lead − f·lost_lead remains; it is 0 at f = lead / lost_lead
+    # with the bias multiplied by f, the lead is lead − f · lost_lead, which is 0 at f = lead / lost_lead
     shrinks = lost_lead > 0
-    factor_of_tie = lead / np.where(shrinks, lost_lead, 1.0)
-    smallest_factor_of_tie = float(np.min(factor_of_tie, where=shrinks, initial=np.inf))  # ∞ if no lead shrinks
-    factor = min(1.0, MAX_LOST_LEAD * smallest_factor_of_tie)
+    max_factors = np.divide(lead, lost_lead, where=shrinks, out=np.full_like(lead, np.inf))
+    factor = min(1.0, MAX_LOST_LEAD * float(max_factors.min(initial=np.inf)))
     return np.asarray(bias * factor)
 
 
@@ -212,7 +211,7 @@ def _summarize_rounds(trials: TrialsByItem) -> _RoundSummary:
         search_trials = chunk.where(chunk.block >= 0)
         n_trials += np.bincount(search_trials.step, minlength=n_rounds)
 
-        # a round samples an agent if a trial counts for it, which is not so for the common partner of a block
+        # a round samples the agents that its trials count for; trials do not count for the common partner of a block
         for_first = search_trials.where(search_trials.counts_for_first)
         is_active[for_first.step, for_first.first] = True
         for_second = search_trials.where(search_trials.counts_for_second)

@@ -98,29 +98,12 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
     linked_part = np.where(n_linked > 0, n_linked * linked.effect, 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         effect = (n_block * block_effect + linked_part) / n_total
-        block_weight, linked_weight = n_block / n_total, n_linked / n_total
     ability = scale.centre + ability_per_effect * effect
+    covariance = _estimate_extended_covariance(trials, anchors, linked, scale, n_block=n_block)
 
     # `focused` are the anchors that the run was extended on
     is_anchor = np.arange(plan.n_agents) < n_anchors
     focused = np.flatnonzero(is_anchor & (n_linked > 0))
-    if anchors.item_influence is None:
-        covariance = _combine_variances(
-            anchors.covariance, linked, block_weight, linked_weight, ability_per_effect=ability_per_effect
-        )
-    else:
-        iter_influence = _make_influence_source(
-            trials, anchors.item_influence, linked, scale, weights=(block_weight, linked_weight)
-        )
-        covariance = _estimate_covariance(partial(iter_influence, anchors_by_blocks_only=False), n_total, n_anchors)
-        if len(focused):
-            # further calls on some anchors must not change the standard errors of other agents
-            n_without_further_calls = np.append(n_block[:n_anchors], n_total[n_anchors:])
-            without_further_calls = _estimate_covariance(
-                partial(iter_influence, anchors_by_blocks_only=True), n_without_further_calls, n_anchors
-            )
-            covariance = _with_rows_from(without_further_calls, covariance, focused)
-
     n_trials = np.where(n_linked > 0, n_total, _append_zeros(anchors.n_trials.astype(np.float64), n_joined))
     link_rates = partial(
         trials.false_positives.link_rates,
@@ -152,15 +135,50 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
     return _keep_anchors(result, anchors, not_focused)
 
 
+def _estimate_extended_covariance(
+    trials: TrialsByItem, anchors: Abilities, linked: LinkedEffects, scale: AnchorScale, *, n_block: Floats
+) -> CentredCovariance:
+    """Estimate the covariance of the abilities of all agents, without the variance of false-positive rates.
+
+    anchors : mean answers of the anchors in complete blocks
+    linked : effects of all agents by linking trials
+    scale : effects of the anchors and of the items, from which `linked` was estimated
+    n_block : float array (n_agents,), number of each agent's trials in complete blocks
+    """
+    n_anchors = len(scale.effect)
+    n_linked = linked.n_trials.astype(np.float64)
+    n_total = n_block + n_linked
+    with np.errstate(divide="ignore", invalid="ignore"):
+        block_weight, linked_weight = n_block / n_total, n_linked / n_total
+    if anchors.item_influence is None:
+        ability_per_effect = effect_scale(n_anchors)
+        return _combine_variances(
+            anchors.covariance, linked, block_weight, linked_weight, ability_per_effect=ability_per_effect
+        )
+
+    weights = (block_weight, linked_weight)
+    iter_influence = _make_influence_source(trials, anchors.item_influence, linked, scale, weights=weights)
+    covariance = _estimate_covariance(partial(iter_influence, anchors_by_blocks_only=False), n_total, n_anchors)
+    focused = np.flatnonzero(n_linked[:n_anchors] > 0)
+    if not len(focused):
+        return covariance
+
+    # further calls on some anchors must not change the standard errors of other agents
+    n_without_further_calls = np.append(n_block[:n_anchors], n_total[n_anchors:])
+    without_further_calls = _estimate_covariance(
+        partial(iter_influence, anchors_by_blocks_only=True), n_without_further_calls, n_anchors
+    )
+    return _with_rows_from(without_further_calls, covariance, focused)
+
+
 def _keep_anchors(abilities: Abilities, anchors: Abilities, unchanged: Positions) -> Abilities:
-    """Replace the estimates of some anchors by those from the first plan, whose agents are the anchors.
+    """Return abilities in which some anchors (agents of the first plan) keep their estimates from the first plan.
 
-    abilities : abilities of all agents after the extension; the anchors are the first agents
-    anchors : mean answers of the anchors by the first plan, from which their false-positive rates are subtracted here
-    unchanged : int array, positions of the anchors whose abilities, covariances with each other and degrees of freedom are
-        replaced
+    The estimates are the abilities, their degrees of freedom, and the covariances of these anchors with each other.
 
-    Returns a copy of `abilities` with these estimates.
+    abilities : abilities of all agents after the extension; the anchors come first
+    anchors : mean answers of the anchors by the first plan, without their false-positive rates subtracted
+    unchanged : int array, positions of the anchors that keep their estimates
     """
     before = anchors.with_rates_subtracted()
     ability = abilities.ability.copy()
@@ -182,24 +200,21 @@ def _make_influence_source(
     *,
     weights: tuple[Floats, Floats],
 ) -> Callable[..., Iterator[ItemMatrices]]:
-    """Return a function that yields the influence of the items on the abilities of all agents, chunk by chunk.
-
-    The abilities of anchors are measured by complete blocks, which compare anchors with each other, and those of all agents
-    by linking trials, which compare an agent with an anchor.
+    """Return `_iter_item_influence` with all arguments set except `anchors_by_blocks_only`.
 
     anchor_influence : influence of the items on the abilities of the anchors by complete blocks
-    linked : effects of all agents by linking trials
+    linked : effects of all agents by linking trials, which compare an agent with an anchor
     scale : effects of the anchors and of the items, from which `linked` was estimated
-    weights : two float arrays (n_agents,), the fractions of an agent's trials in complete blocks and of linking trials
-
-    The returned function has one argument, `anchors_by_blocks_only`, and yields what `_iter_item_influence` yields.
+    weights : two float arrays (n_agents,), the fractions of an agent's trials that are in complete blocks, and that are
+        linking trials
     """
     n_anchors = len(scale.effect)
+
+    def get_anchor_influence(items: slice) -> Floats:
+        return anchor_influence.to_matrices(items, n_anchors).influence
+
     iter_linked_influence = compute_linked_influence(
-        select_added_answers(trials),
-        linked,
-        scale=scale,
-        anchors=lambda items: anchor_influence.to_matrices(items, n_anchors).influence,
+        select_added_answers(trials), linked, scale=scale, anchors=get_anchor_influence
     )
     block_weight, linked_weight = weights
     return partial(
@@ -221,16 +236,16 @@ def _iter_item_influence(
     linked_weight: Floats,
     anchors_by_blocks_only: bool,
 ) -> Iterator[ItemMatrices]:
-    """Yield, for each chunk of items, their influence on all abilities and their shares in the trials of each agent.
+    """Yield the influence of each item on all abilities, and its share in the trials of each agent, in chunks of items.
 
-    Both are weighted means over the trials in complete blocks and the linking trials.
+    Influence and share are weighted means of those by complete blocks and those by linking trials.
 
-    iter_linked_influence : function that yields the positions of the items, and their influence and shares by linking trials
+    iter_linked_influence : function that yields the positions of a chunk's items, and their influence and shares by linking
+        trials
     anchor_influence : influence and shares by complete blocks
     n_anchors : number of anchors, which are the first agents
-    block_weight, linked_weight : float arrays (n_agents,), weights of the two kinds of trials
-    anchors_by_blocks_only : whether the linking trials of anchors, which are further calls on them, are left out; linking
-        trials of other agents are always used
+    block_weight, linked_weight : float arrays (n_agents,), weights of complete blocks and of linking trials
+    anchors_by_blocks_only : whether to leave out the linking trials of the anchors; those of other agents are always used
     """
     n_agents = len(block_weight)
     for items, linked_influence, linked_share in iter_linked_influence():
@@ -246,34 +261,37 @@ def _iter_item_influence(
 def analyze_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByItem], Abilities]) -> Abilities:
     """Estimate the abilities of an extended run, and analyze its search for the best agents, if it has one.
 
-    A run is extended in steps. A step may search for a number of best agents (`top`), with or without a maximum regret. The
-    last steps form one search if they have a maximum regret and the same `top`. An interim analysis is made before the
-    first of them, and after each of them. If the last step has no maximum regret, the only analysis is made after it.
+    A run is extended in steps. The last step is a search if it has a number of best agents to find (`top`). Earlier steps
+    belong to the same search if all steps from there on have this `top` and a maximum regret. Interim analyses are made
+    before each step of the search, and after the last one. A last step without a maximum regret is analyzed only after it.
 
     trials : all trials of the run
-    estimate : function that returns the abilities by the trials of the run, or of an earlier state of the run
+    estimate : function that estimates abilities from the trials of the run, or from its trials after an earlier step
 
-    Returns the abilities by all trials, with the state of the search in `search`; None in it if the last step is no search.
+    Returns the abilities by all trials. Their attribute `search` is the state of the search, None if there is no search.
     """
     abilities = estimate(trials)
     steps = get_extensions(trials.plan).steps
-    top = steps[-1].top if steps else None
-    if top is None:
+    last_step = steps[-1] if steps else None
+    if last_step is None or last_step.top is None:
         return abilities
 
     # number of steps before the search
+    top = last_step.top
     n_before = len(steps)
     while n_before > 0 and steps[n_before - 1].top == top and steps[n_before - 1].max_regret:
         n_before -= 1
 
-    # the analysis before a step uses the maximum regret of this step; the one after the last step uses that of the last step
+    # analyses before each step of the search
     analyses: list[InterimAnalysis] = []
-    for n_steps, step in enumerate([*steps[n_before:], steps[-1]], n_before):
-        is_complete = n_steps == len(steps)
-        current = abilities if is_complete else estimate(trials_after_steps(trials, n_steps))
-        analysis = analyze_extended_run(current, top=top, max_regret=step.max_regret, previous=analyses)
-        analyses.append(analysis)
-    return abilities._replace(search=SearchState(top, steps[-1].max_regret, tuple(analyses)))
+    for n_steps in range(n_before, len(steps)):
+        abilities_before = estimate(trials_after_steps(trials, n_steps))
+        max_regret = steps[n_steps].max_regret
+        analyses.append(analyze_extended_run(abilities_before, top=top, max_regret=max_regret, previous=analyses))
+
+    # analysis after the last step
+    analyses.append(analyze_extended_run(abilities, top=top, max_regret=last_step.max_regret, previous=analyses))
+    return abilities._replace(search=SearchState(top, last_step.max_regret, tuple(analyses)))
 
 
 def _estimate_covariance(
@@ -281,11 +299,11 @@ def _estimate_covariance(
 ) -> CentredCovariance:
     """Estimate the covariance of abilities by the sandwich estimator.
 
-    The covariance of two abilities is the sum over items of the product of the item's influence on each of them. Abilities
-    are measured from the mean of the anchors, the agents of the first plan.
+    The covariance of two abilities is the sum over items of the products of the item's influences on them. Abilities are
+    measured from the mean of the anchors, the agents of the first plan.
 
-    iter_influence : function that yields, for one chunk of items after another, two float arrays (n_agents, n_items): the
-        influence of each item on each ability, and its share in the agent's trials
+    iter_influence : function that yields two float arrays (n_agents, n_items) for each chunk of items: the influence of each
+        item on each ability, and its share in the agent's trials
     n_trials : float array (n_agents,), number of trials of each agent
     n_anchors : number of anchors, which are the first agents
     """
@@ -452,9 +470,9 @@ def select_anchor_answers(trials: TrialsByItem, *, select: ChunkFilter | None = 
 def select_added_answers(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> LinkingChunkSource:
     """Return a source of the answers to linking trials, which extensions of the run have added.
 
-    A linking trial measures an agent by a comparison with an anchor, an agent of the first plan. If a trial of two anchors
-    measures both of them, its answer is listed twice. The source is a function that yields the answers in chunks of
-    items (`LinkingChunk`), each time it is called.
+    A linking trial measures an agent by a comparison with an anchor, an agent of the first plan. The answer to a trial
+    that measures two anchors is listed twice. The source is a function that yields the answers in chunks of items, each
+    time it is called.
 
     select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
         default
@@ -462,17 +480,15 @@ def select_added_answers(trials: TrialsByItem, *, select: ChunkFilter | None = N
     n_anchors = get_extensions(trials.plan).anchors
 
     def iter_chunks() -> Iterator[LinkingChunk]:
-        """Yield the answers to the linking trials of each chunk of items, with the measured agent and its partner."""
+        """Yield the answers to the linking trials in chunks of items, with the measured agent and its partner."""
         for chunk in trials.iter_answered():
             is_linking = chunk.role == ANCHOR
             if select is not None:
                 is_linking &= select(chunk)
 
-            # the anchors are the first agents; a trial measures its first agent, its second agent, or both
+            # the anchors come first; a trial measures its first agent, its second agent, or the two agents
             for_first = is_linking & chunk.counts_for_first & (chunk.second < n_anchors)
             for_second = is_linking & chunk.counts_for_second & (chunk.first < n_anchors)
-
-            # first the trials that measure their first agent, then those that measure their second agent
             yield LinkingChunk(
                 item=np.append(chunk.item[for_first], chunk.item[for_second]),
                 agent=np.append(chunk.first[for_first], chunk.second[for_second]),

@@ -48,15 +48,13 @@ def _make_answer_columns(mean_vote: Floats, jury_reason: Codes) -> dict[str, NDA
     """Derive the columns "answer", "hard_answer" and "missing_reason" of verdicts from mean votes.
 
     mean_vote : float array (n_trials,), mean votes of the judges in [0, 1], NaN if a vote is missing
-    jury_reason : int8 array (n_trials,), reason why the answer of the whole jury is missing, for example the majority of its
-        votes: index into `MISSING_REASONS`, 0 for an answer
+    jury_reason : int8 array (n_trials,), reason why the jury has no answer, as index into `MISSING_REASONS`; 0 if it has one
 
-    If a vote is missing, the reason is that of the jury, but at least "failed" in the order of `MISSING_REASONS`.
+    A missing mean vote has the reason "failed", or the jury's reason if that comes later in `MISSING_REASONS`.
     """
     is_missing = np.isnan(mean_vote)
     hard_answer = np.where(is_missing, np.nan, mean_vote >= 0.5)
 
-    # a jury that decides without the missing vote has an answer (code 0), which becomes "failed"
     failed = MISSING_REASONS.index("failed")
     reason = np.maximum(jury_reason, failed)
     missing_reason = np.where(is_missing, reason, 0).astype(np.int8)
@@ -72,17 +70,18 @@ def iter_averaged_chunks(iter_chunks: Rows) -> Iterator[Mapping[str, NDArray[Any
     """
     for chunk in iter_chunks():
         votes = get_votes_by_judge(chunk)
-        replaced_columns = {}
-        if votes:
-            mean_vote = np.mean(votes, axis=0)
-            replaced_columns = _make_answer_columns(mean_vote, chunk["missing_reason"])
-        yield RowSubset(chunk, slice(None), **replaced_columns)
+        if not votes:
+            yield chunk
+            continue
+        mean_vote = np.mean(votes, axis=0)
+        new_columns = _make_answer_columns(mean_vote, chunk["missing_reason"])
+        yield RowSubset(chunk, slice(None), **new_columns)
 
 
 def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem) -> Abilities:
     """Add the variance between judges to the covariance of abilities, so that intervals also cover other judges of this kind.
 
-    The abilities stay the same. The degrees of freedom become those of the sum of both variances.
+    The abilities stay the same. The degrees of freedom become those of the new variances.
 
     trials : trials of the run, with the vote of each judge of a jury
 
@@ -125,23 +124,13 @@ def with_judge_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
 def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
     """Add the variance that the abilities would have if the jury answered the same trials again.
 
+    Abilities are returned unchanged if the jury does not answer by the mean of its votes, but for example by majority.
+
     trials : trials of the run, with the votes of the jury
-
-    Abilities are returned unchanged if the answers are not the means of the votes, but for example majorities.
-
-    The variance of an ability is σ²_i/P · (K − 2)/(K − 1) for agent i of K:
-
-    - σ²_i is the variance of an answer, the mean of several votes: the variance of the votes on a trial, divided by their
-      number, averaged over the trials of the agent.
-    - P = 2(K − 1)J is the number of comparisons of the agent on J items. If each is judged once, the mean answer of the
-      agent has the variance σ²_i/P.
-    - Two agents share the fraction 1/(K − 1) of their comparisons. These cancel in the difference of their abilities,
-      which leaves the fraction (K − 2)/(K − 1) of the variance.
-
-    Permanent differences between judges are part of σ²_i, so the intervals are conservative.
     """
     n_agents, n_items = trials.plan.n_agents, trials.plan.n_items
-    n_trials, variance_sum = np.zeros((2, n_agents))
+    n_trials = np.zeros(n_agents)
+    variance_sum = np.zeros(n_agents)
     for chunk in trials.iter_answered():
         if not np.allclose(chunk.answer, chunk.votes.mean(axis=1)):
             return abilities
@@ -150,7 +139,10 @@ def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
             n_trials += np.bincount(agent, minlength=n_agents)
             variance_sum += np.bincount(agent, variance_of_mean_vote, n_agents)
 
-    # variance (K − 2)/(K − 1) · σ²_i / P of each ability, with σ²_i = variance_sum / n_trials
+    # The variance of the mean answer of agent i is σ²_i / (2(K − 1)J), where σ²_i = variance_sum / n_trials is the variance
+    # of one answer, and 2(K − 1)J the number of comparisons with the K − 1 other agents on J items. Two agents share the
+    # fraction 1/(K − 1) of their comparisons. The shared ones cancel in the difference of their abilities, so the fraction
+    # (K − 2)/(K − 1) of the variance remains. Permanent differences between judges make σ²_i too large, not too small.
     n_comparisons = 2 * (n_agents - 1) * n_items
     variance = (n_agents - 2) / (n_agents - 1) * variance_sum / np.maximum(n_trials, 1) / n_comparisons
     std_error = np.sqrt(variance)
@@ -166,10 +158,10 @@ def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
 
 
 def with_jury_finding(result: Verdicts) -> Verdicts:
-    """Add a note to the verdicts of a jury with its effective number of judges.
+    """Add a note with the effective number of judges to the verdicts of a jury.
 
-    This is the number of independent judges with as much information as the judges of the jury. Verdicts of a single
-    judge, or of a jury in which one judge always answers the same, are returned unchanged.
+    The effective number is the number of independent judges that would give as much information as the jury. Verdicts of
+    a single judge, or of a jury in which one judge always answers the same, are returned unchanged.
     """
     if result.votes is None:
         return result
@@ -298,7 +290,11 @@ def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
         other_item=plan.other_item[independent],
     )
     rates = totals.estimate_rates()
-    return _measure_spread(lambda: [(pairs, votes[:, paired])], None, n_agents=plan.n_agents, rates=rates)
+
+    def iter_votes() -> list[tuple[PairChunk, Floats]]:
+        return [(pairs, votes[:, paired])]
+
+    return _measure_spread(iter_votes, None, n_agents=plan.n_agents, rates=rates)
 
 
 def _measure_spread(
@@ -491,7 +487,7 @@ class VoteSums:
         mean = self._sum / max(self._n_trials, 1)
         covariance = self._product_sum / max(self._n_trials, 1) - np.outer(mean, mean)
         sd = np.sqrt(np.diag(covariance))
-        if not (len(sd) > 1 and sd.all()):
+        if len(sd) < 2 or not sd.all():
             return 0.0
 
         correlations = covariance / np.outer(sd, sd)

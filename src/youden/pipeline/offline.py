@@ -69,8 +69,7 @@ class KnownRounds:
 def find_known_rounds(planned: PlannedRun) -> KnownRounds:
     """Find the rounds of a run that can be planned with the answers in its store.
 
-    A round depends on the answers to the previous one. The next round can therefore be planned only if all answers to the
-    rounds before it are in the store. No request is sent.
+    A round can be planned only if all answers to the rounds before it are in the store. No request is sent.
 
     Parameters
     ----------
@@ -80,8 +79,8 @@ def find_known_rounds(planned: PlannedRun) -> KnownRounds:
     Returns
     -------
     KnownRounds
-        The plan up to the last of these rounds, and its number. Follow-up trials, which may come last, count as one more
-        round. The number is None for a run that is planned at once.
+        The plan with these rounds, and the number of the last one. Follow-up trials count as one more round. The number is
+        None for a run without rounds.
 
     Raises
     ------
@@ -92,7 +91,7 @@ def find_known_rounds(planned: PlannedRun) -> KnownRounds:
     if is_planned_at_once:
         return KnownRounds(planned.plan, None)
 
-    # the error for missing answers has the plan up to the first round that lacks some
+    # an error for missing answers has the plan up to the first round with a missing answer
     try:
         plan = collect_answers(planned, JudgingOptions(stored_only=True), team=None).plan
     except AnswersMissingError as error:
@@ -395,13 +394,14 @@ def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
     Raises
     ------
     ImportFormatError
-        If the data cannot be read, with the file and the reason; [out-not-empty]: if `out` holds something else.
+        If the data cannot be read; [out-not-empty]: if `out` contains other files.
     """
     if path.is_file():
         pool = import_agents(path)
         write_imported_pool(pool, out)
         note = f"{format_count(pool.n_missing, 'cell', 'has', 'have')} no response"
         return ImportedRun("pool", pool.n_agents, pool.n_items, (note,))
+
     results = import_results(path)
     folder = RunFolder(out)
     check_output_folder(out, run_files=_JUDGED_FILES, last_file="pool.json")

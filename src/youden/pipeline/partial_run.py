@@ -111,14 +111,13 @@ def _warn_kept_outcomes(config: RunConfig, folder: RunFolder, n_saved: int, *, n
 
 
 def _describe_votes(verdicts: Verdicts, judge: JudgeConfig) -> str:
-    """Describe how many trials each judge of a jury has answered so far, to be appended to a sentence.
-
-    Returns an empty string for a single judge.
-    """
+    """Describe how many trials each judge of a jury has answered, as the end of a sentence; empty for a single judge."""
     if verdicts.votes is None:
         return ""
-    n_answers = (~np.isnan(verdicts.votes)).sum(axis=1).tolist()
-    counts = [f"{member.name} {n:,}" for member, n in zip(judge.judges, n_answers, strict=True)]
+    counts = []
+    for member, votes in zip(judge.judges, verdicts.votes, strict=True):
+        n_answers = int((~np.isnan(votes)).sum())
+        counts.append(f"{member.name} {n_answers:,}")
     return (
         f": no trial has the answers of all {len(judge.judges)} judges. Answers to {len(verdicts):,} trials: "
         f"{', '.join(counts)}"
@@ -126,7 +125,7 @@ def _describe_votes(verdicts: Verdicts, judge: JudgeConfig) -> str:
 
 
 def _find_plan_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig) -> Plan:
-    """Read the plan of a run, and add as many of its rounds and follow-up trials as its stored answers determine.
+    """Read the plan of a run, and add the rounds and follow-up trials that its stored answers determine.
 
     No request is sent, and nothing is written.
     """
@@ -141,7 +140,7 @@ def _find_plan_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig) 
 
 
 def _read_answers_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfig, plan: Plan) -> Verdicts:
-    """Read the answers to a plan from the store of the run, and those that only its verdicts.parquet has.
+    """Read the answers to a plan from the store of the run, or else from its verdicts.parquet.
 
     No request is sent. Trials without an answer are pending in the result.
     """
@@ -153,8 +152,8 @@ def _read_answers_so_far(config: RunConfig, folder: RunFolder, judge: JudgeConfi
         keys=get_hash_reader(folder),
     )
 
+    # with these options, querying the judge only reads stored answers
     def read_stored(plan: Plan) -> Verdicts:
-        """Read the stored answers to a plan; with the options above, querying the judge sends no request."""
         task = query_judge(plan, judge=judge, store=config.store_location, options=options)
         return run_until_stopped(task)
 

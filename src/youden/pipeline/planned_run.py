@@ -91,18 +91,15 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
 def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     """Read the plan of a run from its folder and add missing extensions, or draw a new plan if there is none.
 
-    A new plan is also drawn in two cases, provided that not all trials of the stored plan are answered. Either the stored
-    plan does not fit the config, or it has the many independent trials that are planned for a judge whose calls are free,
-    but the calls of this judge are not.
+    A stored plan that is not judged yet is replaced by a new one if it does not fit the config. It is also replaced if it
+    was drawn for a judge with free calls, and therefore has many independent trials, but this judge has no free calls.
 
     config : config of the run
     folder : folder of the run, with or without a plan
 
-    Returns the plan with all extensions of the config, and the stored plan that it equals or extends, None if it is new.
-
-    Raises RunFolderError: [run-mismatch] if the folder holds answers to another plan, [run-extended] if the stored plan
-    has more extensions than the config. PoolError, PlanError or ConfigError ([run-config], [focus-invalid]) are raised
-    if pool, plan and config do not fit each other.
+    Raises RunFolderError: [run-mismatch] if the folder has answers to another plan, [run-extended] if the stored plan has
+    more extensions than the config. PoolError, PlanError or ConfigError ([run-config], [focus-invalid]) are raised if
+    pool, plan and config do not fit each other.
     """
     pools = read_run_pools(config)
     if not folder.has("plan.parquet"):
@@ -115,7 +112,7 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
             stored = stored.with_pool(pool)
             break
 
-    # replace a stored plan that is not judged yet, and that this config would not draw
+    # replace a stored plan that is not judged yet and does not fit the config
     differences = list(_describe_differences(config, stored, pools))
     has_too_many_trials = has_free_calls(stored) and not _has_free_judge(config)
     if not folder.is_judged and (differences or has_too_many_trials):
@@ -136,7 +133,7 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
 
 
 def _add_missing_steps(config: RunConfig, folder: RunFolder, stored: Plan, pools: Sequence[Pool]) -> RunPlan:
-    """Extend a stored plan, which fits the config, by the steps that only the config has.
+    """Extend a stored plan by those extensions of the config that it lacks.
 
     pools : pool of the first plan, and one for each extension of the config
 
@@ -152,20 +149,21 @@ def _add_missing_steps(config: RunConfig, folder: RunFolder, stored: Plan, pools
         options = {**_without_stopping_options(stored.design, stored.options), **new_options}
         stored = replace(stored, options=options)
     new_steps, new_pools = config.extensions[n_stored:], pools[n_stored + 1 :]
-    return RunPlan(_extend_plan(plan_without_follow_ups(stored), new_steps, new_pools), stored)
+    extended = _extend_plan(plan_without_follow_ups(stored), new_steps, new_pools)
+    return RunPlan(extended, stored)
 
 
 def _run_extended_error(folder: RunFolder, n_stored: int) -> RunFolderError:
     """Return the error for a run folder whose plan has more extensions than the config.
 
-    The error suggests a command that continues the run: the one that finishes an unfinished extension, otherwise
-    `youden run` with the config in the folder.
+    The error suggests the command that finishes an unfinished extension. If all are finished, it suggests `youden run`
+    with the config in the folder.
 
     n_stored : number of extensions of the plan in the folder
     """
     command = f"youden run {folder.file('config.yaml')}"
 
-    # the folder's config lists an extension only when it is finished; until then, `unfinished` describes it
+    # the config in the folder does not list an unfinished extension, but describes it in `unfinished`
     recorded = folder.find_config()
     if recorded is not None and recorded.unfinished is not None and len(recorded.extensions) < n_stored:
         command = recorded.unfinished.format_command(folder.path)
@@ -254,7 +252,7 @@ _PLANNED_CAP_FRACTION = 0.9
 
 
 def _estimate_affordable_calls(config: RunConfig, pool: Pool, design: str, options: Mapping[str, Json]) -> int | None:
-    """Estimate how many calls the cost cap pays for, at most as many as the dense design, which makes all comparisons.
+    """Estimate how many calls the cost cap pays for, up to the number of calls of the dense design.
 
     Returns None if the config has no cost cap, if calls cost nothing, or if their price is unknown.
     """
@@ -301,13 +299,13 @@ def _agent_position(agent: str, plan: Plan) -> int:
 
 
 def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterator[str]:
-    """Describe the differences between a config and the settings that a stored plan was drawn with.
+    """Describe the differences between a config and the settings of a stored plan.
 
     pools : pool of the first plan (position 0), and one for each extension of the config
 
     Yields one phrase per difference, such as "seed was 0 and is 1".
     """
-    # trials that were selected from another run may be older than the last extension of that run
+    # trials of another run may have been selected before or after any of its extensions
     possible_pools = pools[:1] if config.trials_from is None else pools
     possible_digests = {pool.digest for pool in possible_pools}
     if get_extensions(plan).pool not in possible_digests:
@@ -319,7 +317,7 @@ def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) 
     if config.trials_from is not None and not is_part_of(plan, RunFolder(Path(config.trials_from))):
         yield f"trials_from is {config.trials_from}, but the trials are not from that run"
 
-    # only the extensions that both have are compared: missing ones are added later, and additional ones are an error
+    # compare the extensions up to the shorter of the two lists; `_add_missing_steps` handles different numbers
     shared_steps = zip(get_extensions(plan).steps, config.extensions, pools[1:], strict=False)
     for number, (planned, requested, pool) in enumerate(shared_steps, 1):
         if not _is_same_step(planned, requested, pool, plan):
@@ -334,8 +332,8 @@ def _without_stopping_options(design: str, options: Mapping[str, Any]) -> dict[s
 def _iter_planning_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
     """Yield each config key that decides which trials are planned, with its value in the plan and in the config.
 
-    The keys are in the order in which a message lists them. A plan that selects trials of another run (`trials_from`)
-    depends on fewer keys. For example, it has the design of the other run.
+    A plan that selects trials of another run (`trials_from`) depends on fewer keys, because the other run determines its
+    design.
     """
     yield "trials_from", "trials_from" in plan.options, config.trials_from is not None
     if not _takes_more_trials(config, plan):
@@ -345,7 +343,7 @@ def _iter_planning_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, ob
     if config.trials_from is not None:
         return
 
-    # for one or two agents, the design "cyclic" makes a plan of self-trials only, which is stored under another design name
+    # a "cyclic" plan for one or two agents has only self-trials, and is stored under another design name
     design_key, requested_options = config.effective_design
     requested_design = DESIGNS.load(design_key).name
     if plan.is_self_plan and design_key == "cyclic":
@@ -353,7 +351,7 @@ def _iter_planning_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, ob
     yield "design", plan.design, requested_design
     yield "self_trials", plan.options.get("self_trials", 0), config.self_trials
 
-    # options of the design; those that only decide when a run in rounds stops may change
+    # options of the design, without those that decide when a run in rounds stops
     planned_options = {option: value for option, value in plan.options.items() if option not in _NO_DESIGN_OPTIONS}
     if requested_design == plan.design and requested_design in STOPPING_OPTIONS:
         planned_options = _without_stopping_options(requested_design, planned_options)
@@ -418,21 +416,22 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
         check_no_foreign_files(folder)
         return
 
-    # The answers in the folder must belong to the plan of the run, or to the stored plan, which the run extends. They may
-    # also belong to an older plan if the stored plan is that of the run: a command stopped before it wrote newer answers.
+    # The answers must belong to the plan of the run, or to the stored plan, which the run extends. If the two plans are
+    # equal, older answers are accepted: an earlier command stopped before it replaced them.
     plan, stored = run_plan.plan, run_plan.stored
     judged_digest = folder.read_judged_plan_digest()
-    has_answers_to_plan = judged_digest == plan.digest
-    has_answers_to_stored_plan = stored is not None and judged_digest == stored.digest
+    accepted_digests = [plan.digest]
+    if stored is not None:
+        accepted_digests.append(stored.digest)
     is_stored_plan = stored is not None and plan.digest == stored.digest
-    if not (has_answers_to_plan or has_answers_to_stored_plan or is_stored_plan):
+    if judged_digest not in accepted_digests and not is_stored_plan:
         raise _run_mismatch_error(folder, "the answers to another plan (pool, design, budget, holdout or seed differ)")
 
     recorded = folder.read_recorded_judge()
     if is_same_judge(recorded, judge):
         return
 
-    # the judges may differ in the decision alone, by text or by log-probabilities
+    # the judges may differ only in how the answer is read, from the text or from log-probabilities
     decision = recorded.get("decision")
     can_set_decision = judge.makes_calls and decision in MAX_TOKENS
     if can_set_decision and is_same_judge(recorded, judge.with_changes({"decision": decision})):
@@ -466,7 +465,7 @@ def check_no_foreign_files(folder: RunFolder) -> None:
 
 
 def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
-    """Suggest the command that continues a run, which sampled all agents equally, with a search for the best agents.
+    """Suggest the command that continues a run with the search for the best agents that the config asks for.
 
     stored : plan in the folder
 
@@ -478,8 +477,11 @@ def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
     if not asks_for_search or not folder.has("fit.json"):
         return ""
 
-    goal = ["--max-regret", f"{config.max_regret:g}"] if config.max_regret else ["--calls", "N"]
-    goal += ["--top", str(config.top)] if config.top else []
+    goal = ["--calls", "N"]
+    if config.max_regret:
+        goal = ["--max-regret", f"{config.max_regret:g}"]
+    if config.top:
+        goal += ["--top", str(config.top)]
     command = shlex.join(["youden", "extend", "best", str(folder.path), *goal])
     first_sentence, _, _ = read_recommendation(folder).text.partition(". ")
     return f"Run `{command}` to continue with a search. So far: {first_sentence}. To search from the start, set {_OTHER_FOLDER}"
@@ -497,13 +499,13 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
     extensions = get_extensions(stored)
     was_extended = bool(config.extensions or extensions.steps)
 
-    # the part of the present pool that the run was planned with, if the rest was added to it
+    # the pool that the run was planned with, if it is a part of the present pool
     agent_ids, item_ids = stored.agent_ids[: extensions.anchors], stored.item_ids[: extensions.items]
     old_pool = find_subpool(pool, agent_ids, item_ids, digest=extensions.pool)
     if was_extended or old_pool is None:
         return ""
 
-    # the first kind that was added; new agents and items also add responses, so these are checked last
+    # new agents and items also have new responses, so repeats come last
     n_added_by_kind = {
         "agents": pool.n_agents - old_pool.n_agents,
         "items": pool.n_items - old_pool.n_items,
@@ -515,8 +517,9 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
 
     kind = added_kinds[0]
     cost = ""
-    with suppress(YoudenError):  # the judge cannot be loaded, or the plan cannot be extended
-        extended = _EXTENDERS[kind](plan_without_follow_ups(stored), JOIN_BY_KIND[kind](old_pool, pool))
+    with suppress(YoudenError):  # no cost if the judge cannot be loaded, or the plan cannot be extended
+        joined_pool = JOIN_BY_KIND[kind](old_pool, pool)
+        extended = _EXTENDERS[kind](plan_without_follow_ups(stored), joined_pool)
         cost = _format_added_cost(load_judge_of_run(config), stored.with_pool(old_pool), extended)
     command = shlex.join(["youden", "extend", kind, str(folder.path), config.pool])
     added = format_count(n_added_by_kind[kind], kind.removesuffix("s"), "was", "were")
@@ -544,12 +547,12 @@ def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") ->
 
 
 def is_same_judge(recorded: Mapping[str, Json], judge: JudgeConfig) -> bool:
-    """Return whether answers that were recorded in a run folder can be those of a judge.
+    """Return whether the answers in a run folder can be answers of a judge.
 
-    recorded : description of the judge that was recorded with the answers, with the keys of `JudgeConfig.describe`; for a
-        jury, `judges` is the list of descriptions of its judges, and `vote` the rule that combines their votes
-    judge : judge of the run; a replay can have answers of any judge
+    recorded : description of the judge that gave these answers, with the keys of `JudgeConfig.describe`
+    judge : judge of the run
     """
+    # a replay can have the answers of any judge
     if judge.backend == REPLAY:
         return True
 
@@ -566,5 +569,6 @@ def is_same_judge(recorded: Mapping[str, Json], judge: JudgeConfig) -> bool:
     if not judge.makes_calls:
         return recorded.get("name") == judge.backend
 
-    # a change of the parser is allowed, because all stored answers are parsed again
-    return all(recorded.get(name) == value for name, value in judge.describe().items() if name != "parser")
+    # the parser may differ, because all stored answers are parsed again
+    expected = {name: value for name, value in judge.describe().items() if name != "parser"}
+    return all(recorded.get(name) == value for name, value in expected.items())

@@ -66,9 +66,8 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     A block is a set of trials of one item in which each agent appears once as the first and once as the second text.
 
     Returns three float arrays (n_agents,): the agent × item variance, the residual variance of one trial, and the constant
-    variance, which more trials do not reduce. The sampling variance of the false-positive rates is part of the residual
-    variance if extensions of the plan add independent trials. It is the constant variance if they add none, as with a
-    fixed number N of independent trials (`independent: pooled:N`).
+    variance, which more trials do not reduce. The variance of the false-positive rates is part of the residual variance
+    if extensions of the plan add independent trials. Otherwise, it is the constant variance.
 
     Raises StatisticsError if the answers cannot be fitted, for example [trial-none] if there are none.
     """
@@ -82,21 +81,16 @@ def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     if not adds_independent(verdicts.plan):
         return components._replace(constant=rate_variance)
 
-    # the variance that one trial contributes to the rate is n_trials times that of the rate
+    # variance of a rate per trial; the variance of n trials together is 1/n of it
     n_trials = influence.n_trials.sum(axis=1)
     residual = components.residual + rate_variance * n_trials
     return components._replace(residual=residual, constant=np.zeros_like(residual))
 
 
 def _compute_block_influence(verdicts: Verdicts, mean_answer: Floats) -> InfluenceTable:
-    """Compute the influence of each item on each ability, from the answered trials that belong to a block.
-
-    A block is the trials of one item in which each agent appears once as the first and once as the second text.
+    """Compute the influence of each item on each ability from the answered trials in blocks.
 
     mean_answer : float array (n_agents,), mean answer of each agent, before false-positive rates are subtracted
-
-    The table has the influence of each item on each ability and the number of the agent's trials on it, as float arrays
-    (n_agents, n_items).
     """
     plan = verdicts.plan
     is_used = (plan.block >= 0) & verdicts.answered
@@ -227,7 +221,7 @@ class PrecisionForecast:
         self.source = OWN_ANSWERS if components else f"{self.domains}, by {kind} answers; this run has no answers yet"
 
     def _set_half_widths(self, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
-        """Set `half_width` at each multiple of the plan's trials that these items allow, and `rate_share`.
+        """Set `rate_share`, and `half_width` at each multiple of the plan's trials that is possible on these items.
 
         components : variance components of the agents from the run's own answers; None to use reference data
         kind : kind of the judge's answers, which selects the reference data
@@ -248,9 +242,11 @@ class PrecisionForecast:
             with_rates = prior._replace(residual=prior.residual + 2 * n_blocks * rate_variance)
             widths = half_widths(with_rates, n_blocks, plan.n_items)
             self.half_width[multiple] = widen_half_widths(summarize_range(widths))
+
+            # a variance is proportional to the square of the half-width
             if multiple == 1.0 and rate_variance:
-                # share of the variance: 1 − (half-width without rates / half-width with rates)²
-                share = 1 - (half_widths(prior, n_blocks, plan.n_items) / widths) ** 2
+                widths_without_rates = half_widths(prior, n_blocks, plan.n_items)
+                share = 1 - (widths_without_rates / widths) ** 2
                 self.rate_share = float(share.mean())
 
     def _set_regret(self) -> None:
@@ -264,24 +260,21 @@ class PrecisionForecast:
     def _set_needed(self, half_width: float, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
         """Set `trials_needed`, or `items_needed` if no number of trials on these items gives the half-width.
 
-        The fraction `HALF_WIDTH_FRACTION` of the agents must reach it.
-
-        half_width : requested half-width of the intervals
+        half_width : half-width of the intervals that the fraction `HALF_WIDTH_FRACTION` of the agents must reach
         components : variance components of the agents from the run's own answers; None to use reference data
         kind : kind of the judge's answers, which selects the reference data
         """
-        # a scenario is the variance components of some agents, of which `fraction` must reach the half-width
-        if components is None:
-            # one scenario per reference data set: the agent whose half-width is at the quantile HALF_WIDTH_FRACTION
+        if components is not None:
+            # one scenario, with all agents of the run
+            fraction = HALF_WIDTH_FRACTION
+            narrow_scenarios = scenarios = wide_scenarios = [components]
+        else:
+            # one scenario per reference data set, with its agent at the quantile HALF_WIDTH_FRACTION of half-widths
             fraction = 1.0
             at_quantile = components_at_quantile(HALF_WIDTH_FRACTION, kind)
             narrow_scenarios = _split_by_data_set(at_quantile, width_factor=1 / WIDTH_FACTOR)
             scenarios = _split_by_data_set(at_quantile)
             wide_scenarios = _split_by_data_set(at_quantile, width_factor=WIDTH_FACTOR)
-        else:
-            # one scenario: all agents of the run
-            fraction = HALF_WIDTH_FRACTION
-            narrow_scenarios = scenarios = wide_scenarios = [components]
 
         count_trials = partial(_count_trials_needed, half_width=half_width, fraction=fraction, plan=plan)
         n_trials = count_trials(scenarios)
@@ -293,15 +286,15 @@ class PrecisionForecast:
             self.trials_needed = TrialsNeeded(low, mean, high if np.isfinite(high) else None)
             return
 
-        n_items_by_scenario = [
-            find_min_items(scenario, half_width, fraction=fraction, n_agents=plan.n_agents) for scenario in scenarios
-        ]
-        self.items_needed = min((n_items for n_items in n_items_by_scenario if n_items is not None), default=None)
+        possible_n_items = []
+        for scenario in scenarios:
+            n_items = find_min_items(scenario, half_width, fraction=fraction, n_agents=plan.n_agents)
+            if n_items is not None:
+                possible_n_items.append(n_items)
+        self.items_needed = min(possible_n_items, default=None)
 
     def _set_search(self, max_regret: float, n_pilot_calls: int, components: AgentVariances, plan: Plan) -> None:
         """Set the forecasts of a search for the best agents: `lowest_bound`, `search_items` and `search_calls`.
-
-        They are computed from the variance components of several reference data sets, recorded runs on other pools.
 
         max_regret : maximum regret, at which the search stops
         n_pilot_calls : paired calls of the plan (its first round), which are enough if one agent is clearly the best
@@ -311,7 +304,7 @@ class PrecisionForecast:
         n_items = plan.n_items
         max_blocks = (plan.n_agents - 1) * n_items
 
-        # smallest regret bound on these items, with the components of each data set
+        # smallest regret bound on these items, by each data set
         bounds = np.array([min_regret_bound(case, n_items) for case in _split_by_data_set(components)])
         self.lowest_bound = widen_half_widths(summarize_range(bounds))
 
@@ -319,8 +312,7 @@ class PrecisionForecast:
         bound_ratio = float(bounds.mean()) / max_regret
         self.search_items = ceil(n_items * bound_ratio**2)
 
-        # blocks (trials of one item, two per agent) that are needed if all agents are equally good, with half-widths that
-        # exceed those of every data set
+        # number of blocks if all agents are equally good, with wider intervals than in the data sets
         half_width = half_width_for_regret(max_regret, plan.n_agents)
         blocks_by_data_set = [
             find_min_blocks(case, half_width, fraction=1.0, n_items=n_items, max_blocks=max_blocks)
@@ -382,11 +374,11 @@ class PrecisionForecast:
 def _count_trials_needed(
     scenarios: Sequence[AgentVariances], *, half_width: float, fraction: float, plan: Plan
 ) -> Floats:
-    """Forecast the trials per agent with which the agents reach a half-width, by several assumptions on their variances.
+    """Forecast in several scenarios how many trials per agent give the requested half-width.
 
-    scenarios : variance components of some agents, by each assumption
-    half_width : half-width of the intervals to reach
-    fraction : fraction of the agents that must reach it
+    scenarios : variance components of some agents in each scenario
+    half_width : requested half-width of the intervals
+    fraction : fraction of these agents that must reach it
     plan : plan of the agents and items
 
     Returns a float array (n_scenarios,); ∞ if no number of trials on these items is enough.
@@ -534,14 +526,15 @@ def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, us
             return f"{names} may be equally good: {_MAX_ITEM_FACTOR} times as many items might not separate them"
         return f"about {n_items:,} more items would separate {names}: `youden extend items {run} POOL`"
 
-    # with --focus, a call counts for one of the two agents; in a block of K calls, each agent has two
+    # each scored agent has 2 calls per block; in a large pool, only the two agents are scored (--focus)
     has_focus = plan.n_agents > 2 * len(pair)
     n_scored = len(pair) if has_focus else plan.n_agents
     n_calls = count_added_calls(plan, n_blocks * 2 * n_scored, n_scored=n_scored)
     cost = f", ${usd_per_call * n_calls:,.2f}" if usd_per_call else ""
     command = f"youden extend calls {run} {n_calls}"
     if has_focus:
-        command += " " + shlex.join(word for name in pair for word in ("--focus", name))
+        first, second = pair
+        command += " " + shlex.join(["--focus", first, "--focus", second])
     return f"about {n_calls:,} more calls{cost} would separate {names}: `{command}`"
 
 
@@ -683,13 +676,11 @@ def format_forecast(forecast: PrecisionForecast, *, usd_per_call: float | None =
 def _compare_allocations(
     regret: dict[float, tuple[ReferenceRange, ReferenceRange]], bound: tuple[ReferenceRange, ReferenceRange]
 ) -> Iterator[str]:
-    """Yield two sentences that compare sampling all agents equally with a search for the best agent.
+    """Yield two sentences, one about sampling all agents equally and one about a search for the best agent.
 
-    They state the regret (ability of the best agent minus that of the selected one), its bound, and the intervals.
-
-    regret : by multiple of the plan's trials (1.0 for the plan itself), the expected regret if all agents are sampled
-        equally, and by a search
-    bound : regret bound if all agents are sampled equally, and by a search
+    regret : expected regret by multiple of the plan's trials (1.0 for the plan itself), as a pair: if all agents are
+        sampled equally, and by a search
+    bound : pair of the regret bounds at the plan's own trials
     """
     uniform, searched = regret[1.0]
     uniform_bound, searched_bound = bound
@@ -704,8 +695,7 @@ def _compare_allocations(
     yield (
         f"all agents sampled equally: on reference data, the agent that ranks first is on average "
         f"{_format_of_100(uniform)} of 100 comparisons behind the best{suffix}; the regret bound is "
-        f"{_format_of_100(uniform_bound)}, and all intervals are about "
-        "equally wide"
+        f"{_format_of_100(uniform_bound)}, and all intervals are about equally wide"
     )
 
     lowers_regret = searched.mean < uniform.mean
@@ -727,9 +717,7 @@ def _format_of_100(regret: ReferenceRange) -> str:
 def _format_search(forecast: PrecisionForecast, max_regret: float, usd_per_call: float | None) -> Iterator[str]:
     """Yield sentences about the calls that a search takes until it reaches its maximum regret.
 
-    The forecast uses several reference data sets, recorded runs on other pools. If all of them show that the maximum
-    regret cannot be reached on these items unless one agent is clearly the best, the first sentence states this, and the
-    number of items that would be enough.
+    If the items are too few for that, the first sentence states how many would be enough.
 
     forecast : forecast of a plan with a maximum regret
     max_regret : maximum regret, at which the search stops
@@ -759,10 +747,9 @@ def _format_cost(n_calls: float, usd_per_call: float | None) -> str:
 
 
 def _format_trials_needed(forecast: PrecisionForecast, half_width: float, usd_per_call: float | None) -> str:
-    """Format how many trials per agent and calls are needed for a half-width of the intervals, and their cost.
+    """Format how many trials per agent and calls give the requested half-width, and their cost, as a sentence.
 
-    The result is a sentence. If no number of trials on these items is enough, it states how many items are needed, if
-    that is known.
+    If no number of trials on these items is enough, the sentence states how many items are needed, if that is known.
 
     forecast : forecast of a plan that requests the half-width
     half_width : requested half-width

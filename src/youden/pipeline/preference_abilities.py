@@ -96,11 +96,10 @@ def estimate_preferences(trials: TrialsByItem, request: EstimationRequest) -> Ab
     """Estimate abilities from preferences, and analyze the search for the best agents if the run has one.
 
     trials : trials of the run
-    request : `previous_search` of a run in rounds, whose analyses are not repeated; other options have no effect, and the
-        intervals are always for items like these
+    request : the search so far (`previous_search`), whose analyses are not repeated; other options have no effect, and
+        the intervals are always for items like these
 
-    Returns the abilities with the state of the search. They are never None, which estimators may return in general. Raises
-    StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
+    Raises StatisticsError [trial-none] or [cluster-agents] if there are too few answers.
     """
     plan = trials.plan
     is_search_in_rounds = plan.design == Adaptive.name

@@ -121,10 +121,9 @@ def summarize_preferences(
 def _find_obstacle(
     preference: PreferenceFacts, abilities: Abilities, agent_ids: tuple[str, ...], n_items: Positions
 ) -> Recommendation | None:
-    """Return the reason why the answers allow no recommendation, as a `Recommendation` without agents; None if they do.
+    """Find a reason against any recommendation, and return it as a `Recommendation` without agents; None if there is none.
 
-    Agents may have too few items or comparisons for intervals, and the preferences may be an effect of the position of the
-    responses.
+    The reasons are too few items or comparisons of an agent, and preferences that may be due to the position of responses.
 
     preference : facts about the position bias
     abilities : abilities, whose degrees of freedom are NaN for an agent that depends on too few comparisons
@@ -157,7 +156,7 @@ def _find_obstacle(
 
 def _find_biases(preference: PreferenceFacts) -> Iterator[Finding]:
     """Yield a warning if the judge prefers a position, and one if it prefers long or short responses."""
-    # an effect of None cannot be estimated from the orders of the battles, so a bias cannot be ruled out
+    # the effect is None if it cannot be estimated; a bias is then possible
     effect = preference.position_effect
     is_large = effect is not None and abs(effect) >= MAX_POSITION_EFFECT
     if effect is None or (is_large and preference.has_position_bias):

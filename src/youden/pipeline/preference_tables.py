@@ -136,7 +136,7 @@ def fit_preference_run(folder: RunFolder, pool: PoolSummary, judged: JudgedFiles
 
 
 def _correlate_with_length(folder: RunFolder, pool: PoolSummary, rows: Rows, *, n_trials: int) -> float:
-    """Correlate preferences for the first response with the log ratio of its length to that of the second.
+    """Correlate preferences for the first response with log(length of the first response / length of the second).
 
     The correlation is NaN if the texts cannot be read, if the run has more than `MAX_TRIALS` trials, or if preferences or
     ratios do not vary.
@@ -154,7 +154,9 @@ def _correlate_with_length(folder: RunFolder, pool: PoolSummary, rows: Rows, *, 
     answer, first_length, second_length, _ = lengths
     log_ratio = np.log(np.maximum(first_length, 1) / np.maximum(second_length, 1))
     is_constant = np.ptp(log_ratio) == 0 or np.ptp(answer) == 0
-    return float("nan") if is_constant else float(np.corrcoef(answer, log_ratio)[0, 1])
+    if is_constant:
+        return float("nan")
+    return float(np.corrcoef(answer, log_ratio)[0, 1])
 
 
 def _build_item_table(preferences: Preferences, item_ids: tuple[str, ...]) -> pd.DataFrame:

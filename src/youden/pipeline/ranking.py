@@ -352,15 +352,14 @@ def estimate_or_fit(trials: TrialsByItem, request: EstimationRequest, *, cell_fi
 
 
 def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-like-these") -> Abilities:
-    """Estimate the abilities of the anchors, the agents of the first plan of an extended run, from the trials of that plan.
+    """Estimate the abilities of the anchors (agents of the first plan) of an extended run from the trials of the first plan.
 
     trials : all trials of the run
     target : population that the intervals refer to
 
-    Returns abilities on the scale of mean answers: false-positive rates are estimated, but not subtracted. If all trials
-    are in complete blocks, an ability is the mean of the agent's trials; otherwise, it is estimated by an additive fit. The
-    abilities are shifted so that their mean is the mean answer on the items of the first plan. Items that were added
-    later therefore do not change their mean.
+    Returns abilities without false-positive rates subtracted. Their mean is the mean answer on the items of the first
+    plan, so items that were added later do not change it. An ability is the mean of the agent's trials if all trials are
+    in complete blocks, and estimated by an additive fit otherwise.
     """
     first_plan = select_first_plan(trials)
     n_first_items = get_extensions(trials.plan).items

@@ -57,9 +57,9 @@ class JudgeRates(NamedTuple):
 def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
     """Compute the true-positive rate, the false-positive rate and J = TPR − FPR of a judge from the answers of a run.
 
-    The TPR is the mean answer to paired trials (two responses to one item), the FPR that to independent trials (responses
-    to different items). Follow-ups, probes and held-out cells are left out. For a jury, the answers are those that
-    combine its votes. A rate is NaN without an answer of its trial type, and J is NaN if one of the rates is.
+    The TPR is the mean answer to paired trials (two responses to one item). The FPR is the mean answer to independent
+    trials (responses to different items). Follow-ups, probes and held-out cells are left out. A rate without answers is
+    NaN, and so is J.
     """
     paired = ItemTotals(trials.plan.n_items)
     for chunk in trials.iter_answered():
@@ -185,8 +185,8 @@ def _format_head(form: RecommendationForm, agents: Sequence[str]) -> str:
 def _format_recognition(choice: ChoiceFacts) -> str:
     """State how often the judge recognizes the responses of the selected agents and of the next agent, beyond chance.
 
-    An ability of 0.61 means that, of 100 comparisons, the judge recognizes in 61 that two responses belong to the same
-    item, after its false positives are subtracted. Of several selected agents, the lowest ability is stated.
+    For example, an ability of 0.61 is stated as 61 of 100 comparisons. If several agents are selected, the lowest of
+    their abilities is stated.
     """
     # `abilities` has the selected agents in order of ability, and then the best other agent, if there is one
     n_selected = len(choice.agents)
@@ -238,12 +238,10 @@ def _find_cautions(warnings: Sequence[Finding]) -> list[str]:
 def _with_caution(recommendation: Recommendation, caution: str) -> Recommendation:
     """Add a reason for caution to the first sentence of a recommendation, unless it recommends no agent.
 
-    The text of a recommendation is "<head>. <evidence>" without a caution, and otherwise "<head>, <caution>. <evidence>".
-    The head is its form with the names of the agents. The caution is one clause or several, and a remedy.
+    The text of a recommendation is "<head>. <evidence>", or "<head>, <caution>. <evidence>". The head names the agents,
+    as in "Recommended: a". The caution consists of clauses and a remedy.
 
     caution : clause that states the reason, for example `FAILED_CALIBRATION`
-
-    Returns a copy with the clause in `text` and in `caution`.
     """
     head = _format_head(recommendation.form, recommendation.agents)
     if recommendation.form == "none" or not recommendation.text.startswith(head):
@@ -267,38 +265,36 @@ def recommend_from_abilities(
     choice : selection of the best agents; None if some agents cannot be compared
     signal : tests whether the judge discriminates (Youden's J is above 0), and whether the abilities differ
     abilities : abilities of the run; if it was a search, they contain its maximum regret
-    warnings : findings about the run; a finding that limits the recommendation, such as a judge of shared words only,
-        adds a clause to the text, but changes neither the form nor the agents
+    warnings : findings about the run; a finding that limits the recommendation adds a clause to the text, but changes
+        neither the form nor the agents
 
-    Returns the form, agents and text by the rules of `recommend`. If no agent is recommended, the form is "none", `agents` is
-    empty, and `reason` states why. A run of self-trials, in which an agent is compared only with itself, always has this
-    form.
+    Returns the recommendation by the rules of `recommend`. If no agent is recommended, its `reason` states why. A run of
+    self-trials, in which an agent is compared only with itself, recommends no agent.
     """
     if abilities.ranking == SELF_RANKING:
         return _explain_self_trials(signal, n_agents=len(abilities.ability))
 
     max_regret = None if abilities.search is None else abilities.search.max_regret
     recommendation = recommend(choice, signal, max_regret=max_regret, warnings=warnings)
-    return replace(recommendation, decided_by="preference" if signal.question == "preference" else "agreement")
+    if signal.question == "preference":
+        return replace(recommendation, decided_by="preference")
+    return replace(recommendation, decided_by="agreement")
 
 
 def _explain_self_trials(signal: JudgeSignalFacts, *, n_agents: int) -> Recommendation:
     """Recommend no agent from self-trials, in which an agent is compared only with itself, and state the reason."""
+    reason = "an agent that is compared only with itself can be stable without being correct"
+    remedy = "Compare two versions by `youden gate RUN --agent NEW --baseline OLD`, or add agents for a ranking."
     has_one_answer = signal.tpr == signal.fpr and signal.tpr in (0, 1)
     if has_one_answer:
         answer = "yes" if signal.tpr else "no"
         reason = f"the judge answers {answer} to all self-trials, so J is 0 and shows nothing about the agent"
         remedy = "Read a few responses. If they differ between items, use another judge."
-    else:
-        reason = "an agent that is compared only with itself can be stable without being correct"
+    elif n_agents < 2:
         remedy = (
             "Add agents for a ranking, or responses of another version of the agent; then make a new run. `youden gate` "
             "compares two versions."
         )
-        if n_agents > 1:
-            remedy = (
-                "Compare two versions by `youden gate RUN --agent NEW --baseline OLD`, or add agents for a ranking."
-            )
     return replace(no_recommendation(reason, remedy), decided_by="self_consistency")
 
 

@@ -89,17 +89,17 @@ def _judge_or_reuse(
     iter_hashes: Callable[[Plan], Iterator[RowKey]],
     store: str,
 ) -> Verdicts:
-    """Return the verdicts of a plan: saved answers to the trials whose answers the store has lost, and new ones to all others.
+    """Return the verdicts of a plan, with saved answers where the store has lost them.
 
-    judge_plan : function that returns the verdicts of a plan; it is called for the other trials only, if there are any
+    judge_plan : function that returns the verdicts of a plan; it is called for the trials without a saved answer only
     saved : verdicts in the run's folder
     lost_rows : row of `saved` by request hash, for the answers that the store has lost
     iter_hashes : function that yields a row and its request hash for each trial of a plan, in order
     store : name of the store, for a warning
     """
-    # row of `saved` with the answer to each trial, −1 for a trial that is judged
-    hashes = (request_hash for _, request_hash in iter_hashes(plan))
-    saved_row = np.array([lost_rows.get(request_hash, -1) for request_hash in hashes], dtype=np.int64)
+    # row of `saved` with the answer to each trial, −1 for a trial without a saved answer
+    saved_rows = [lost_rows.get(request_hash, -1) for _, request_hash in iter_hashes(plan)]
+    saved_row = np.array(saved_rows, dtype=np.int64)
     is_saved = saved_row >= 0
     if not is_saved.any():
         return judge_plan(plan)
@@ -111,22 +111,23 @@ def _judge_or_reuse(
 
 
 def _read_reusable_verdicts(folder: RunFolder, judge: JudgeConfig) -> Verdicts | None:
-    """Read the verdicts in a run's folder, if their answers can be reused.
+    """Read the verdicts in a run's folder if their answers can be reused; None if they cannot.
 
-    They can be reused if they belong to the plan in the folder and have request hashes, or, for a jury, if every judge
-    answered every trial. The result is None otherwise, and for a judge whose answers are not stored.
+    The verdicts must belong to the plan in the folder. Those of a single judge must have request hashes, and those of a
+    jury a vote of every judge on every trial.
     """
     if not (judge.stores_new_answers and folder.has("verdicts.parquet") and folder.has("plan.parquet")):
         return None
     plan = folder.read_plan()
     if folder.read_judged_plan_digest() != plan.digest:
         return None
-    verdicts = folder.read_verdicts(plan)
-    if not judge.judges:
-        return None if verdicts.request_hash is None else verdicts
 
-    has_all_votes = verdicts.votes is not None and not np.isnan(verdicts.votes).any()
-    return verdicts if has_all_votes else None
+    verdicts = folder.read_verdicts(plan)
+    if judge.judges:
+        is_reusable = verdicts.votes is not None and not np.isnan(verdicts.votes).any()
+    else:
+        is_reusable = verdicts.request_hash is not None
+    return verdicts if is_reusable else None
 
 
 def _has_no_answers(path: str, hashes_of_judges: Iterable[Iterator[RowKey]]) -> bool:
@@ -173,16 +174,16 @@ def _combine_answers(
 ) -> Verdicts:
     """Combine saved and new answers into verdicts on `plan`, with a warning that the texts of the saved ones are lost.
 
+    The judge and the warnings of the result are those of `new`, or of `saved` if there are no new answers.
+
     saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer
     new : answers to the trials with −1, in their order; None if all answers are saved
-    store : name of the store that does not hold the saved answers, for the warning
-
-    The judge and the warnings of the result are those of `new`, or of `saved` if there are no new answers.
+    store : name of the store, for the warning
     """
     is_saved: Bools = saved_row >= 0
     columns: dict[str, Any] = {}
     for name in _PER_TRIAL:
-        # row 0 is a placeholder for the trials with a new answer, which is filled in next
+        # trials with a new answer first get the saved row 0, and then their own value
         column = getattr(saved, name)[np.maximum(saved_row, 0)]
         if new is not None:
             column[~is_saved] = getattr(new, name)
@@ -221,10 +222,11 @@ def _combine_models(models: tuple[str, ...], saved: Verdicts, saved_row: Positio
     if saved.response_model is not None:
         model[is_saved] = saved.response_model[saved_row[is_saved]]
 
-    # position in `models` of each model of `new`; the last entry keeps −1, an unknown model
+    # position in `models` of each model of `new`; the last entry is for an unknown model, whose position is −1
     if new is not None and new.response_model is not None:
-        position = np.array([*map(models.index, new.models), -1], dtype=np.int32)
-        model[~is_saved] = position[new.response_model]
+        positions = [models.index(name) for name in new.models]
+        position_in_models = np.array([*positions, -1], dtype=np.int32)
+        model[~is_saved] = position_in_models[new.response_model]
     return model
 
 

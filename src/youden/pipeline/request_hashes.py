@@ -37,16 +37,18 @@ _SCHEMA = pa.schema([pa.field("request_hash", pa.binary(KEY_BYTES), nullable=Fal
 def write_missing_hashes(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, log: Callable[[str], None]) -> None:
     """Write a file with the request hash of each trial of a plan, for each judge that has no valid file yet.
 
-    Nothing is written for a plan of fewer than `MIN_TRIALS` trials, for one with rounds or follow-ups, which may still
-    change, and for a judge that makes no calls.
+    Nothing is written for judges that make no calls, for plans of fewer than `MIN_TRIALS` trials, and for plans with rounds
+    or follow-ups, which may still change.
 
     folder : folder of the run
     plan : plan with its pool
     judge : judge of the run; for a jury, one file per member is written
     log : function that receives a message about an invalid file, which is written again
     """
+    if not _is_worth_storing(plan):
+        return
     for member in judge.judges or (judge,):
-        if not (member.makes_calls and _is_worth_storing(plan)):
+        if not member.makes_calls:
             continue
         questions = member.questions()
         path = _hash_file_path(folder, questions)
@@ -61,10 +63,10 @@ def write_missing_hashes(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, l
 
 
 def get_hash_reader(folder: RunFolder) -> KeySource:
-    """Return a function that yields the request hash of each trial of a plan.
+    """Return a function that takes the questions to a judge and a plan, and yields the request hash of each trial.
 
-    The hashes are read from a file in the run folder if it has one for the plan and the judge. Otherwise, they are computed
-    from the requests, which takes longer. The function takes the questions to a judge and the plan.
+    The hashes are read from the run folder if it has a file for the plan and the judge. Otherwise, they are computed from
+    the requests, which takes longer.
     """
 
     def read_or_compute(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]:
@@ -128,8 +130,10 @@ def write_hashes(path: Path, hashes: Iterable[str], metadata: KeysMetadata) -> N
     options: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
     with atomic_write(path) as temporary, pq.ParquetWriter(temporary, schema, **options) as writer:
         while text := "".join(islice(remaining, CHUNK_ROWS)):
+            # a column of fixed-size binary values is one buffer of their bytes, without a buffer of missing values
             data = pa.py_buffer(bytes.fromhex(text))
-            column = pa.Array.from_buffers(pa.binary(KEY_BYTES), data.size // KEY_BYTES, [None, data])
+            n_hashes = data.size // KEY_BYTES
+            column = pa.Array.from_buffers(pa.binary(KEY_BYTES), n_hashes, [None, data])
             writer.write_batch(pa.record_batch([column], schema=schema))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from math import ceil
 from typing import Any, Literal
 
@@ -115,45 +116,37 @@ def _stop(plan: Plan, reason: StopReason, detail: str = "") -> NextRound:
 def _find_needed_blocks(
     components: AgentVariances, requested: float, half_width: float, plan: Plan, *, n_items: int
 ) -> int | None:
-    """Find the number of blocks that give the intervals the requested half-width.
-
-    A block is the trials of one item in which each agent appears once first and once second.
+    """Find the number of blocks (trials of one item, two per agent) that give the intervals the requested half-width.
 
     components : variance components of the agents
     requested : requested half-width
     half_width : half-width of the intervals so far
     n_items : number of items that can be used
 
-    If no number of blocks on these items is enough, the result depends on the case:
-
-    - With few blocks so far, the variances are too uncertain to conclude that. Twice as many blocks are returned.
-    - If the items allow a half-width that is larger by at most the factor `UNATTAINABLE_FACTOR`, the goal is to reach the
-      requested one to within `NEAR_FRACTION`. The number of blocks for this goal is returned, or None if it is reached.
-    - Otherwise, None is returned.
+    Returns None if these items do not allow the half-width, or if it is nearly reached.
     """
     n_blocks = int(plan.block.max()) + 1
     max_blocks = (plan.n_agents - 1) * n_items
-
-    def find_n_blocks(width: float) -> int | None:
-        """Find the smallest number of blocks that gives enough agents this half-width; None if there is none."""
-        return find_min_blocks(components, width, fraction=HALF_WIDTH_FRACTION, n_items=n_items, max_blocks=max_blocks)
-
-    n_needed = find_n_blocks(requested)
+    find_blocks = partial(
+        find_min_blocks, components, fraction=HALF_WIDTH_FRACTION, n_items=n_items, max_blocks=max_blocks
+    )
+    n_needed = find_blocks(requested)
     if n_needed is not None:
         return n_needed
 
-    are_variances_uncertain = n_blocks < min(n_items, max_blocks)
-    if are_variances_uncertain:
+    # with few blocks, the variances are too uncertain to conclude that these items do not allow the half-width
+    if n_blocks < min(n_items, max_blocks):
         return 2 * n_blocks
 
-    # these items do not allow the requested half-width; aim at a slightly larger one
     smallest = half_width_quantile(half_widths(components, max_blocks, n_items), HALF_WIDTH_FRACTION)
-    is_unattainable = smallest > UNATTAINABLE_FACTOR * requested
-    nearly_requested = (1 + NEAR_FRACTION) * requested
-    is_nearly_reached = half_width <= nearly_requested
-    if is_unattainable or is_nearly_reached:
+    if smallest > UNATTAINABLE_FACTOR * requested:
         return None
-    return find_n_blocks(nearly_requested) or 2 * n_blocks
+
+    # these items almost allow the half-width, so aim at a slightly larger one
+    nearly_requested = (1 + NEAR_FRACTION) * requested
+    if half_width <= nearly_requested:
+        return None
+    return find_blocks(nearly_requested) or 2 * n_blocks
 
 
 def _choose_round_size(n_blocks: int, n_needed: int) -> int:
@@ -179,8 +172,8 @@ def find_search_allocation(
 ) -> dict[str, Any]:
     """Find the agents that the next round of a search samples, and the number of its blocks.
 
-    The search ends when the regret bound, an upper confidence bound on the regret of the selected agents, is at most
-    `max_regret`. The round samples the agents whose uncertain abilities keep the bound above it.
+    The search ends when the upper confidence bound on the regret of the selected agents is at most `max_regret`. The round
+    samples the agents whose uncertain abilities keep this bound above `max_regret`.
 
     Parameters
     ----------
@@ -195,9 +188,12 @@ def find_search_allocation(
     -------
     dict
         Keyword arguments of `Adaptive.next_round`: `active`, bool array (n_agents,), and `n_blocks`, int, at least 1.
-        Empty if some agents cannot be compared, or if there was no interim analysis; without these arguments,
-        `next_round` selects agents and blocks itself. Whether the bound is already at most `max_regret` is not checked:
-        the caller must end the search then.
+        Empty if some agents cannot be compared, or if there was no interim analysis; `next_round` then selects agents and
+        blocks itself.
+
+    Notes
+    -----
+    The caller must end the search if the bound is already at most `max_regret`.
     """
     plan = result.plan
     search = abilities.search
@@ -213,7 +209,7 @@ def find_search_allocation(
         max_regret=max_regret,
     )
 
-    # an agent's trials in blocks; the largest number among the active agents is increased by the fraction `increase`
+    # the round has the fraction `increase` of the trials of the most sampled active agent
     n_trials_by_agent = plan.trials.weight_by_agent(plan.block >= 0, plan.n_agents)
     max_trials = float(n_trials_by_agent[active].max())
     return {"active": active, "n_blocks": ceil(max_trials * increase)}
@@ -297,8 +293,8 @@ def _describe_stop(plan: Plan, stop_reason: str, detail: str, *, n_analyses: int
 def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> int:
     """Compute how many independent trials, which estimate false-positive rates, are added in a round.
 
-    A plan with a budget reserves some of its calls for paired trials, and all others for independent trials. The
-    independent trials that are left are divided among the next rounds in proportion to the paired trials of each round.
+    A plan with a budget reserves some of its calls for paired trials, and all others for independent trials. Each round
+    gets a share of the remaining independent trials that is proportional to its paired trials.
 
     plan : plan so far
     n_paired : number of paired trials of the round
@@ -310,7 +306,7 @@ def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> i
     if n_independent == 0 or budget is None or max_paired is None or has_free_calls(plan):
         return n_independent
 
-    # calls of each trial type so far, and those that are left
+    # calls of each trial type before this round, and calls that are left
     n_paired_before = int((plan.trial_type == PAIRED).sum())
     n_independent_before = len(plan) - n_paired_before
     max_independent = budget - max_paired
@@ -324,8 +320,7 @@ def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> i
 def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
     """Draw the independent trials (comparisons of responses to different items) for the agents that a round samples.
 
-    If the plan has one independent trial per paired trial (`independent: matched`), none is drawn here, because they are
-    drawn together with the paired trials.
+    The result is empty for a plan with matched independent trials, which are drawn together with the paired trials.
     """
     if plan.independent == "matched":
         return Trials.concat([])
@@ -361,10 +356,10 @@ RoundRule = Callable[[Verdicts, Rounds], NextRound]
 def _make_round_rule(plan: Plan, *, target: Target) -> RoundRule:
     """Return the function that plans the next round from the verdicts so far.
 
-    Each round restarts the random stream of the first one and skips what was drawn before. An interrupted run therefore
-    plans the same rounds when it resumes.
+    Each round restarts the random stream of the first one and skips earlier draws. An interrupted run therefore plans the
+    same rounds when it resumes.
 
-    plan : plan with its first round; its design is either a search for the best agents, or has a requested half-width
+    plan : plan with its first round, by a search for the best agents or by a design with a requested half-width
     target : population that the intervals refer to
     """
     from youden.pipeline.ranking import estimate_abilities
@@ -374,7 +369,7 @@ def _make_round_rule(plan: Plan, *, target: Target) -> RoundRule:
     design = get_width_design(plan)
 
     def plan_next_round(result: Verdicts, _: Rounds) -> NextRound:
-        """Plan a round of all agents, for the requested half-width; it does not depend on the record of the rounds."""
+        """Plan a round of all agents for the requested half-width."""
         abilities = estimate_abilities(result, target=target)
         rng = stream("trials", plan.seed)
         return plan_width_round(result, design, abilities, eligible=plan.split.train, rng=rng)

@@ -48,42 +48,41 @@ def check_same_store(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
 
 
 def _find_previous_store(config: RunConfig) -> str | None:
-    """Find the store that the run used so far, if it is not the store in `config`; return its path or URL.
+    """Find the path or URL of the store that the run used before.
 
-    Returns None if both are the same store, if the folder of the run names no store, or if the file of its store does not
-    exist.
+    Returns None if it is the same as the store in `config`, if the folder of the run names no store, or if the file of the
+    store does not exist.
     """
     recorded = RunFolder(config.folder).find_config()
     if recorded is None or recorded.store_location == config.store_location:
         return None
 
-    # a store without a file is a database, whose address may contain another password than before
+    # a store without a file is a database; its address may differ in the password, which is removed here
     previous_file = recorded.store_file
     new_file = config.store_file
     if previous_file is None or new_file is None:
-        is_same_address = redact_location(recorded.store_location) == redact_location(config.store_location)
-        return None if is_same_address else recorded.store_location
+        is_same_store = redact_location(recorded.store_location) == redact_location(config.store_location)
+        return None if is_same_store else recorded.store_location
 
-    if not previous_file.is_file() or previous_file.resolve() == new_file.resolve():
+    if not previous_file.is_file():
         return None
-    if new_file.exists() and previous_file.samefile(new_file):
-        return None
-    return recorded.store_location
+    is_same_path = previous_file.resolve() == new_file.resolve()
+    is_same_store = is_same_path or (new_file.exists() and previous_file.samefile(new_file))
+    return None if is_same_store else recorded.store_location
 
 
 def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
-    """Check that the store in `config` has all answers to a plan that are in the store which the run used before.
+    """Check that the store in `config` has all answers to a plan that the run's previous store has.
+
+    A damaged previous store, or one of another version, is ignored. If it cannot be reached, a warning is logged.
 
     Raises RunFolderError [run-store] if answers are missing.
-
-    There is nothing to check if both are the same store. If the previous store cannot be reached, a warning is logged. If
-    it is damaged or was made by another version, the store in `config` is accepted.
     """
     previous_store = _find_previous_store(config)
     if previous_store is None:
         return
 
-    # a jury has several judges; only those that make calls have answers in a store
+    # only judges that make calls have answers in a store
     members = [member for member in judge.judges or (judge,) if member.makes_calls]
     try:
         n_missing = sum(_count_missing_answers(config, previous_store, plan, member) for member in members)
@@ -104,21 +103,21 @@ def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) ->
         copy = f"youden store copy {redact_location(previous_store)} {redact_location(config.store_location)}"
         raise RunFolderError(
             f"The store lacks {n_missing:,} answers that {config.folder} keeps in {redact_location(previous_store)}: got "
-            f"{redact_location(config.store_location)}. "
-            f"Remove --store, `store:` or YOUDEN_STORE to "
-            f"use the run's own store, or run `{copy}` first.",
+            f"{redact_location(config.store_location)}. Remove --store, `store:` or YOUDEN_STORE to use the run's own "
+            f"store, or run `{copy}` first.",
             slug="run-store",
         )
 
 
 def _count_missing_answers(config: RunConfig, previous_location: str, plan: Plan, judge: JudgeConfig) -> int:
-    """Count the answers of a judge to a plan that the run's previous store contains and the store in `config` does not.
+    """Count the answers of a judge to a plan that the run's previous store has and the store in `config` lacks.
 
     previous_location : path or URL of the previous store
     """
     read_hashes = get_hash_reader(RunFolder(config.folder))
     hashes = (request_hash for _, request_hash in read_hashes(judge.questions(), plan))
     new_file = config.store_file
+    has_new_store = new_file is None or new_file.is_file()
     n_missing = 0
     with open_store(previous_location, read_only=True) as previous_store:
         while chunk := list(islice(hashes, _CHUNK)):
@@ -126,9 +125,8 @@ def _count_missing_answers(config: RunConfig, previous_location: str, plan: Plan
             outcomes = previous_store.get_outcomes(distinct_hashes)
             answered = [request_hash for request_hash, outcome in outcomes.items() if isinstance(outcome, Completion)]
             n_missing += len(answered)
-
-            # subtract those that the new store has; a store whose file does not exist yet has none
-            if answered and (new_file is None or new_file.is_file()):
-                with open_store(config.store_location, read_only=True) as new_store:
-                    n_missing -= len(set(answered) & set(new_store.answers(answered)))
+            if not answered or not has_new_store:
+                continue
+            with open_store(config.store_location, read_only=True) as new_store:
+                n_missing -= len(set(answered) & set(new_store.answers(answered)))
     return n_missing

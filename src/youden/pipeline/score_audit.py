@@ -156,21 +156,24 @@ class Audit:
         lines = [f"{size}, {missing}; scores from {details.low:g} to {details.high:g}."]
         if details.reliability is not None:
             lines.append(f"Split-half reliability over items (Spearman–Brown): {details.reliability:.3f}.")
-        lines += [
-            f"Not significantly different: {_list_first_names(group)}." for group in details.groups if len(group) > 1
-        ]
+
+        large_groups = [group for group in details.groups if len(group) > 1]
+        lines += [f"Not significantly different: {_list_first_names(group)}." for group in large_groups]
+
         if details.constant_pairs:
             n_others = len(details.constant_pairs) - 1
             others = f" (and {format_count(n_others, 'more pair')} of models)" if n_others else ""
             pair = " and ".join(details.constant_pairs[0])
             reason = "so its interval follows from the number of items alone"
             lines.append(f"The difference of {pair}{others} is the same on each common item, {reason}.")
+
         lines.append(self._describe_removal(first))
         if details.items_to_separate:
             n_more = format_count(details.items_to_separate, "more item")
             power = "power 80 %, if their difference is as estimated"
             lines.append(f"{first} and {second} would differ significantly with {n_more} ({power}).")
-        return (*lines, f"Items with the largest residuals: {', '.join(details.residual_items)}.")
+        lines.append(f"Items with the largest residuals: {', '.join(details.residual_items)}.")
+        return tuple(lines)
 
     def _describe_removal(self, first: str) -> str:
         """State in a sentence whether the removal of some items puts another model ahead of `first`, the best one."""
@@ -412,8 +415,8 @@ def _recommend(best: str | None, choice: ChoiceFacts | None, incomparable: Seque
     """Recommend the unique best model, or else the models that cannot be ruled out as the best.
 
     best : model that is significantly better than every other one; None if there is none
-    choice : models that cannot be ruled out as the best; None if some models cannot be compared with the first of the ranking
-    incomparable : models that cannot be compared with the first of the ranking, because they share too few items with it
+    choice : models that cannot be ruled out as the best; None if `incomparable` is not empty
+    incomparable : models that share too few items with the first one of the ranking
     """
     if choice is None:
         reason = f"too few items in common with the first model to be compared: {_list_first_names(incomparable)}"

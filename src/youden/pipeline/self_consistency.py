@@ -80,8 +80,8 @@ def tabulate_self_consistency(trials: TrialsByItem) -> pd.DataFrame:
     """Tabulate the self-consistency of each agent with its 95 % interval, as columns that are added to the ranking.
 
     Returns a table with the agents' ids as index, and the columns `self_consistency`, `self_consistency_low` and
-    `self_consistency_high`. It has no columns if the run has no self-trials, or has only self-trials, whose ranking is the
-    self-consistency already.
+    `self_consistency_high`. It has no columns if the run has no self-trials. It also has none if the run has only
+    self-trials, because its abilities are then the self-consistency.
     """
     import pandas as pd  # takes long to load
 
@@ -99,10 +99,10 @@ def tabulate_self_consistency(trials: TrialsByItem) -> pd.DataFrame:
 
 
 def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
-    """Yield notes on agents whose self-consistency explains a low ability.
+    """Yield a note on agents of low self-consistency, and one on stable agents of low ability.
 
-    Self-consistency is low if it is significantly below the mean self-consistency. Otherwise, an agent is stable, but not
-    corroborated by other agents, if its ability is significantly below the mean ability and below its self-consistency.
+    An agent has a low self-consistency if it is significantly below the mean of all agents. An agent is stable with a low
+    ability if its ability is significantly below the mean ability and below its own self-consistency.
 
     ranking : ranking table; without the columns of `tabulate_self_consistency`, there are no notes
     """

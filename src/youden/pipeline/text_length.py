@@ -101,8 +101,8 @@ def length_warnings(
 ) -> Iterator[Finding]:
     """Yield a warning if text length explains much of the variance of the answers, and one if it correlates with ability.
 
-    The first check is left out if the run has more than `MAX_TRIALS` trials, or if its pool is gone, damaged or changed;
-    the second if the pool has no lengths. Both warnings are yielded if both apply.
+    The first check is left out if the run has more than `MAX_TRIALS` trials, or if its pool cannot be read or has changed.
+    The second check is left out if the pool has no lengths.
 
     folder : folder of the run
     pool : agents and items of the run, with the mean length of each agent's responses
@@ -114,6 +114,7 @@ def length_warnings(
     with suppress(YoudenError):  # the pool is gone or damaged
         if n_trials <= MAX_TRIALS and folder.has("config.yaml"):
             share = _compute_explained_share(folder, pool, rows)
+
     if share >= MAX_SHARE:
         yield Finding(
             "length",
@@ -121,6 +122,7 @@ def length_warnings(
             "contents. Use another judge, and check it with `youden calibrate`.",
             facts={"share": share},
         )
+
     correlation = length_correlation(ability, pool.mean_length)
     if correlation is not None and follows_length(*correlation):
         yield length_finding(*correlation)
@@ -161,7 +163,8 @@ def read_answer_lengths(
         is_used = (chunk["missing_reason"] == 0) & ~np.isin(chunk["role"], (PROBE, SELF))
         is_paired = chunk["trial_type"][is_used] == PAIRED
         first_item = chunk["item"][is_used]
-        second_item = np.where(is_paired, first_item, chunk["other_item"][is_used])
+        other_item = chunk["other_item"][is_used]
+        second_item = np.where(is_paired, first_item, other_item)
         first_row = _find_length_rows(chunk, "first", texts.n_agents)[is_used]
         second_row = _find_length_rows(chunk, "second", texts.n_agents)[is_used]
 
@@ -170,17 +173,18 @@ def read_answer_lengths(
         first_lengths.append(texts.all_lengths[first_row, first_item])
         second_lengths.append(texts.all_lengths[second_row, second_item])
         paired.append(is_paired)
-    first_length, second_length = np.concatenate(first_lengths), np.concatenate(second_lengths)
+
+    first_length = np.concatenate(first_lengths)
+    second_length = np.concatenate(second_lengths)
     return np.concatenate(answers), first_length, second_length, np.concatenate(paired)
 
 
 def _find_length_rows(trials: Mapping[str, NDArray[Any]], text: str, n_agents: int) -> Positions:
     """Find the row of `Pool.all_lengths` with the length of the first or the second text of each trial.
 
-    The rows of this table are response number 1 of all agents, then response number 2 of all agents, and so on.
+    The rows of `Pool.all_lengths` are response 1 of all agents, then response 2 of all agents, and so on.
 
-    trials : columns of the trials: `first` and `second` are the agents of the two texts; `first_repeat` and
-        `second_repeat` are the numbers of the responses, from 1, if agents have several
+    trials : columns of the trials: the agents of the texts, and the numbers of their responses if agents have several
     text : "first" or "second"
     n_agents : number of agents of the pool
 

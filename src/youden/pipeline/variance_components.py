@@ -177,30 +177,25 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
 def _estimate_repeat_variances(result: Verdicts) -> tuple[float | None, float | None]:
     """Estimate the variance of a judge's answer to the same two texts, in the same order and in the other order.
 
-    Each is half the mean square of the difference of two answers; None for fewer than `MIN_DIFFERENCES`
-    pairs of answers.
+    A variance is half the mean square of the differences between two answers. It is None for fewer than `MIN_DIFFERENCES`
+    differences.
     """
     plan = result.plan
     rows = (plan.trial_type == PAIRED) & result.answered
     first_text, second_text = (text[rows].astype(np.int64) for text in plan.text_rows)
     item = plan.item[rows].astype(np.int64)
 
-    # one number per item and unordered pair of texts
+    # number the questions, which consist of an item and an unordered pair of texts
     n_texts = int(max(first_text.max(initial=0), second_text.max(initial=0))) + 1
     lower, higher = np.minimum(first_text, second_text), np.maximum(first_text, second_text)
     question = (item * n_texts + lower) * n_texts + higher
 
-    # sort by question, then by the order of the texts
+    # sort the answers by question, then by the order of the texts, and compare each answer with the next one
     is_swapped = first_text > second_text
-    order = np.lexsort((is_swapped, question))
-    question = question[order]
-    is_swapped = is_swapped[order]
-    answer = result.answer[rows][order]
-
-    # compare each answer with the next one
-    is_same_question = question[1:] == question[:-1]
-    changes_order = is_swapped[1:] != is_swapped[:-1]
-    half_square = np.diff(answer) ** 2 / 2
+    by_question = np.lexsort((is_swapped, question))
+    is_same_question = np.diff(question[by_question]) == 0
+    changes_order = np.diff(is_swapped[by_question])
+    half_square = np.diff(result.answer[rows][by_question]) ** 2 / 2
     same_order = _mean_of_enough(half_square[is_same_question & ~changes_order])
     other_order = _mean_of_enough(half_square[is_same_question & changes_order])
     return same_order, other_order
@@ -290,10 +285,9 @@ PART_OF_CALLS = "of these"
 
 
 def _list_judge_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
-    """List two variances of the judge, which may answer the same comparison differently if it is asked again.
+    """List the variance of the judge's answers to the same two texts, in the same order and in the other order.
 
-    The first one is from answers to the same two texts in the same order, the second one from answers to the same two
-    texts in both orders. The variance of the calls already contains both, so they are not added to it.
+    The variance of the calls already contains the two variances, so they are not added to it.
 
     components : factors of the variance components of the run
     result : answers of the run
@@ -330,10 +324,7 @@ def _list_outside_components(
 ) -> list[ComponentFacts]:
     """List the two sources of variance that the intervals do not include: the choice of the judge and of the other agents.
 
-    The first variance is that of an ability over judges of this kind. The second one is that over pools with other partners,
-    the agents that an agent is compared with.
-
-    components : variance components of the run; `pair` is the variance of the effect of two agents on their answers
+    components : variance components of the run; `pair` is the variance of the effects of pairs of agents
     judges : variance between judges; None if it is unknown
     run : name of the run, for the command that measures an unknown variance
     n_agents : number of agents with an ability
@@ -349,8 +340,7 @@ def _list_outside_components(
     if components.pair is not None:
         partner_variance = components.pair.times(1 / max(n_agents - 2, 1))
         partner_command = ""
-        has_interval = not np.isnan(partner_variance.low)  # not with too few agents
-        if not has_interval:
+        if np.isnan(partner_variance.low):  # too few agents for an interval
             partner_variance = _without_interval(partner_variance.value)
 
     return [
@@ -418,9 +408,8 @@ def _component_variance(component: ComponentFacts) -> float:
 def _format_row(component: ComponentFacts, total: float) -> list[str]:
     """Format one source of variance as a row of the table of `build_variance_table`.
 
-    The five cells are its name, the standard deviation that is due to it, the interval of this, its share in the variance of
-    an ability, and the factor by which an interval changes if twice as much is sampled. The share is in parentheses if it is
-    part of the calls. It is "not in it" if the intervals do not include the source.
+    The share is in parentheses if it is part of the share of the calls. It is "not in it" if the intervals do not include
+    the source.
 
     total : sum of the variances that the intervals include
     """

@@ -228,7 +228,8 @@ async def query_judge(
     options : JudgingOptions
         Options of the requests.
     budget : Budget, optional
-        Cost cap that several plans share. Default: a cap of this plan alone.
+        Cost cap that several plans share. Default: a cap of this plan alone, `options.max_cost`, which must be set for a
+        judge that costs money even if `budget` is passed.
 
     Returns
     -------

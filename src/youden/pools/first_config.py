@@ -135,8 +135,8 @@ def _import_if_needed(
 ) -> ImportedPool | None:
     """Import the files at `source` as a pool; return None if they are a pool already.
 
-    A file in the format of a pool is imported as a table if `columns` are set, or if some of its texts are blank, because the
-    importer treats blank texts as missing responses.
+    A file in the format of a pool is still imported as a table in two cases: if `columns` are set, or if some of its texts are
+    blank. The importer treats blank texts as missing responses.
 
     source : file or folder that the user named
     pool_path : path at which the pool will be written, for messages
@@ -150,18 +150,22 @@ def _import_if_needed(
         importer = IMPORTERS.load(format_)
         imported = importer([source], columns=columns)
         imported = replace(imported, used_columns=FORMAT_NOTE.format(format_))
-        return _check_imported(imported, source, pool_path, format_)
+        _check_imported(imported, source, pool_path, format_)
+        return imported
 
     if not _needs_table_import(source, has_columns=bool(columns)):
         return None
     imported = read_table([source], columns=columns, exact=False, previous_pool=known_pool)
-    return _check_imported(imported, source, pool_path, "table")
+    _check_imported(imported, source, pool_path, "table")
+    return imported
 
 
 def _needs_table_import(source: Path, *, has_columns: bool) -> bool:
-    """Return whether the importer of tables reads a file or folder: it exists, and is not a pool without blank texts.
+    """Return whether the importer of tables has to read a file or folder, because it is not a valid pool yet.
 
-    has_columns : whether the user named columns, which only the importer supports
+    A pool in a file is valid if it has no blank texts. A path that does not exist is not imported.
+
+    has_columns : whether the user named columns; then any file is imported
     """
     if source.is_dir():
         is_pool_folder = (source / RESPONSES).is_file() or (source / AGENTS_SPEC).is_file()
@@ -172,8 +176,8 @@ def _needs_table_import(source: Path, *, has_columns: bool) -> bool:
     return has_columns or not _is_pool_without_blank_texts(source)
 
 
-def _check_imported(imported: ImportedPool, source: Path, pool_path: Path, format_: str) -> ImportedPool:
-    """Return the imported pool if it can be ranked.
+def _check_imported(imported: ImportedPool, source: Path, pool_path: Path, format_: str) -> None:
+    """Check that an imported pool can be ranked.
 
     Raises ImportFormatError if too many responses were dropped or no item has two of them, and PoolError [init-columns] if
     there are fewer than three agents.
@@ -182,7 +186,7 @@ def _check_imported(imported: ImportedPool, source: Path, pool_path: Path, forma
     check_shared_items(imported, source, format_)
     n_agents = imported.pool.n_agents
     if n_agents >= MIN_AGENTS or needs_self_trials(imported.pool):
-        return imported
+        return
 
     has_agent_columns = "agents by each of" in imported.used_columns
     if format_ == "table" and has_agent_columns:
@@ -396,8 +400,8 @@ def _format_config(
 
     file : path of the config
     cost : estimated cost of the plan with the judge of the config
-    cost_with_calls : the same cost if this judge makes calls; otherwise the estimated cost with `ONLINE_JUDGE`. The cost cap is
-        derived from it.
+    cost_with_calls : estimated cost with a judge that makes calls, from which the cost cap is derived. It is `cost` if the judge
+        of the config makes calls, and the cost with `ONLINE_JUDGE` otherwise.
     entries : lines of the config by their placeholder in `_TEMPLATE`: "pool", "judge", and "alternative_judge", a comment
     key_variable : environment variable with the API key of `ONLINE_JUDGE`
     makes_calls : whether the judge of the config makes calls; otherwise the cost cap is only a comment

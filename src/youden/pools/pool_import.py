@@ -111,11 +111,11 @@ def import_pool(
 
 
 def check_shared_items(imported: ImportedPool, path: Path, format_: str) -> None:
-    """Check that agents of an imported pool can be compared: that an item has responses of two of them.
+    """Check that at least one item of an imported pool has responses of two agents, so that these can be compared.
 
     A table whose columns the user named, and a pool of one agent, are not checked.
 
-    imported : the pool; its `used_columns` describe the columns that the importer inferred, and are empty if the user named them
+    imported : the pool; its `used_columns` describe the inferred columns, and are empty if the user named the columns
     path : the imported file or folder
     format_ : name of its format
 

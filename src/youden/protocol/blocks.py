@@ -96,20 +96,20 @@ def is_in_complete_block(columns: Mapping[str, NDArray[Any]], anchors: int) -> B
 
 
 def plan_after_extensions(plan: Plan, n_extensions: int) -> Plan:
-    """Return a plan as it was after its first `n_extensions` extensions.
+    """Return the state of a plan after its first `n_extensions` extensions.
 
     Parameters
     ----------
     plan : Plan
         A plan, extended or not.
     n_extensions : int
-        Number of extensions to keep. If the plan does not have more of them, it is returned itself.
+        Number of extensions to keep. A plan with this number or fewer is returned unchanged.
 
     Returns
     -------
     Plan
-        The earlier plan, but with the `characters` (total text length) of the whole plan. It has no pool if later
-        extensions changed the pool.
+        The earlier plan. Its `characters` (total text length) remain those of the whole plan. It has no pool if a later
+        extension changed the pool.
     """
     extensions = get_extensions(plan)
     n_later = len(extensions.steps) - n_extensions
@@ -174,7 +174,9 @@ def _select_verdicts(plan: Plan, verdicts: Verdicts, trials: Bools | slice) -> V
 
 
 def plan_without_follow_ups(plan: Plan) -> Plan:
-    """Return a plan without its follow-ups, additional trials that serve only to flag groups of agents.
+    """Return a plan without its follow-ups.
+
+    Follow-ups are trials that were added only to flag groups of agents.
 
     Parameters
     ----------
@@ -184,7 +186,7 @@ def plan_without_follow_ups(plan: Plan) -> Plan:
     Returns
     -------
     Plan
-        The plan without them, but with the `characters` (total text length) of the whole plan.
+        The plan without follow-ups. Its `characters` (total text length) remain those of the whole plan.
     """
     if not plan.n_follow_ups:
         return plan

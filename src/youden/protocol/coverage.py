@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from youden.types import INDEPENDENT, PAIRED, Plan
-from youden.types.pool import Bools
+from youden.types.pool import Bools, Ids
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,11 @@ def compute_coverage(plan: Plan) -> Coverage:
     touches_holdout = is_held_out[plan.first, plan.item] | is_held_out[plan.second, second_item]
     scored_cells = _mark_first_cells(plan, is_paired & ~touches_holdout)
 
-    # one number per pair of agents on an item, as an ordered and as an unordered pair
-    n_agents = plan.n_agents
-    item = plan.item[is_paired].astype(np.int64)
-    first = plan.first[is_paired].astype(np.int64)
-    second = plan.second[is_paired].astype(np.int64)
-    low, high = np.minimum(first, second), np.maximum(first, second)
-    ordered_pairs = np.unique((item * n_agents + first) * n_agents + second)
-    unordered_pairs = np.unique((item * n_agents + low) * n_agents + high)
+    first = plan.first[is_paired]
+    second = plan.second[is_paired]
+    item = plan.item[is_paired]
+    n_ordered = _count_distinct_pairs(item, first, second, plan.n_agents)
+    n_unordered = _count_distinct_pairs(item, np.minimum(first, second), np.maximum(first, second), plan.n_agents)
 
     n_train = int(plan.split.train.sum())
     return Coverage(
@@ -100,11 +97,17 @@ def compute_coverage(plan: Plan) -> Coverage:
         scored=int(scored_cells.sum()),
         paired=int(is_paired.sum()),
         independent=int((plan.trial_type == INDEPENDENT).sum()),
-        ordered=len(ordered_pairs),
-        unordered=len(unordered_pairs),
+        ordered=n_ordered,
+        unordered=n_unordered,
         holdout=int(touches_holdout.sum()),
         dense=plan.n_dense_calls,
     )
+
+
+def _count_distinct_pairs(item: Ids, agent_a: Ids, agent_b: Ids, n_agents: int) -> int:
+    """Count the distinct combinations of an item and an ordered pair of agents."""
+    pair_on_item = (item.astype(np.int64) * n_agents + agent_a) * n_agents + agent_b
+    return len(np.unique(pair_on_item))
 
 
 def _mark_first_cells(plan: Plan, mask: Bools) -> Bools:

@@ -117,11 +117,10 @@ def draw_anchor_trials(
 def _compare_with_anchors(
     item: int, agent: int, anchor_order: list[int], start: int, *, eligible: Bools, taken: Set[Comparison]
 ) -> list[Comparison]:
-    """Compare an agent, once first and once second, with two different anchors: agents of the first plan.
+    """Compare an agent with two different anchors on an item: once as the first agent, once as the second.
 
-    As the first agent, it is compared with the first anchor from position `start` of `anchor_order` on that is eligible
-    and gives a new comparison; as the second agent, with the first one from half of the anchors later on. The order is
-    cyclic.
+    The anchors (agents of the first plan) are tried in cyclic order: the first one from the position `start`, the second
+    one from half a cycle later. An anchor is skipped if it has no eligible cell, or if the comparison is taken.
 
     eligible : bool array (n_agents, n_items), cells that may be compared
     taken : comparisons that are not repeated
@@ -213,11 +212,10 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     plan : Plan
         Plan to extend.
     pool : Pool
-        Pool of the plan, with at least one new item after the old ones, which is not checked here.
+        Pool of the plan, with at least one new item after the old ones (not checked).
     calls : int, optional
-        Number of calls to add, of paired and independent trials together; only the new items get paired calls. By default,
-        each new item gets as many paired calls as the plan's items have on average, and the independent calls that belong
-        to them are added.
+        Number of calls to add, of both trial types. Paired calls are added only on the new items. Default: as many paired
+        calls per new item as the plan's items have on average, and independent calls for them.
 
     Returns
     -------
@@ -297,20 +295,20 @@ def add_calls(
 
 
 def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
-    """Extend a plan by repeats, the further responses of an agent to an item that it has responded to already.
+    """Extend a plan by repeats: further responses of the agents to the same items.
 
-    More blocks are drawn: comparisons of all agents with each other on one item. In each cell (agent, item), the judge
-    next reads the responses that it has read least often.
+    More blocks are drawn, each of which compares all agents on one item. A new trial shows the response of an agent to
+    an item that the plan has shown least often.
 
     Parameters
     ----------
     plan : Plan
         Plan to extend.
     pool : Pool
-        Pool of the plan, with the same agents and items, and more responses per cell. This is not checked here.
+        Pool of the plan, with the same agents and items, and more responses per cell (not checked).
     calls : int, optional
-        Number of calls to add, of paired and independent trials together. By default, the number of paired calls grows in
-        proportion to the number of responses per cell, and the independent calls that belong to them are added.
+        Number of calls to add, of both trial types. Default: as many paired calls per added response of a cell as the plan
+        has per present one, and independent calls for them.
 
     Returns
     -------
@@ -327,18 +325,23 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     """
     extender = _PlanExtender(plan, pool)
 
-    # by default, as many paired calls per response of a cell as the plan has; its responses are numbered from 1
-    columns = plan.trials.columns()
-    repeat_columns = [columns[name] for name in ("first_repeat", "second_repeat") if name in columns]
-    n_planned_repeats = max((int(column.max()) for column in repeat_columns), default=1)
+    # by default, the same number of paired calls per response of a cell
     n_planned_paired = int((plan.trial_type == PAIRED).sum())
-    calls_per_repeat = n_planned_paired / n_planned_repeats
+    n_planned_repeats = _count_shown_repeats(plan.trials)
     n_new_repeats = pool.repeats - n_planned_repeats
+    calls_per_repeat = n_planned_paired / n_planned_repeats
     default_paired = int(calls_per_repeat * n_new_repeats)
     n_paired = extender.count_paired_calls(calls, default=default_paired, n_scored=pool.n_agents)
 
     drawn = extender.draw_complete_blocks(n_paired, extender.count_items_by_set())
     return extender.extend("repeats", drawn, n_paired, calls=calls)
+
+
+def _count_shown_repeats(trials: Trials) -> int:
+    """Return how many responses of a cell (agent, item) the trials show: the highest number of a response, from 1."""
+    columns = trials.columns()
+    repeat_columns = [columns[name] for name in ("first_repeat", "second_repeat") if name in columns]
+    return max((int(column.max()) for column in repeat_columns), default=1)
 
 
 class _PlanExtender:
@@ -399,10 +402,10 @@ class _PlanExtender:
         return n_calls + self.count_independent_of_new_agents(n_scored)
 
     def count_independent_of_new_agents(self, n_new_agents: int) -> int:
-        """Count the independent calls of new agents, if the plan was requested with a number of independent calls.
+        """Count the independent calls of new agents in a plan with a requested number of independent calls.
 
-        Each new agent gets as many as an anchor (an agent of the first plan) has on average. The result is 0 for a plan
-        with the default number of independent calls, or if the pool has no new agents.
+        Each new agent gets the mean number of calls of an anchor (an agent of the first plan). The result is 0 if no
+        number was requested, or if the pool has no new agents.
         """
         n_of_anchors = self.plan.n_independent
         if n_of_anchors is None or has_default_number(self.plan) or not self.adds_agents:
@@ -412,27 +415,24 @@ class _PlanExtender:
     def draw_linking_blocks(
         self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
     ) -> Trials:
-        """Draw blocks that measure some agents by comparing them with anchors, the agents of the first plan.
+        """Draw blocks that compare some agents, the scored ones, with anchors: the agents of the first plan.
 
-        In a block, each of these agents has two trials on one item. Items on which they have the fewest trials come
-        first. The trials have the role "anchor". Their block numbers follow the last one that was used, and
-        `next_block` is set to the next free one.
+        In a block, each scored agent has two trials on one item. The items with the fewest trials of these agents come
+        first. The trials have the role "anchor". Block numbers begin at `next_block`, which is updated.
 
-        scored : positions of the agents
-        n_paired : maximum number of trials; there are fewer, or none, if the next whole block does not fit or fewer
-            comparisons are left
+        scored : positions of the scored agents
+        n_paired : maximum number of trials; only whole blocks are drawn
         items : int array, positions of the items to use; default: all items of the plan
         together : whether all scored agents of a block are compared with the same two anchors
         """
         has_scored = np.isin(self.plan.first, scored) | np.isin(self.plan.second, scored)
         earlier = self.plan.trials.take(has_scored & (self.plan.trial_type == PAIRED))
-        planned: set[Comparison] = set(
-            zip(earlier.item.tolist(), earlier.first.tolist(), earlier.second.tolist(), strict=True)
-        )
+        comparisons = zip(earlier.item.tolist(), earlier.first.tolist(), earlier.second.tolist(), strict=True)
 
-        candidate_items = self.order_items() if items is None else items
-        n_earlier_on_item = np.bincount(earlier.item, minlength=self.pool.n_items)
-        fewest_first = np.argsort(n_earlier_on_item[candidate_items], kind="stable")
+        if items is None:
+            items = self.order_items()
+        n_trials_by_item = np.bincount(earlier.item, minlength=self.pool.n_items)
+        fewest_trials_first = np.argsort(n_trials_by_item[items], kind="stable")
 
         start = self.next_block
         trials = draw_anchor_trials(
@@ -441,9 +441,9 @@ class _PlanExtender:
             scored=scored,
             n_anchors=self.extensions.anchors,
             n_paired=n_paired,
-            planned=planned,
+            planned=set(comparisons),
             pairs=self.pairs,
-            items=candidate_items[fewest_first],
+            items=items[fewest_trials_first],
             start=start,
             together=together,
         )
@@ -517,20 +517,17 @@ class _PlanExtender:
     def draw_anchor_blocks(self, design: BlockDesign, set_number: int, n_blocks: int) -> tuple[Trials, Ids]:
         """Draw the next `n_blocks` blocks on a set of items, or fewer if fewer are left.
 
-        A block compares all anchors, the agents of the first plan, on one item. The blocks of a set are one random
-        sequence, of which the plan already contains the beginning. The block numbers of the new trials follow the last one
-        that was used, and `next_block` is set to the next free one.
+        A block compares all anchors (the agents of the first plan) on one item. All blocks of a set form one random
+        sequence, and the plan already contains the first of them. Block numbers begin at `next_block`, which is updated.
 
         design : design of the plan
-        set_number : number of the set of items: 0 for those of the first plan, and one more than the last number for
-            items that are new in the pool
+        set_number : number of the set, from 0; the number after the last set stands for the new items of the pool
         n_blocks : maximum number of blocks
 
-        Returns the trials; and the items of the set, int32 array, first those with new trials, then the others.
+        Returns the trials; and the items of the set, int32 array, with the items of these trials first.
         """
-        sets = self.extensions.item_sets
-        is_new_set = set_number >= len(sets)
-        items = range(self.plan.n_items, self.pool.n_items) if is_new_set else sets[set_number]
+        new_items = range(self.plan.n_items, self.pool.n_items)
+        items = (*self.extensions.item_sets, new_items)[set_number]
         eligible = self.train[: self.extensions.anchors, items.start : items.stop]
 
         # skip the blocks that the plan contains
@@ -545,22 +542,20 @@ class _PlanExtender:
         trials = replace(blocks, item=blocks.item + np.int32(items.start))
         self.next_block = int(trials.block.max(initial=start - 1)) + 1
 
-        items_with_trials = np.array(list(dict.fromkeys(trials.item.tolist())), dtype=np.int32)  # in order of first use
-        all_items = np.arange(items.start, items.stop, dtype=np.int32)
-        other_items = np.setdiff1d(all_items, items_with_trials)
-        return trials, np.concatenate([items_with_trials, other_items])
+        # the items in order of first use, then those without a trial
+        items_by_use = np.array(list(dict.fromkeys([*trials.item.tolist(), *items])), dtype=np.int32)
+        return trials, items_by_use
 
     def _iter_blocks_of_set(self, design: BlockDesign, set_number: int, eligible: Bools) -> Iterator[Trials]:
         """Yield all blocks on a set of items, in the order in which the plan and its extensions use them.
 
-        There is one pass through all blocks for each response that an agent may have to an item. Each pass has a random
-        order of its own.
+        The sequence has several passes through all blocks, one per response to an item, each in another random order.
 
         eligible : bool array (n_anchors, n_items_of_set), cells that may be compared
         """
         stream_name: Stream = "trials" if set_number == 0 else "slots on new items"
         for pass_number in range(self.pool.repeats):
-            # zeros are left out, so that the first pass through the first set is the sequence of the first plan
+            # without zeros, the first pass through the first set gets the random numbers of the first plan
             numbers = [number for number in (set_number, pass_number) if number > 0]
             rng = stream(stream_name, self.plan.seed, *numbers)
             yield from design.blocks(eligible, rng)
@@ -627,11 +622,10 @@ class _PlanExtender:
         return self.extensions.anchors + 2 * n_joined
 
     def draw_independent_trials(self, paired: Trials, scored: tuple[int, ...]) -> Trials:
-        """Draw the independent trials, which compare responses to different items, for new paired trials.
+        """Draw the independent trials (comparisons of responses to different items) for new paired trials.
 
-        The plan has one of two kinds. Matched trials are drawn one for each paired trial, unless its second agent has no
-        other item. Pooled trials are drawn on their own: their number follows from `count_added_independent`, and there
-        may be fewer if different ones cannot be found. The random numbers are those of this extension.
+        In a plan with matched trials, one is drawn for each paired trial. In a plan with pooled trials, their number is that
+        of `count_added_independent`. Fewer are drawn if no other comparison is left.
 
         paired : new paired trials, at least one
         scored : positions of the agents whose abilities the paired trials measure; () for all agents
@@ -639,7 +633,9 @@ class _PlanExtender:
         if self.plan.independent == "matched":
             trials = draw_matched_trials(paired, self.train, self.rng)
             compares_anchors = (paired.role == MAIN).any()
-            return trials if compares_anchors else trials.with_role(ANCHOR)
+            if not compares_anchors:
+                trials = trials.with_role(ANCHOR)
+            return trials
         if not scored:
             return self._draw_pooled_for_all_agents(paired)
 
@@ -648,10 +644,11 @@ class _PlanExtender:
         return self._draw_linking_independent(scored, n_trials)
 
     def _draw_pooled_for_all_agents(self, paired: Trials) -> Trials:
-        """Draw independent trials for an extension that measures all agents, divided in proportion to the paired trials.
+        """Draw pooled independent trials for an extension that measures all agents.
 
-        Anchors, the agents of the first plan, are compared with each other. Each group of agents that joined later is
-        compared with the anchors. Numbers are rounded down so that all agents of a group have equally many trials.
+        Anchors (the agents of the first plan) are compared with each other. Each group of agents that joined later is
+        compared with the anchors. The trials are divided in proportion to the paired trials of anchors and groups. Their
+        numbers are rounded down, so that all agents of a group have equally many trials.
 
         paired : new paired trials, at least one
         """
@@ -662,9 +659,7 @@ class _PlanExtender:
         # paired trials with the role MAIN compare two anchors
         n_paired_of_anchors = int((paired.role == MAIN).sum())
         n_per_anchor = n_independent * n_paired_of_anchors // (n_paired * n_anchors)
-        compares_anchors = (self.plan.first < n_anchors) & (self.plan.second < n_anchors)
-        planned = self.plan.trials.take((self.plan.trial_type == INDEPENDENT) & compares_anchors)
-        drawn = [draw_pooled_trials(self.train[:n_anchors], n_per_anchor * n_anchors, self.rng, planned=planned)]
+        drawn = [self._draw_independent_of_anchors(n_per_anchor * n_anchors)]
 
         for group in self.extensions.joined:
             is_paired_of_group = np.isin(paired.first, group) | np.isin(paired.second, group)
@@ -672,6 +667,13 @@ class _PlanExtender:
             n_per_agent = n_independent * n_paired_of_group // (n_paired * len(group))
             drawn.append(self._draw_linking_independent(group, n_per_agent * len(group)))
         return Trials.concat(drawn)
+
+    def _draw_independent_of_anchors(self, n: int) -> Trials:
+        """Draw `n` independent trials that compare anchors with each other and are not in the plan yet."""
+        n_anchors = self.extensions.anchors
+        compares_anchors = (self.plan.first < n_anchors) & (self.plan.second < n_anchors)
+        planned = self.plan.trials.take((self.plan.trial_type == INDEPENDENT) & compares_anchors)
+        return draw_pooled_trials(self.train[:n_anchors], n, self.rng, planned=planned)
 
     def _draw_linking_independent(self, scored: tuple[int, ...], n: int) -> Trials:
         """Draw `n` independent trials that compare scored agents with anchors, the agents of the first plan.

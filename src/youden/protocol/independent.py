@@ -74,7 +74,7 @@ def match_trials(plan: Plan, source: Plan) -> Positions:
     plan_ids = all_ids[: len(questions)]
     source_ids = all_ids[len(questions) :]
 
-    # look up the row of each question in the source; the agents and the item of the row must be in the plan
+    # row of each question in the source, without rows whose agents or item are not in the plan
     source_row_by_id = np.full(len(different_questions), -1, dtype=np.int64)
     is_in_plan = (source_questions[:, :3] >= 0).all(axis=1)
     source_row_by_id[source_ids[is_in_plan]] = np.flatnonzero(is_in_plan)
@@ -94,11 +94,10 @@ def _make_question_columns(plan: Plan, agent_numbers: Positions, item_numbers: P
     trial among trials of the same comparison), and the repeats (which response of an agent to the item) of the first and
     the second response.
 
-    agent_numbers : int array (n_agents,), number by which each agent of the plan is identified
-    item_numbers : int array (n_items,), number by which each item of the plan is identified
+    To compare two plans, give the same number to the same agent or item in both, and −1 to one that only this plan has.
 
-    Two plans can be compared if both identify the same agents and items by the same numbers. The number −1 identifies an agent
-    or item that only this plan has.
+    agent_numbers : int array (n_agents,), number of each agent of the plan
+    item_numbers : int array (n_items,), number of each item of the plan
     """
     has_other_item = plan.other_item >= 0
     other_item = np.where(has_other_item, item_numbers[np.maximum(plan.other_item, 0)], -1)
@@ -124,8 +123,8 @@ def with_added_trials(plan: Plan, added: Trials) -> Plan:
     """Return a plan with more trials after its own.
 
     A trial that repeats an earlier comparison gets the next number in the column `replicate`. If agents have several
-    responses to an item, the responses that the new trials show are chosen as in `assign_repeats`; self-trials, in which
-    an agent is compared with itself, do not count as earlier showings.
+    responses to an item, `assign_repeats` chooses those of the new trials. Self-trials, in which an agent is compared with
+    itself, do not influence this choice.
 
     Parameters
     ----------
@@ -178,11 +177,10 @@ def count_characters(pool: Pool, trials: Trials, *, with_tasks: bool = False) ->
 
 
 def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | None = None) -> Trials:
-    """Choose which of its responses each agent shows in each trial, if agents have several responses to an item.
+    """Choose which response of an agent each trial shows, if agents have several responses to an item.
 
-    In each group of an agent, an item and a trial type, the response is chosen that was shown least often so far. Equally
-    frequent responses are chosen in turn; which one is first is random. A choice depends only on earlier trials, so the
-    trials of a small plan keep their responses in a larger one.
+    A trial shows the response that earlier trials of the same type have shown least often. Equally frequent responses take
+    turns, beginning at a random one. Choices depend only on earlier trials, so a larger plan keeps those of a smaller one.
 
     trials : trials without responses, in the order of the plan
     pool : responses of the agents
@@ -198,15 +196,14 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
     if earlier.first_repeat is None:
         earlier = earlier.with_first_repeats()
 
-    # A group has the texts of one agent on one item in trials of one type. Texts are in the order of the trials, the
-    # first text of a trial before the second one. The texts of the earlier trials thus come first.
+    # each trial has two texts; the texts of one agent on one item in trials of one type form a group
     all_trials = Trials.concat([earlier, trials])
     first_codes = _encode_groups(all_trials, 0, pool.n_items)
     second_codes = _encode_groups(all_trials, 1, pool.n_items)
     group_codes, group_by_text = np.unique(_interleave(first_codes, second_codes), return_inverse=True)
     earlier_groups, new_groups = np.split(group_by_text, [2 * len(earlier)])
 
-    # how often each group has shown each response so far: int array (n_groups, n_responses)
+    # number of times that each response of a group was shown: int array (n_groups, n_responses)
     columns = earlier.columns()
     earlier_repeats = _interleave(columns["first_repeat"], columns["second_repeat"])
     n_shown = np.zeros((len(group_codes), pool.repeats), dtype=np.int64)
@@ -229,8 +226,7 @@ _ABSENT = -1
 def _draw_response_ranks(pool: Pool, group_codes: Positions, seed: int) -> Positions:
     """Rank the responses of each group in the order in which they are shown.
 
-    The first response is random. The others follow in the order of their numbers, and after the last one, the one with
-    the smallest number.
+    The order begins at a random response and is cyclic: with three responses, for example, 2, 3, 1.
 
     group_codes : int64 array (n_groups,), distinct results of `_encode_groups`: an agent, an item and a trial type
     seed : seed of the plan
@@ -249,9 +245,9 @@ def _draw_response_ranks(pool: Pool, group_codes: Positions, seed: int) -> Posit
 
 
 def _choose_responses(group_by_text: Positions, rank: Positions, n_shown: Positions) -> Ids:
-    """Choose for each text the response of its group that was shown least often, and count it in `n_shown`.
+    """Choose a response for each text, and count it in `n_shown`.
 
-    Of several such responses, the one of the smallest rank is chosen.
+    The chosen response is the one of the group that was shown least often. Among equal counts, the smallest rank decides.
 
     group_by_text : int array (n_texts,), group (agent, item and trial type) of each text, in the order of the plan
     rank : int array (n_groups, n_responses), a result of `_draw_response_ranks`
@@ -262,8 +258,8 @@ def _choose_responses(group_by_text: Positions, rank: Positions, n_shown: Positi
     n_responses = rank.shape[1]
     is_absent = rank == _ABSENT
 
-    # A choice depends on the earlier texts of the same group. In one round, each group has at most one text, so that all
-    # texts of the round are chosen at once: first the first text of each group, then the second, and so on.
+    # A choice depends on the earlier texts of the same group. Round r contains text r of each group, so all choices of a
+    # round can be made at once.
     round_by_text = count_earlier(group_by_text)
     by_round = np.argsort(round_by_text, kind="stable")
     round_starts = np.flatnonzero(np.diff(round_by_text[by_round])) + 1
@@ -271,7 +267,7 @@ def _choose_responses(group_by_text: Positions, rank: Positions, n_shown: Positi
     for texts in np.split(by_round, round_starts):
         groups = group_by_text[texts]
 
-        # ordered by the count, and among equal counts by the rank, which is less than n_responses
+        # the rank is less than n_responses, so it decides only among equal counts
         cost = n_shown[groups] * n_responses + rank[groups]
         cost = np.where(is_absent[groups], np.iinfo(np.int64).max, cost)
         response = cost.argmin(axis=1)
@@ -345,8 +341,8 @@ def parse_independent(text: str) -> IndependentRequest:
 def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generator) -> Trials:
     """Draw an independent trial for each paired one: the same first text, and the second agent's text on another item.
 
-    The other item is drawn uniformly from the other eligible items of the second agent, without regard to other draws, so
-    that two trials may be equal. The trials have the role "matched" and count for both agents.
+    The other item is drawn uniformly from the other eligible items of the second agent. Draws do not depend on each other,
+    so two trials may be equal. The trials have the role "matched" and count for both agents.
 
     paired : paired trials, of which each second text is in an eligible cell
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be used
@@ -354,24 +350,32 @@ def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generato
 
     Returns the trials in the order of `paired`, without those whose second agent has no other eligible item.
     """
-    n_eligible_by_agent = eligible.sum(axis=1)
-    has_other_item = n_eligible_by_agent[paired.second] > 1
+    has_other_item = eligible.sum(axis=1)[paired.second] > 1
     item = paired.item[has_other_item]
     first = paired.first[has_other_item]
     second = paired.second[has_other_item]
+    other_item = _draw_other_items(item, second, eligible, rng)
+    return Trials.independent(item, first, second, other_item).with_role(MATCHED)
 
+
+def _draw_other_items(item: Ids, agent: Ids, eligible: Bools, rng: np.random.Generator) -> Ids:
+    """Draw another eligible item for each cell: int32 array (n_cells,).
+
+    item, agent : int32 arrays (n_cells,), eligible cells of agents with at least two eligible items
+    eligible : bool array (n_agents, n_items), cells (agent, item) that may be used
+    """
     # eligible items of all agents in one array, one agent after the other
+    n_eligible_by_agent = eligible.sum(axis=1)
     eligible_items = np.flatnonzero(eligible.ravel()) % eligible.shape[1]
     start_by_agent = np.cumsum(n_eligible_by_agent) - n_eligible_by_agent
 
-    # the n eligible items of the second agent form a cycle, on which the other item is 1 to n − 1 steps after the item
-    n_eligible = n_eligible_by_agent[second]
-    position = np.cumsum(eligible, axis=1)[second, item] - 1
+    # the n eligible items of an agent form a cycle; the other item is 1 to n − 1 steps after the item
+    n_eligible = n_eligible_by_agent[agent]
+    position = np.cumsum(eligible, axis=1)[agent, item] - 1
     n_steps = 1 + np.floor(rng.random(len(item)) * (n_eligible - 1)).astype(np.int64)
     other_position = (position + n_steps) % n_eligible
-
-    other_item = eligible_items[start_by_agent[second] + other_position]
-    return Trials.independent(item, first, second, other_item.astype(np.int32)).with_role(MATCHED)
+    other_item: Ids = eligible_items[start_by_agent[agent] + other_position].astype(np.int32)
+    return other_item
 
 
 SCREENED_PER_CALL = 10

@@ -407,11 +407,10 @@ def _with_shortfall(plan: Plan) -> Plan:
 
 
 def find_shortfall(plan: Plan) -> str | None:
-    """Return a note if a first plan has fewer calls than were requested, because the pool allows no more.
+    """Return a note if a first plan has fewer calls than requested, because the pool allows no more.
 
-    Returns None if the plan has at least `MIN_BUDGET_FRACTION` of the requested calls. It also returns None for plans with
-    rounds or extensions, and for plans whose trials are a part of another plan's. Independent trials that cost nothing do
-    not count, because they are in addition to the budget.
+    There is a note if the plan has less than `MIN_BUDGET_FRACTION` of the requested calls. Plans with rounds or extensions,
+    and parts of another plan, get none. Independent trials that cost nothing are not counted.
     """
     budget = plan.request.budget
     if budget is None or plan.options.get("calls") is None:
@@ -471,14 +470,13 @@ def _draw_paired_trials(
 ) -> tuple[DesignResult, Trials | None]:
     """Draw the paired trials of the design, and trials of held-out cells if the design draws none.
 
-    A held-out cell is an agent on an item whose trials are not used for training.
+    A cell (agent, item) is held out if its trials are not used for training.
 
-    plans_holdout : whether the design draws trials of all cells, held out or not; otherwise, it gets only the cells for
-        training, and `HOLDOUT_PARTNERS` trials per held-out cell are drawn here
+    plans_holdout : whether the design also draws trials of held-out cells; if not, `HOLDOUT_PARTNERS` trials per held-out
+        cell are drawn here
     seed : seed of the plan
 
-    Returns the result of the design; and the trials of held-out cells that were drawn here, or None if the design draws
-    trials of all cells or no cell is held out.
+    Returns the result of the design; and the trials of held-out cells that were drawn here, None if there are none.
     """
     eligible = pool.present if plans_holdout else split.train
     drawn = _draw_design(design, pool, eligible, seed=seed)
@@ -581,9 +579,9 @@ class _IndependentTrials:
     def _count_in_budget(self) -> int:
         """Return how many independent trials of the rule "pooled" count towards the budget.
 
-        - If calls cost nothing: none.
-        - If a number was requested: this number, which includes the probes.
-        - Otherwise: the default number, and also the probes unless they are in addition to the budget.
+        - If calls cost nothing, none count.
+        - If a number was requested, it counts; it includes the probes.
+        - Otherwise, the default number counts, and the probes unless they are in addition to the budget.
         """
         if self._is_free:
             return 0
@@ -596,13 +594,11 @@ class _IndependentTrials:
         """Draw the independent trials of a plan by the rule that was requested.
 
         By the rule "matched", one trial is drawn for each paired trial, unless its second agent has no other item. By the
-        rule "pooled", the probes (trials of unusually similar texts) come first, and then trials of random agents and
-        items. Their number is the requested one, including the probes; by default, it is 7 to 10 % of the calls in addition to
-        the probes, or a multiple of the paired trials if calls cost nothing.
+        rule "pooled", the probes (trials of unusually similar texts) come first, then trials of random agents and items.
 
         paired : paired trials of the plan
-        in_rounds : whether the plan gets more trials in later rounds. The default number then depends on the paired
-            trials so far, not on the budget.
+        in_rounds : whether the plan gets more trials in later rounds; the default number then follows from the paired trials
+            instead of the budget
         """
         rng = stream("independent trials", self._split.seed)
         if self._request.rule == "matched":
@@ -618,16 +614,13 @@ class _IndependentTrials:
         n_paired : number of paired trials of the plan
         in_rounds : whether the plan gets more trials in later rounds
         """
-        # calls cost nothing: as many as are useful
         if self._is_free:
             return count_free_independent(n_paired, self._cells)
-
-        # a number was requested, which includes the probes
         if not self._has_default_number:
             n_requested = self._n_pooled or 0
             return n_requested - len(self.probes)
 
-        # 7 to 10 % of the calls: of this round, or of the budget, for which the number was computed already
+        # 7 to 10 % of the calls of this round, or of the budget
         if self._n_pooled is None or in_rounds:
             return count_independent_for_paired(n_paired, self._pool.n_agents)
         return self._n_pooled

@@ -118,9 +118,6 @@ def adds_independent(plan: Plan) -> bool:
 def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new: bool = False) -> int:
     """Return how many independent trials an extension or a round adds to its paired trials.
 
-    Independent trials compare responses to different items. They are matched (one is drawn for each paired trial) or
-    pooled (drawn on their own).
-
     - If the plan has matched independent trials, one is added per paired trial.
     - If the plan was requested with a number of pooled trials, none is added.
     - If calls cost nothing, `FREE_PER_PAIRED` are added per paired trial, at most `MAX_FREE`.
@@ -128,8 +125,7 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new
 
     n_paired : number of paired trials that are added
     n_scored : number of agents whose abilities these trials measure
-    are_new : whether these agents are new in the plan. In the last case, they then get at least two independent trials as
-        first and two as second agent each; other agents may get none.
+    are_new : whether these agents are new in the plan, so that each needs a minimum number of independent trials
     """
     if plan.independent == "matched":
         return n_paired
@@ -145,12 +141,11 @@ def count_added_paired(plan: Plan, calls: int, *, n_scored: int, are_new: bool =
 
     - If the plan has matched independent trials, half of the calls are paired, rounded down.
     - If the plan was requested with a number of pooled trials, or if calls cost nothing, all are paired.
-    - Otherwise, the calls are paired except for the 7 to 10 % that `count_independent` returns. The result is 0 if the
-      calls do not cover these.
+    - Otherwise, all calls are paired but the 7 to 10 % that `count_independent` returns.
 
     calls : number of calls of both trial types
     n_scored : number of agents whose abilities the paired trials measure
-    are_new : whether these agents are new in the plan. In the last case, at least 2 · n_scored calls are then independent.
+    are_new : whether these agents are new in the plan, so that each needs a minimum number of independent trials
     """
     if plan.independent == "matched":
         return calls // 2
@@ -230,9 +225,9 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, pla
 def _draw_different_items(
     first: Positions, second: Positions, eligible: Bools, codes: Positions, rng: np.random.Generator
 ) -> tuple[Positions, Positions, Bools]:
-    """Draw two different items for each pair of agents, one for either agent, so that the comparison is new.
+    """Draw an item for each agent of some pairs, so that the two items differ and the comparison is new.
 
-    Pairs for which no new comparison is found are left out.
+    Up to `_MAX_TRIES` draws are made. Pairs without a new comparison are then left out.
 
     first, second : int64 array (n_pairs,), the agents
     eligible : bool array (n_agents, n_items), cells that may be used
@@ -320,9 +315,8 @@ def draw_scored_trials(
 ) -> Trials:
     """Draw independent trials that are not in a plan, each of a scored agent and a random partner.
 
-    The numbers of trials of two scored agents differ by at most one, and so do the numbers of trials in which an agent is
-    first and second. A trial counts only for the scored agent. Pairs for which no new comparison is found are left out,
-    so there may be fewer than `n` trials.
+    Scored agents have equally many trials, up to a difference of one, and are first and second equally often. A trial
+    counts only for the scored agent. There are fewer than `n` trials if no new comparison is found for some pairs.
 
     plan : plan whose independent trials are not repeated
     eligible : bool array (n_agents, n_items), cells that may be used
@@ -337,7 +331,7 @@ def draw_scored_trials(
     if n < 1 or not len(scored) or not len(partners):
         return Trials.independent(*np.empty((4, 0), dtype=np.int32))
 
-    # passes through all scored agents, in which they are alternately the first and the second agents
+    # pass after pass through all scored agents: they are the first agents in pass 0, the second ones in pass 1, and so on
     pass_number, position = np.divmod(np.arange(n), len(scored))
     scored_agent = scored[position]
     scored_is_first = pass_number % 2 == 0
@@ -355,7 +349,7 @@ def draw_scored_trials(
 
 
 def _draw_other_agents(agent: Positions, partners: Positions, rng: np.random.Generator) -> Positions:
-    """Draw a partner for each agent, which differs from the agent itself.
+    """Draw a partner for each agent, other than the agent itself.
 
     agent : int array (n,)
     partners : int array (n_partners,), the agents to draw from

@@ -167,9 +167,8 @@ def training_differences(rates: Rates) -> Floats:
     Returns
     -------
     float array (n_rows,)
-        Differences. NaN for a row without an answer, and for a row that training must not use, because the cell (agent,
-        item) of its first text is held out. By the rule "strict" of the split, the cell of its second text must not be
-        held out either.
+        Differences. NaN for a row without an answer, and for a row that training must not use. This is a row with a first
+        text in a held-out cell (agent, item) or, by the rule "strict" of the split, with any text in one.
     """
     fpr = rates.fpr
     detail_mask = None
@@ -271,8 +270,8 @@ def _compute_fpr_from_detail(rates: Rates, detail: IndependentRates, mask: Bools
 def _compute_differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -> Floats:
     """Compute D = TPR − FPR of each row of rates.
 
-    If each paired trial has an independent one (the rule "matched"), each row has its own FPR. Otherwise (the rule "pooled"),
-    the mean answer to all independent trials is subtracted from all rows, or 0 if there is no answer.
+    By the rule "matched", each row has its own FPR. By the rule "pooled", the FPR of all rows is the mean answer to the
+    independent trials, or 0 without an answer.
 
     fpr : float array (n_rows,), FPR of each row, for the rule "matched"
     detail_mask : bool array (n_detail_rows,), rows of `rates.detail` (sums of answers to independent trials) that count for

@@ -44,8 +44,8 @@ def suggest_additions(pool: Pool) -> str:
 def check_self_trials(calls: CallBudget | None, settings: Mapping[str, Json]) -> None:
     """Raise PlanError [self-trials] if a setting would have no effect on a plan of self-trials.
 
-    calls : budget; an error if it is a percentage
-    settings : other settings by name; an error if one has a value, which is not None, False, 0 or empty
+    calls : budget, which must not be a percentage
+    settings : other settings by name, which must all be None, False, 0 or empty
     """
     ignored_settings = dict(settings)
     if calls is not None and calls.unit == "%":

@@ -207,10 +207,9 @@ def _are_whole_blocks(plan: Plan, kept: Positions, paired: Positions) -> bool:
 
 
 def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
-    """Return whether all paired trials are in blocks, and each block has all agents that its item allows.
+    """Return whether all paired trials are in complete blocks.
 
-    These are the agents with a training cell on the item; each must be the first agent of exactly one trial of the
-    block.
+    In a complete block, each agent with a training cell on the item is the first agent of exactly one trial.
 
     paired : int array, rows of paired trials
     """
@@ -220,7 +219,7 @@ def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
         return False
     _, block, n_trials = np.unique(block_number, return_inverse=True, return_counts=True)
 
-    # number of different first agents of each block; it is that of the trials if no agent is first twice
+    # a block has as many different first agents as trials if no agent is first twice
     block_and_agent_codes = np.unique(block * plan.n_agents + first)
     n_first_agents = np.bincount(block_and_agent_codes // plan.n_agents)
     has_each_once: Bools = n_first_agents == n_trials
@@ -245,15 +244,15 @@ def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generat
     item_by_block = plan.item[paired][first_trials]
 
     # blocks in random order, but the kept ones before the others
-    order = rng.permutation(len(block_numbers))
+    random_order = rng.permutation(len(block_numbers))
     is_kept = np.isin(block_numbers, plan.block[kept])
-    order = order[np.argsort(~is_kept[order], kind="stable")]
+    kept_first = random_order[np.argsort(~is_kept[random_order], kind="stable")]
 
-    # the other blocks by their number of earlier blocks on the same item, including kept ones
-    n_earlier_on_item = count_earlier(item_by_block[order])
-    order = order[np.lexsort((n_earlier_on_item, ~is_kept[order]))]
+    # among the other blocks, the first block of each item, then the second one, and so on
+    n_earlier_on_item = count_earlier(item_by_block[kept_first])
+    order = kept_first[np.lexsort((n_earlier_on_item, ~is_kept[kept_first]))]
 
-    # the longest beginning of this order that has at most n trials
+    # the first blocks that have at most n trials in all
     fits = np.cumsum(n_trials[order]) <= n
     drawn_numbers = block_numbers[order[fits]]
     return paired[np.isin(block_by_trial, drawn_numbers)]

@@ -482,8 +482,7 @@ def _sending_requests(
 ) -> Iterator[JudgingOptions]:
     """Yield options for requests, and show a progress bar within the `with` block if `progress` is True.
 
-    Within the block, a store on a server may be opened although only the config of a run names it, but it receives no
-    password. The same rule holds for the commands of the command line.
+    Within the block, a store on a server may be opened even if only the config of a run names it. It receives no password.
 
     retry_failed : whether to send requests again whose stored outcome is a failure
     log : file that gets one line per call; None for no log
@@ -502,10 +501,7 @@ def _to_plain(value: Any) -> Any:
 
 
 def _resolve_pool(pool: PoolLike, folder: Path) -> str:
-    """Return the path of a pool, which is written to `folder` first if it is an object in memory.
-
-    The pool is written to pools/NAME-DIGEST in the folder.
-    """
+    """Return the path of a pool. A pool in memory is written to pools/NAME-DIGEST in `folder` first."""
     if isinstance(pool, str | PathLike):
         return fspath(pool)
     from youden.data.pools.pool_reader import read_pool, write_pool

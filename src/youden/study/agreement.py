@@ -88,7 +88,7 @@ class OrderComparison:
         Returns
         -------
         str
-            One sentence. Of the pairs that differ significantly in both runs, it lists those with opposite orders.
+            One sentence, with examples of the pairs that differ significantly in opposite orders.
         """
         name_a, name_b = names
         counts = (
@@ -207,7 +207,8 @@ def compare(
     target : {"items-like-these", "these-items"}, optional
         Population that differences refer to. Default: that of the runs if all agree, otherwise "items-like-these".
     families : mapping of str to str, optional
-        Agent family that each judge belongs to, by judge name. Default: those in the judges' configs.
+        Agent family that each judge belongs to. The keys are the names of the run folders, with " (1)", " (2)" and so on
+        if several are equal. Default: the families in the judges' configs.
 
     Returns
     -------
@@ -217,7 +218,7 @@ def compare(
     Raises
     ------
     RunFolderError
-        If a file of a run is missing or damaged.
+        If a file of a run is missing or damaged, or if a run is not completely judged ([run-unjudged], [run-partial]).
     ConfigError
         [judges-few], [judges-pools], [judges-agents], [judges-items], [judges-number], [judges-trials] or
         [judge-family] if the runs cannot be compared.
@@ -393,6 +394,7 @@ def _describe_common_recommendation(names: Sequence[str], recommendations: Seque
             runs_without_agents.append(name)
         else:
             with_agents.append(recommendation)
+
     if runs_without_agents:
         verb = "recommends" if len(runs_without_agents) == 1 else "recommend"
         return f"No common recommendation: {', '.join(runs_without_agents)} {verb} no agent."

@@ -152,8 +152,9 @@ def study_baselines(
     cells = [_choose_cells(recorded, fold.split.train, c=c, seed=seed) for seed, fold in enumerate(folds)]
 
     def compute_measures(make_model: Callable[[], Baseline], seed: int) -> list[float]:
-        """Fit a model at one seed: RMSE, ρ, τ and AUC, then the sums and the counts of its squared errors by item."""
-        fold, model = folds[seed], make_model()
+        """Fit a model at one seed; return RMSE, ρ, τ and AUC, then the sum and number of its squared errors by item."""
+        fold = folds[seed]
+        model = make_model()
         observed_scores = np.where(cells[seed], fold.train, np.nan)
         measures = fold.evaluate(model, observed_scores, groups)
         squared_error = (model.predict() - fold.held_out) ** 2
@@ -189,25 +190,27 @@ def study_baselines(
 
 
 def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: int) -> Bools:
-    """Choose training cells at random by the n log n design, whose number of cells is proportional to n log n.
+    """Choose training cells at random by the n log n design.
 
     train : bool array (n_agents, n_items), the training cells
-    c : constant of the design, the factor of the number of cells
+    c : constant of the design, which determines the number of cells
     seed : seed of the random choice
 
-    Returns a bool array of the same shape. Raises StarvedError, with the name of an agent or item that has too few cells.
+    Returns a bool array of the same shape. Raises StarvedError if an agent or item has too few cells; the message has its
+    id.
     """
     try:
         return NLogN(c=c).choose(train, stream("trials", seed))
     except StarvedError as error:
         agents_or_items = recorded.pool.agents if error.side == "agent" else recorded.pool.items
-        raise error.with_name(agents_or_items[error.position].id) from error
+        starved = agents_or_items[error.position]
+        raise error.with_name(starved.id) from error
 
 
 def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
     """Estimate the standard errors of differences in RMSE over items of this kind, by a bootstrap of the items.
 
-    A difference is the RMSE of a model minus the RMSE of the first model, as a mean over seeds.
+    A difference is the mean RMSE of a model over seeds minus that of the first model.
 
     squares : float array (n_seeds, n_models, n_items), sums of the squared errors of held-out cells
     counts : float array (n_seeds, n_models, n_items), numbers of these cells
@@ -233,7 +236,7 @@ def _make_row(
     measures : float array (n_seeds, 4) with the columns RMSE, ρ, τ and AUC
     rmse_difference : float array (n_seeds,), RMSE minus the RMSE of clipped-linear
     se_items : standard error of the mean of `rmse_difference`, for other items of this kind
-    critical_value : number of standard errors from which a difference is significant
+    critical_value : number of standard errors above which a difference is significant
     """
     rmse, rho, tau, auc = measures.T
     n_seeds = len(rmse_difference)

@@ -63,9 +63,9 @@ def compute_split_half(scores: Floats, fit_ability: Callable[[Floats], Floats], 
     Returns
     -------
     SplitHalf
-        Mean and SD of Spearman's ρ over `N_SPLITS` random splits, which have fixed seeds; and by k, the mean share of the
-        top k agents of one half that are in the top k of the other. ρ is the correlation of the two halves, without a
-        correction to the full number of items, over the agents with an ability by both halves.
+        Mean and SD of Spearman's ρ between the two halves over `N_SPLITS` random splits with fixed seeds, and the mean
+        recall by k: the share of the top k agents of one half that are in the top k of the other. ρ is not corrected to
+        the full number of items, and leaves out agents without an ability by one of the halves.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def compute_split_half(scores: Floats, fit_ability: Callable[[Floats], Floats], 
         measures_by_split.append([rank_correlation(first_ability, second_ability), *recalls])
 
     rho, *mean_recalls = np.mean(measures_by_split, axis=0).tolist()
-    rho_sd = np.std(measures_by_split, axis=0, ddof=1).tolist()[0]
+    rho_sd, *_ = np.std(measures_by_split, axis=0, ddof=1).tolist()
     return SplitHalf(rho, rho_sd, dict(zip(tops, mean_recalls, strict=True)))
 
 
@@ -518,8 +518,8 @@ def estimate_abilities(result: Verdicts, *, kind: ScoreKind) -> Estimate:
     result : Verdicts
         Trials with their answers.
     kind : {"symmetric", "row"}
-        Kind of the scores. With "symmetric", abilities are those of a ranking. With "row", plans of complete blocks use the
-        mean of trials that show the agent first, without intervals, and other plans `ClippedLinear` on row scores.
+        Kind of the scores. With "symmetric", abilities are those of a ranking. With "row", they are means of the trials that
+        show the agent first, without intervals, if the plan has complete blocks, and otherwise fitted by `ClippedLinear`.
 
     Returns
     -------

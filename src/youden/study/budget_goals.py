@@ -190,8 +190,8 @@ def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
 def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
     """Describe the cheapest design that meets the goal, or the design that comes closest to it if none does.
 
-    The text also states the ceiling, the split-half reliability of the items: ρ between the dense rankings by two halves of
-    the items. A larger ρ would only reproduce the noise of these items.
+    The text also states the ceiling, the split-half reliability of the items. A larger ρ would only reproduce the noise of
+    these items.
     """
     max_rho = study.halves.rho
     ceiling = (
@@ -204,19 +204,16 @@ def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
 
     best_design, best_row = recommendation.best
     closest = _format_row(best_design, best_row, goal)
-    is_above_ceiling = goal.measure == "rho" and goal.value > max_rho
     caveat = ""
-    if is_above_ceiling:
+    if goal.measure == "rho" and goal.value > max_rho:
         caveat = " The goal is above it: more calls on these items repeat their noise, so more items are needed."
     return f"No design that was studied reaches {goal}: the best is {closest}. {ceiling}{caveat}"
 
 
 def _describe_recall(study: BudgetStudy, goal: Goal) -> Iterator[str]:
-    """Yield sentences on the best agents: the share of them that the design finds, and its mean regret.
+    """Yield sentences on how many of the best agents the recommended design finds, and on its mean regret.
 
-    The design is the recommended one, or the one that comes closest to the goal if none meets it. The share is compared
-    with the ceiling: the agreement of the best agents by two halves of the items. Regret is the ability of the best agent
-    minus the ability of the agent that ranks first.
+    If no design meets the goal, the one that comes closest to it is described.
     """
     recommendation = recommend(study, goal)
     _, best_row = recommendation.best

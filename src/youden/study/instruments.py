@@ -63,7 +63,7 @@ class InstrumentsStudy:
         return (f"Information and preference rank {len(self.agents)} agents with ρ = {rho}.", *(flagged or [none]))
 
     def table(self) -> Table:
-        """Tabulate for each agent its abilities by information and by preference with their rank intervals, and its flag."""
+        """Tabulate the abilities of each agent by information and by preference, with rank intervals and its flag."""
         rows = []
         for agent, row in self.agents.items():
             columns = []
@@ -138,7 +138,7 @@ def _read_ranked_agents(run: RunFolder) -> dict[str, RankingRow]:
 def _compare_with_average(ranking: Mapping[str, RankingRow]) -> dict[str, int]:
     """Compare each agent with the average agent: 1 if it is significantly better, −1 if it is significantly worse, else 0.
 
-    ranking : row of each agent with an ability, with the interval of its distance from the average agent
+    ranking : row of the ranking by agent
     """
     average = np.mean([row.ability for row in ranking.values() if row.ability is not None])
     signs = {}

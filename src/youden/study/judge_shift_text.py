@@ -15,8 +15,8 @@ MAX_NAMED = 6
 def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
     """Describe the differences between two judges in sentences.
 
-    They state how well the rankings agree, which agents have another yes rate than predicted from the first judge (their
-    shift), and whether a judge prefers agents of its own model family.
+    The sentences state how well the rankings agree, which agents have another yes rate than the first judge's answers
+    predict (their shift), and whether a judge prefers agents of its own model family.
 
     Parameters
     ----------
@@ -32,6 +32,7 @@ def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
     if shifts.rho is not None and shifts.rho_seen is not None and shifts.rho_same is not None:
         yield from _describe_rankings(shifts, shifts.rho, shifts.rho_seen, shifts.rho_same)
     yield _describe_agents(shifts)
+
     if not shifts.families:
         yield (
             "Self-preference of the judges cannot be tested: it needs agents of two families or more. Add `meta: {family: …}` to "
@@ -49,14 +50,12 @@ def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
 def _describe_rankings(shifts: JudgeShifts, rho: RankAgreement, rho_seen: float, rho_same: float) -> Iterator[str]:
     """Yield sentences on how well the rankings of two judges agree, and how well the first judge would agree with itself.
 
-    Three rankings are compared by Spearman's ρ with the ranking by all answers of the first judge. The shared trials are
-    those that both judges answered.
+    Each ρ is the correlation with the ranking by all answers of the first judge.
 
     shifts : differences of the second judge from the first
-    rho : ρ of the ranking by the second judge, predicted for the case that it answers all trials of the first judge, with
-        its interval and the ρ that a repetition of the first judge would reach
-    rho_seen : ρ of the ranking by the second judge's answers to the shared trials
-    rho_same : ρ of the ranking by the first judge's answers to the shared trials
+    rho : predicted ρ of the ranking by the second judge if it answered all trials of the first judge
+    rho_seen : ρ of the ranking by the second judge's answers to the trials that both judges answered
+    rho_same : ρ of the ranking by the first judge's answers to the same trials
     """
     first, second = shifts.first_judge, shifts.second_judge
     no_interval = "none: the shared answers allow no other order"
@@ -119,8 +118,8 @@ def _describe_self_preference(judge: str, shifts: JudgeShifts) -> str:
 def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -> str:
     """Describe whether a judge prefers its own family, or why this cannot be decided.
 
-    The second judge's yes rate of an agent is predicted from the first judge's answers by a curve that is fitted to all
-    agents. The shift of a family is the mean distance of its agents from this curve.
+    A curve predicts the second judge's yes rate of each agent from the first judge's answers. The shift of a family is the
+    mean distance of its agents from this curve.
 
     judge : name of the judge
     family : shift of the family to which this judge belongs, and the other judge does not

@@ -221,7 +221,7 @@ def _compute_family_shifts(
     distinct_keys = {key for key in family_keys if key}
     judge_keys = {_normalize_family_name(family) for family in judge_families.values()}
 
-    # each judge's own family is tested one-sided at ALPHA / n_tested, which is one end of a two-sided interval
+    # a one-sided test of a judge's own family at ALPHA / n_tested uses one bound of a two-sided interval
     n_tested = len(distinct_keys & judge_keys)
     level = 0.95
     if n_tested:
@@ -308,13 +308,13 @@ def _compute_curve_range(
 ) -> tuple[float, float]:
     """Compute the lowest and the highest shift of a family that the shape of the curve between the judges may cause.
 
-    It is a fraction of the rise that the curve gives the family over the others, upwards or downwards. If the abilities
-    under the first judge are unreliable, their errors also flatten the curve, which shifts the family in one direction.
+    The curve predicts a difference between the family and the other agents, and may be wrong by a fraction of it. Errors of
+    the abilities under the first judge also flatten the curve, which shifts the family in one direction.
 
-    allowance : the fraction; ∞ if the curve is unknown, so that any shift is possible
+    allowance : fraction by which the predicted difference may be wrong; ∞ if the curve is unknown
     """
-    rise = abs(_compute_gap(shift.effect_b, is_member) - estimate.shift)
-    shape_error = np.inf if np.isinf(allowance) else allowance * rise
+    predicted_difference = abs(_compute_gap(shift.effect_b, is_member) - estimate.shift)
+    shape_error = np.inf if np.isinf(allowance) else allowance * predicted_difference
 
     flattening = 0.0
     if shift.reliability_a < MIN_RELIABILITY:
@@ -367,17 +367,14 @@ def _estimate_shift(
     """Estimate by how much the yes rate of a family differs from the curve that predicts it, with a confidence interval.
 
     The curve predicts the yes rate of an agent by the second judge from its ability under the first judge. Errors of these
-    abilities bias the shift of a clustered family, whose agents have similar abilities, so they are corrected. They do
-    not bias other families, whose shifts are not corrected, because the correction adds noise.
+    abilities bias the shift of a clustered family, which is therefore corrected. Other shifts are not corrected, because
+    the correction adds noise.
 
     shift : differences of the second judge from the first one, with the curve
     is_member : bool array (n_agents,), agents of the family
-    is_clustered : whether the family is clustered
+    is_clustered : whether the agents of the family have similar abilities
     rng : random numbers for permutations of the agents
     level : confidence level
-
-    Returns the shift with its interval. The judges may differ in rare events that the shared answers do not show. The
-    interval is at least so wide that it contains the shifts that are possible by such events.
     """
     curve = shift.curve
     if is_clustered:
@@ -386,7 +383,7 @@ def _estimate_shift(
         score, information, variance = curve.plain_score, curve.plain_information, None
     estimate = label_shift(score, information, is_member, variance=variance, rng=rng, level=level)
 
-    # half-width of the shifts by events that the shared answers do not show
+    # the judges may also differ in events too rare for the shared answers, so the interval has a minimum half-width
     min_half_width = shift.min_half_width(is_member, level)
     low = min(estimate.low, estimate.shift - min_half_width)
     high = max(estimate.high, estimate.shift + min_half_width)
@@ -418,21 +415,20 @@ def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: t
 
 
 def _find_favouring_judge(judges_of_family: tuple[str, ...], judges: tuple[str, ...], side: int) -> tuple[str, ...]:
-    """Return the judge that favours its own family, as a tuple of at most one name.
+    """Return the name of the judge that rates its own family significantly higher than the other judge does, as a tuple.
 
-    The result is empty if the judge of the family does not rate it significantly higher, and if not exactly one of the two
-    judges is of the family.
+    The tuple is empty if there is no such judge, or if the family is that of the two judges.
 
     judges_of_family : names of the judges of the family
     judges : names of the first and of the second judge
     side : 1 if the second judge rates the family significantly higher, −1 if the first judge does, 0 if neither does
     """
-    if len(judges_of_family) != 1:
-        return ()
-
     first, second = judges
-    rates_higher = {-1: first, 1: second}.get(side)
-    return judges_of_family if judges_of_family == (rates_higher,) else ()
+    if side == 1 and judges_of_family == (second,):
+        return (second,)
+    if side == -1 and judges_of_family == (first,):
+        return (first,)
+    return ()
 
 
 def correlation(first: Floats, second: Floats) -> Metric | None:

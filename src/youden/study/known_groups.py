@@ -53,13 +53,13 @@ def find_contrast(
     Returns
     -------
     Contrast or None
-        Masks of the agents of both sets. None if both parameters have their defaults and one set has no agent, because most
-        runs do not have the groups of the paper.
+        Masks of the agents of the two sets. None if a set of the default groups has no agent, because most runs do not have
+        the groups of the paper.
 
     Raises
     ------
     ConfigError
-        [groups] if a group is in both sets, or if one of the sets has no agent, and not both have their defaults.
+        [groups] if a group is in both sets, or if a set of other groups than the default ones has no agent.
     """
     group = np.array([recorded.groups.get(agent.id) or "" for agent in recorded.pool.agents])
     positive = np.isin(group, above)

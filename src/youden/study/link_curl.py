@@ -38,8 +38,8 @@ def describe_additivity(links: dict[str, LinkFacts]) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        A sentence on the paper's rule (a median |Δ| below .2 allows a sparse design) and on the variance that the additive
-        model explains, and one on what follows for sparse designs.
+        A sentence on the paper's rule and on the variance that the additive model explains, and one on what follows for
+        sparse designs. By the paper's rule, a median |Δ| below .2 allows a sparse design.
 
     Notes
     -----
@@ -74,29 +74,28 @@ MIN_PARTNER_SHARE = 0.5
 
 
 def compute_partner_share(rates: Rates, kind: ScoreKind) -> float:
-    """Compute the share of all other agents that an agent was compared with on an item, as the median over such cells.
+    """Compute the share of all other agents that the median cell (agent, item) was compared with.
 
     Parameters
     ----------
     rates : Rates
         Rates of ordered pairs.
     kind : {"symmetric", "row"}
-        Kind of the scores. A cell of a dense run has n_agents − 1 ordered pairs for row scores, and twice as many for
-        symmetric ones.
+        Kind of the scores. Row scores use the pairs with the agent first, symmetric scores all its pairs.
 
     Returns
     -------
     float
         In [0, 1]; cells without an answer are left out.
     """
-    agent_columns = [rates.first] if kind == "row" else [rates.first, rates.second]
     is_answered = rates.n_paired > 0
-    items = rates.item[is_answered]
-    cells = [agent[is_answered].astype(np.int64) * rates.n_items + items for agent in agent_columns]
-    _, n_pairs = np.unique(np.concatenate(cells), return_counts=True)  # number of answered pairs of each cell
+    item = rates.item[is_answered]
+    agents = [rates.first] if kind == "row" else [rates.first, rates.second]
+    cell_numbers = [agent[is_answered].astype(np.int64) * rates.n_items + item for agent in agents]
+    _, n_pairs = np.unique(np.concatenate(cell_numbers), return_counts=True)
     if not len(n_pairs):
         return 0.0
-    max_pairs = len(agent_columns) * (rates.n_agents - 1)
+    max_pairs = len(agents) * (rates.n_agents - 1)
     return float(np.median(n_pairs)) / max_pairs
 
 
@@ -174,12 +173,9 @@ class LinksStudy:
 def _summarize_links(links: dict[str, LinkFacts], partners: float) -> list[str]:
     """Describe in sentences which link function makes the scores most additive, and how additive they are.
 
-    Curl measures deviations from additivity, on rectangles of two agents and two items. If the curl was measured on a
-    sample of the rectangles, the last sentence states its standard errors.
-
-    links : facts about the curl by the name of the link function, with an entry for "identity"
+    links : facts about the curl by link function, with an entry for "identity"
     partners : share of all other agents that an agent was compared with on an item, as the median over agents and items;
-        if it is below `MIN_PARTNER_SHARE`, the scores depend mostly on the choice of these agents, and nothing is concluded
+        nothing is concluded if it is below `MIN_PARTNER_SHARE`
     """
     if partners < MIN_PARTNER_SHARE:
         summary = [
@@ -201,12 +197,11 @@ def _summarize_links(links: dict[str, LinkFacts], partners: float) -> list[str]:
 
 
 def _describe_best_link(links: dict[str, LinkFacts]) -> Iterator[str]:
-    """Describe on the scale of which link function (identity, probit or logit) the scores are most additive.
+    """Describe which link function (identity, probit or logit) makes the scores most additive.
 
-    The deviation from additivity, called curl, is smallest on this scale. Curl is divided by the standard deviation of the
-    transformed scores, because it has another unit on each scale.
+    It is the one with the smallest curl, in standard deviations of the transformed scores.
 
-    links : facts about the curl by the name of the link function, with an entry for "identity"
+    links : facts about the curl by link function, with an entry for "identity"
     """
     identity = links["identity"]
     if identity.median_scaled is None or identity.r2 is None:
@@ -226,5 +221,6 @@ def _describe_best_link(links: dict[str, LinkFacts]) -> Iterator[str]:
         yield "On that scale, the links differ by less than a tenth: the data clearly prefer none of them."
     else:
         yield f"On that scale, {best_link} has the smallest curl."
+
     caveat = " That is low: do not rely on predictions of single cells." if identity.r2 < MIN_R2 else ""
     yield f"Ability − difficulty explains {identity.r2:.0%} of the variance of the scores (identity link).{caveat}"

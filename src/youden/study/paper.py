@@ -253,7 +253,7 @@ def group_by_domain(recorded: Mapping[str, RecordedAnswers]) -> dict[Domain, Rec
 def _compare_with_paper(
     table: int, row: str, measure: str, paper: float | None, reproduced: SeedSummary | None
 ) -> list[PaperRow]:
-    """Compare a value in the paper with the reproduced one, as a list of one row; an empty list if it was not reproduced.
+    """Compare a value in the paper with the reproduced one, as a list of one row; empty without a reproduced value.
 
     table : number of the table in the paper
     row, measure : labels of the row and the column of the value
@@ -339,8 +339,6 @@ def _iter_fidelity_rows(
 
 def _iter_baseline_rows(recorded: RecordedAnswers, *, n_seeds: int, progress: Progress | None) -> Iterator[PaperRow]:
     """Yield the rows of Table 5 of the paper, one for each estimator and each of the measures RMSE, ρ, τ and AUC.
-
-    A row has the value in the paper and the mean over random holdouts that is reproduced here.
 
     recorded : answers of one data set of the paper
     n_seeds : number of random holdouts

@@ -391,13 +391,13 @@ def _shrink_to_mean(value: Floats, std_error: Floats) -> Floats:
 
 
 def _make_rates(paired: Floats, independent: Floats, source: Rates) -> Rates:
-    """Make a table of rates from one simulated answer of each trial type to each ordered pair of agents on each item.
+    """Make a table of rates from simulated answers, one of each trial type to each ordered pair of agents on each item.
 
     paired, independent : float arrays (n_items, n_agents, n_agents), the answers; NaN on the diagonal
     source : rates of the run from which the answers were simulated, with its ids and split
     """
-    item, first, second = (index.astype(np.int32) for index in np.nonzero(~np.isnan(paired)))
-    pairs = item, first, second
+    pairs = np.nonzero(~np.isnan(paired))
+    item, first, second = (index.astype(np.int32) for index in pairs)
     ones = np.ones(len(item), dtype=np.int32)  # one answer of each type per pair
     return Rates(
         item=item,

@@ -218,7 +218,7 @@ def _make_row(label: str, measures: Floats | PlanError) -> SparsityRow:
 
 
 def _measure_all_cells(folds: Sequence[Fold], seed: int, *, groups: Contrast | None) -> list[float]:
-    """Compute the measures of the fit to all training cells at one seed, as `_measure_regime` does for a regime."""
+    """Compute the measures of the fit to all training cells at one seed. `_measure_regime` does the same for a regime."""
     fold = folds[seed]
     all_cells = fold.split.train & ~np.isnan(fold.train)
     return _measure_fit(fold, _observe_cells(fold, all_cells), groups)
@@ -297,7 +297,8 @@ def _observe_regime(
     """
     design = DESIGNS.load(regime.design)(n_paired=None, **regime.options)
     if isinstance(design, CellDesign):
-        return _observe_cells(fold, design.choose(fold.split.train, stream("trials", seed)))
+        chosen = design.choose(fold.split.train, stream("trials", seed))
+        return _observe_cells(fold, chosen)
 
     plan = make_plan(
         recorded.pool,
@@ -320,8 +321,8 @@ def _observe_regime(
 def _observe_cells(fold: Fold, chosen: Bools) -> _Observation:
     """Return the training scores of the chosen cells, and the cost of observing them.
 
-    To observe the score of an agent on an item, its response is compared with those of all other agents to the item. By
-    the holdout rule "strict", these do not include agents whose cell on the item is held out.
+    To observe a cell, the agent is compared with all other agents on the item. The holdout rule "strict" leaves out agents
+    whose cell on the item is held out.
 
     fold : holdout, with the scores of all training cells
     chosen : bool array (n_agents, n_items), the training cells to score
@@ -375,7 +376,7 @@ def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
 def _describe_main_regime(main: SparsityRow, dense: SparsityRow) -> Iterator[str]:
     """Yield two sentences that compare a regime with the fit to all training cells: its accuracy, and its calls.
 
-    Nothing is yielded if the regime could not be planned, so that its measures are None.
+    A sentence is left out if its measures are None, because the regime could not be planned.
     """
     if main.rmse and dense.rmse and main.rho and main.of_all:
         change = main.rmse.mean / dense.rmse.mean - 1

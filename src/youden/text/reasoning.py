@@ -103,7 +103,7 @@ def split_reasoning(reply: str) -> Answer:
 def strip_leading_reasoning(text: str) -> str | None:
     """Return a generated text without the reasoning that it begins with; None if the reasoning is not finished.
 
-    If a text does not begin with reasoning, its tags are part of the text, so that it is returned as it is.
+    A text that does not begin with reasoning is returned unchanged, even if it contains tags.
 
     Examples
     --------

@@ -78,14 +78,16 @@ def _n_grams(sequence: Sequence[Hashable], size: int) -> Iterable[tuple[Hashable
 
 
 def find_copying_agents(shares: Floats, *, min_share: float = COPYING_SHARE) -> tuple[Copying, ...]:
-    """Find the agents whose median response is copied from its prompt to at least the share `min_share`.
+    """Find the agents that copy large parts of the prompts.
+
+    An agent is returned if the median of its copied shares is at least `min_share`.
 
     Parameters
     ----------
     shares : float array (n_agents, n_items)
         Copied share of each response, in [0, 1]; NaN if there is no response, no word in it, or no prompt.
     min_share : float, default 0.5
-        Median share from which an agent is returned.
+        Smallest median share of a returned agent.
 
     Returns
     -------

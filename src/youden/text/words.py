@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -233,11 +233,16 @@ def mean_lengths(texts: Objects) -> Floats:
 
         responses = [text for text in texts[agent] if text is not None]
         if responses:
-            ascii_text = "\n".join(text for text in responses if text.isascii())
-            n_ascii_words = _count_ascii_words(ascii_text.encode())
-            n_other_words = sum(len(split_words(text)) for text in responses if not text.isascii())
-            means[agent] = (n_ascii_words + n_other_words) / len(responses)
+            means[agent] = _count_words(responses) / len(responses)
     return means
+
+
+def _count_words(texts: Sequence[str]) -> int:
+    """Count the words of several texts; those in ASCII are counted together, which is fast."""
+    ascii_text = "\n".join(text for text in texts if text.isascii())
+    n_ascii_words = _count_ascii_words(ascii_text.encode())
+    n_other_words = sum(len(split_words(text)) for text in texts if not text.isascii())
+    return n_ascii_words + n_other_words
 
 
 def _is_ascii_or_separator(text: bytes) -> bool:

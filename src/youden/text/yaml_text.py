@@ -79,9 +79,9 @@ def format_validation_error(
 def _find_deepest(locations: Sequence[tuple[int | str, ...]]) -> int:
     """Return the position of the error to report.
 
-    It is the first error, unless that is about a value that may have one of several types. For such a value, pydantic
-    reports one error or more per type, with the name of the type in its location; the error with the longest location
-    is the most specific, and is reported.
+    Usually, it is the first error. If the value may have one of several types, pydantic reports errors for each type, with
+    the name of the type in their locations. In this case, it is the error with the longest location, which is the most
+    specific.
 
     locations : location of each error: keys, list positions and names of types
     """
@@ -247,9 +247,10 @@ class _Loader(yaml.SafeLoader):
         return node
 
     def _count_nodes(self, node: yaml.Node, counts: dict[int, float]) -> float:
-        """Count the values in a node. An alias counts wherever it occurs.
+        """Count the values in a node.
 
-        The count is infinite for a node that contains itself.
+        A node that occurs several times, by aliases, is counted each time. The count of a node that contains itself is
+        infinite.
 
         counts : number of values of each node that has been counted, by id of the node; changed in place
         """

@@ -51,13 +51,13 @@ class PartnerRules:
         Parameters
         ----------
         robust : bool, optional
-            True reports the robust ranking first, and False the plain ranking. Both remove the trusted panel. Ignored if
-            `trusted` is given.
+            Which ranking is reported first: the robust ranking (True) or the plain ranking (False). The trusted panel is
+            removed. Ignored if `trusted` is given.
         trusted : sequence of str, optional
             Ids of the agents of the trusted panel. The trusted ranking is then reported first. An empty sequence removes the
             panel and reports the plain ranking first.
         families : mapping, optional
-            Agent id → family. It replaces the families of these rules; it does not extend them.
+            Agent id → family. The old families are dropped.
 
         Returns
         -------

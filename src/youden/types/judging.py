@@ -287,7 +287,7 @@ class Verdicts(ReadOnly):
         if self.request_hash is None or self.seconds is None:
             return np.zeros(len(self), dtype=np.bool_)
 
-        # a duration or a cost belongs to a call of this run; NaN is the unknown cost of a call
+        # trials whose answers come from a call of this run have a duration or a cost; NaN is an unknown cost
         has_call = self.seconds > 0
         if self.usd is not None:
             has_call |= np.isnan(self.usd) | (self.usd > 0)

@@ -92,17 +92,17 @@ class Rounds(ReadOnly):
 
     @classmethod
     def from_json(cls, n_paired: int | None, rounds: Sequence[tuple[int, Sequence[int]]], *, n_agents: int) -> Rounds:
-        """Create rounds from the values in their JSON, which `to_json` made.
+        """Create rounds from values in the JSON of `to_json`.
 
         Parameters
         ----------
         n_paired : int or None
             Maximum number of paired trials in all rounds together; None for no limit.
         rounds : sequence of (int, sequence of int)
-            For each round, the pilot first: the number of its first block, and the positions of the agents that it samples.
-            In the JSON, these are the keys `start` and `agents` of each element of the list `turns`.
+            Number of the first block of each round, and positions of the agents that the round samples. The first round is
+            the pilot. In the JSON, these are the keys `start` and `agents` of the elements of `turns`.
         n_agents : int
-            Number of agents of the plan; all positions have to be smaller, which is not checked.
+            Number of agents of the plan.
 
         Returns
         -------

@@ -337,6 +337,7 @@ class Pool(ReadOnly):
         """
         file_texts = find_file_texts(self.all_texts)
         joined = None if file_texts is None else file_texts.joined(row)
+        # more separators than gaps between texts: a text contains the separator
         if joined is not None and joined.isascii() and joined.count(SEPARATOR) == self.n_items - 1:
             encoded = orjson.dumps(joined.decode())
             return b"[" + encoded.replace(SEPARATOR, b'","') + b"]"

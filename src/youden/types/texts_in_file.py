@@ -157,11 +157,11 @@ class TextsInFile:
         Returns
         -------
         object array
-            The texts, of the shape of `start`; None where there is no text.
+            The texts, of the shape of `start`; None for no text.
         """
         array: NDArray[np.object_] = np.full(start.size, None, dtype=object)
 
-        # positions of the texts in the flattened arrays, ordered as in the file, without missing texts (−1), which sort first
+        # positions of the texts in the flattened arrays, ordered as in the file; missing texts (−1) sort first, and are left out
         n_missing = np.count_nonzero(start < 0)
         positions = np.argsort(start, axis=None, kind="stable")[n_missing:]
         if not len(positions):
@@ -192,11 +192,13 @@ class TextsInFile:
 
 
 def _find_chunk_bounds(first_bytes: NDArray[np.int64], end_bytes: NDArray[np.int64]) -> list[int]:
-    """Divide texts in a file into chunks of adjacent texts, each of about `CHUNK_BYTES` at most, that are read at once.
+    """Divide texts in a file into chunks that can be read at once.
+
+    The texts of a chunk are adjacent in the file. A chunk has about `CHUNK_BYTES` bytes at most.
 
     first_bytes, end_bytes : int64 array (n_texts,), first byte of each text and the byte after its last one, in ascending order
 
-    Returns the number of the first text of each chunk, and n_texts.
+    Returns the number of the first text of each chunk, and n_texts at the end.
     """
     is_gap = first_bytes[1:] - end_bytes[:-1] != len(SEPARATOR)
 

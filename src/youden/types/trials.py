@@ -249,8 +249,8 @@ class Trials(ReadOnly):
         Returns
         -------
         Trials
-            The trials of all parts. If any part has the columns `first_repeat` and `second_repeat`, which number the responses
-            of an agent to an item, both are 1 in the trials of the parts without them.
+            The trials of all parts. The columns `first_repeat` and `second_repeat` number the responses of an agent to an item.
+            If only some parts have these columns, they are filled with 1 in the other parts.
         """
         if not parts:
             return cls.paired(*np.empty((3, 0), dtype=np.int32))
@@ -358,8 +358,8 @@ class Trials(ReadOnly):
         Returns
         -------
         Trials
-            The same trials; `replicate` is the number of earlier trials with the same comparison. It is 0 for self-trials, each
-            of which compares other responses of an agent.
+            The same trials; `replicate` is the number of earlier trials with the same comparison. It is 0 for self-trials,
+            because no two of them compare the same responses.
         """
         codes = self._comparison_codes()
         sorted_codes = np.sort(codes)

@@ -123,14 +123,15 @@ class Viewer:
         lines: list[RunLine] = []
         for name, folder in self._runs.find_all().items():
             state = get_state(folder)
-            path = quote(name, safe="")
             summary = None
             message: str | None = None
-            try:
-                if state == "fitted":
+            if state == "fitted":
+                try:
                     summary = self._get_cached(("head", name), get_file_times(folder), partial(Summary, folder))
-            except YoudenError as error:
-                state, message = "incomplete", str(error)
+                except YoudenError as error:
+                    state = "incomplete"
+                    message = str(error)
+            path = quote(name, safe="")
             lines.append((name, path, state, summary, message))
         return HTMLResponse(render_runs(lines))
 

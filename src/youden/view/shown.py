@@ -210,7 +210,7 @@ def suggest_names(names: Sequence[str], search: str) -> list[str]:
 
 
 def find_cells(plan: Plan, pool: Pool | None, search: str) -> Bools | None:
-    """Find the cells (one agent on one item each) that contain a search, ignoring case.
+    """Find the cells (one agent on one item each) with a text in their ids or responses, ignoring case.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def find_cells(plan: Plan, pool: Pool | None, search: str) -> Bools | None:
     Returns
     -------
     bool array (n_agents, n_items), or None
-        Whether the agent's id, the item's id or one of the cell's responses contains the search. None if it is empty or
+        Whether the agent's id, the item's id or one of the cell's responses contains `search`. None if `search` is empty or
         consists of spaces.
 
     Raises
@@ -343,9 +343,9 @@ def get_state(folder: RunFolder) -> State:
     Returns
     -------
     {"fitted", "in progress", "unfinished", "incomplete"}
-        The first that applies of: "in progress", if a process judges the run and its last answers are not ranked yet;
-        "fitted", if the run has a ranking, complete or partial, that belongs to its plan and answers; "unfinished", if the run
-        has a plan; and "incomplete".
+        The first state that applies, in this order: "in progress" if a process judges the run, and its last answers are not
+        ranked yet; "fitted" if the run has a ranking of its present answers, complete or partial; "unfinished" if the run has a
+        plan; otherwise "incomplete".
     """
     is_fitted = folder.has("fit.json") and folder.has("ranking.csv") and _has_current_fit(folder)
     is_planned = folder.has("plan.parquet") and folder.has("config.yaml")

@@ -298,9 +298,9 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 def ring(context: AttackContext) -> dict[str, list[str]]:
     """Make the responses of several colluding agents: short texts that end with a secret word.
 
-    On each item, all of these agents use the same made-up word, which no other agent uses.
+    All of these agents use the same made-up word on an item. No other agent uses it.
 
-    Returns the responses by item of each agent, by its name: ring-0, ring-1 and so on.
+    Returns the responses to all items by agent: ring-0, ring-1 and so on.
     """
     secret_words = []
     for _ in context.items:

@@ -229,10 +229,10 @@ def _make_record(
 
 
 def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
-    """Summarize the duration and the cost in USD of the calls of a judge, including calls that were made by earlier commands.
+    """Summarize the duration and the cost in USD of the calls of a judge, including calls of earlier commands.
 
-    The durations are the median and the 95th percentile in seconds, None if no call recorded its duration. The cost per call of
-    a jury is the sum over its judges. Costs are None if a price is unknown.
+    The cost per call of a jury is the sum over its judges. Durations are None if no call recorded one. Costs are None if a
+    price is unknown.
     """
     seconds: list[float] = []
     usd_per_call = 0.0
@@ -320,7 +320,7 @@ def _get_price(judge: CalibratedJudge) -> float:
 
 
 def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
-    """Describe the decision on a judge with its reasons, then its position bias, intransitivity and nondeterminism, if any.
+    """Describe the decision on a judge with its reasons, then its faults: position bias, intransitivity, nondeterminism.
 
     judge : results of the calibration of one judge
     max_calls : number of calls of the largest calibration that the plan of the run allows
@@ -329,13 +329,7 @@ def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
     """
     decision = judge.decision
     measures = judge.measures
-    if decision.outcome == "go":
-        reason = f"{decision.rules[0].message}, and every criterion is met"
-    else:
-        deciding_severity = "failed" if decision.outcome == "no-go" else "warning"
-        messages = [rule.message for rule in decision.rules if rule.severity == deciding_severity]
-        reason = "; ".join(messages)
-    lines = [f"{judge.judge}: {decision.outcome.upper()}. {reason}."]
+    lines = [f"{judge.judge}: {decision.outcome.upper()}. {_describe_reason(decision)}."]
     if decision.outcome == "not sure":
         lines.append(_describe_required_calls(decision.calls, max_calls=max_calls))
     if judge.backend in BASELINES:
@@ -362,6 +356,15 @@ def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
             "sent again. Set its temperature to 0, or plan more calls per agent."
         )
     return lines
+
+
+def _describe_reason(decision: CalibrationDecision) -> str:
+    """Describe the rules that led to a decision, as a clause."""
+    if decision.outcome == "go":
+        return f"{decision.rules[0].message}, and every criterion is met"
+    deciding_severity = "failed" if decision.outcome == "no-go" else "warning"
+    messages = [rule.message for rule in decision.rules if rule.severity == deciding_severity]
+    return "; ".join(messages)
 
 
 def describe_calibration(calibration: Calibration, judges: Sequence[CalibratedJudge]) -> Iterator[str]:

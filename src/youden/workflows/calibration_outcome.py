@@ -159,7 +159,7 @@ def _compute_flip_rate(hard: Floats, originals: Ids, repeats: Positions) -> Prop
 def _compare_longer_first(trials: CalibrationTrials, answer: Floats, reversed_rows: Positions) -> Metric:
     """Compute the yes rate with the longer text first minus that with the shorter text first, with a 95 % interval.
 
-    Only pairs that were judged in both orders count, without pairs of texts of equal length.
+    Pairs of texts of equal length, and pairs without an answer in each order, are left out.
 
     answer : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     reversed_rows : int array, rows of the trials that repeat another trial in the opposite order
@@ -280,10 +280,10 @@ class _Criterion:
         return factor
 
     def evaluate(self) -> Finding:
-        """Compare the estimated rate of the judge with the bound that it must keep, and return the result as a finding.
+        """Compare the estimated rate of the judge with its required bound.
 
-        Its severity is "ok" if the whole interval is on the right side of the bound, "warning" if only the estimate is,
-        and "failed" otherwise, also if the rate is unknown.
+        The severity of the finding is "ok" if the whole interval meets the bound, "warning" if the estimate meets it but a
+        part of the interval does not, and "failed" otherwise. A rate without answers is "failed" too.
         """
         current_calls = 1.0  # factor on the number of calls
         estimate = self.estimate_at(current_calls)

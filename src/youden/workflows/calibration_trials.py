@@ -236,8 +236,8 @@ def _draw_triples(paired: Trials, plan: Plan, n_triples: int, rng: np.random.Gen
     rows = np.flatnonzero(third_agent >= 0)[:n_triples]
     third = third_agent[rows]
 
-    # A trial compares text a (first) with text b (second). With the text c of the third agent, the added trials are (b, c) and
-    # (c, a). Both are made from the swapped trial (b, a), in which c replaces a or b.
+    # A trial compares text a (first) with text b (second). With the third text c, the added trials are (b, c) and (c, a). To
+    # make them, c replaces a or b in the swapped trial (b, a).
     has_repeats = paired.first_repeat is not None
     extended = paired if has_repeats else paired.with_first_repeats()
     b_and_a = extended.take(rows).swapped()
@@ -256,8 +256,8 @@ def _draw_triples(paired: Trials, plan: Plan, n_triples: int, rng: np.random.Gen
 def _draw_third_agents(paired: Trials, plan: Plan, rng: np.random.Generator) -> Ids:
     """Draw a third agent for each paired trial, with a response to the item of the trial.
 
-    If possible, the plan of the run compares the third agent with neither agent of the trial on this item, so that both
-    comparisons differ from all other trials of the calibration.
+    The third agent is preferably one that the plan of the run compares with neither agent of the trial on this item. The two
+    new comparisons then differ from all other trials of the calibration.
 
     Returns an int32 array (n_trials,), −1 if no third agent has a response.
     """

@@ -124,13 +124,14 @@ def make_experiment_runner(
     experiments : sequence of Experiment
         The experiments that will be run, whose judges are checked. They share the cost cap.
     options : JudgingOptions, optional
-        Options of the requests. A missing answer never stops an experiment, because their number is one of its results.
+        Options of the requests. Missing answers never stop an experiment, because their number is a result.
 
     Returns
     -------
     callable
-        Function that takes one of `experiments`, and waits until it is answered. It requests only answers that are not
-        stored yet, and raises the errors of `judge_async`; answers received before an error are stored.
+        Function that takes one of `experiments`, and returns an `ExperimentResult` when all trials are answered. It
+        requests only answers that are not stored yet. It raises the errors of `judge_async`; answers received before an
+        error are stored.
 
     Raises
     ------

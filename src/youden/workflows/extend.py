@@ -241,8 +241,8 @@ def _read_cost(planned: PlannedExtension) -> float:
 def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -> RunFit:
     """Query the judge on the trials of one step of an extension, record the step in config.yaml, and fit the extended run.
 
-    config.yaml also gets a record that the extension is unfinished, before the first request. If the first step fails
-    before it has an answer, this record is removed. Errors of `judge_run` are raised in any case.
+    Before the first request, the extension is recorded as unfinished in config.yaml. The record is removed if the first step
+    fails without an answer. Errors of `judge_run` are raised.
     """
     run, unfinished = planned.run, planned.unfinished
     recorded = run.folder.read_config()  # unlike `run.config`, without the options of this command, such as a cost cap

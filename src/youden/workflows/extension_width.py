@@ -148,11 +148,11 @@ def _make_width_error(components: AgentVariances, width: float, *, fraction: flo
 
 
 def expected_half_width(run: PlannedRun, n_trials: float) -> float | None:
-    """Estimate the half-width of the widest 95 % interval of an agent, if each agent has a number of paired trials.
+    """Estimate the largest half-width of the agents' 95 % intervals for a number of paired trials per agent.
 
     n_trials : paired trials per agent
 
-    Returns None if the run has neither answers in blocks, from which variances are estimated, nor intervals.
+    Returns None if the run has neither variance components nor intervals.
     """
     components = read_variance_components(run.folder)
     if components is not None:

@@ -167,9 +167,8 @@ class Gate:
     def required(self) -> RequiredCalls | None:
         """Calls after which all undecided comparisons (of the agents in `focus`) have a result; None if `focus` is empty.
 
-        They are computed from the comparison that needs the most calls. If the run can be extended, its calls are spent on
-        the two compared agents, so their number is scaled to all agents in `focus`. Otherwise, a new run spends them on
-        all agents, and their number remains.
+        The comparison that needs the most calls decides. If the run can be extended, these calls are for two agents, so
+        their number is scaled to all agents in `focus`. Otherwise, they are for all agents already.
         """
         requirements = [row.required for row in self._decidable if row.required]
         largest = max(requirements, key=lambda requirement: requirement.calls or 0, default=None)
@@ -430,8 +429,8 @@ def _number_analyses(
 ) -> tuple[GateAnalysis, ...]:
     """Determine the number and the confidence level of the next interim analysis of each distinct agent.
 
-    The alpha of an analysis is the smaller the higher its number is, so that the total of all analyses stays limited. Each of
-    the two one-sided tests of a comparison has this alpha, so the level of the two-sided interval is 1 − 2·alpha.
+    Each analysis has a smaller alpha than the one before, so that the total of all analyses stays limited. A comparison
+    consists of two one-sided tests with this alpha, so the level of its two-sided interval is 1 − 2·alpha.
 
     recorded : record of the earlier analyses
 
@@ -442,9 +441,10 @@ def _number_analyses(
     for agent in (baseline, *distinct):
         _check_agent(answers, agent)
     if not distinct or baseline in distinct:
+        problem = "as the agent" if distinct else "no agent"
         raise InputError(
-            f"A gate compares an agent with another one: got '{baseline}' as the baseline and "
-            f"{'no agent' if not distinct else 'as the agent'}. Set the new agent, and another one as the baseline.",
+            f"A gate compares an agent with another one: got '{baseline}' as the baseline and {problem}. Set the new agent, and "
+            "another one as the baseline.",
             slug="gate-baseline",
         )
     analyses = []
@@ -557,8 +557,7 @@ def _compute_required_calls(
 ) -> RequiredCalls:
     """Compute how many calls the next analysis needs for a decision, or how many items, if no number of calls suffices.
 
-    A number suffices if the conditional power is at least `_CONDITIONAL_POWER`. The conditional power is the probability,
-    given the answers so far, that the next analysis decides, for the true difference at which this is least likely.
+    A number suffices if the conditional power, the probability of a decision, is at least `_CONDITIONAL_POWER`.
 
     forecast : present difference of the two agents, and its variance after more calls
     n_items : number of items of the run
@@ -566,17 +565,28 @@ def _compute_required_calls(
     alpha : type I error rate of the next analysis
     usd : price of a call in USD; None if unknown
     """
-    difference = forecast.difference
     power_by_calls = _compute_conditional_power(
-        difference, forecast.remaining, forecast.n_items, margin=margin, alpha=alpha
+        forecast.difference, forecast.remaining, forecast.n_items, margin=margin, alpha=alpha
     )
     suffices = power_by_calls >= _CONDITIONAL_POWER
     if suffices.any():
         n_calls = int(forecast.calls[suffices.argmax()])
         return RequiredCalls(calls=n_calls, usd=None if usd is None else usd * n_calls)
 
-    # Every comparison on the present items leaves the smallest fractions of the variance components, or all of the variance
-    # if none is left to make. With every comparison on more items, the components then fall in proportion to 1 / items.
+    return RequiredCalls(
+        items=_compute_required_items(forecast, n_items=n_items, margin=margin, alpha=alpha),
+        conditional_power=float(power_by_calls.max()) if len(power_by_calls) else None,
+        items_at_current_difference=required_n_items(forecast.difference, margin=margin, alpha=alpha),
+    )
+
+
+def _compute_required_items(forecast: DifferenceForecast, *, n_items: int, margin: float, alpha: float) -> int | None:
+    """Compute approximately how many items the next analysis needs, if all comparisons on them are made.
+
+    The parameters are those of `_compute_required_calls`. Returns None if no number in `_ITEM_GRID` suffices.
+    """
+    # All comparisons on the present items leave the smallest fractions of the variance components. (Without more comparisons,
+    # the fractions are 1.) On more items, the components decrease in proportion to 1 / items.
     min_agent_item = float(min(forecast.remaining.agent_item, default=1.0))
     min_residual = float(min(forecast.remaining.residual, default=1.0))
     is_larger = n_items < _ITEM_GRID
@@ -584,14 +594,11 @@ def _compute_required_calls(
     remaining = RemainingVariance(
         agent_item=min_agent_item * n_items / later_items, residual=min_residual * n_items / later_items
     )
-    power_by_items = _compute_conditional_power(difference, remaining, later_items, margin=margin, alpha=alpha)
-
+    power_by_items = _compute_conditional_power(forecast.difference, remaining, later_items, margin=margin, alpha=alpha)
     suffices = power_by_items >= _CONDITIONAL_POWER
-    return RequiredCalls(
-        items=int(later_items[suffices.argmax()]) if suffices.any() else None,
-        conditional_power=float(power_by_calls.max()) if len(power_by_calls) else None,
-        items_at_current_difference=required_n_items(difference, margin=margin, alpha=alpha),
-    )
+    if not suffices.any():
+        return None
+    return int(later_items[suffices.argmax()])
 
 
 def _compute_conditional_power(
@@ -604,8 +611,8 @@ def _compute_conditional_power(
 ) -> Floats:
     """Compute the conditional power of the next analysis for several larger numbers of calls: float array (n,).
 
-    It is the probability, given the answers so far, that the analysis decides, for the true difference at which this is
-    least likely, −margin/2.
+    The conditional power is the probability, given the answers so far, that the analysis decides. It is computed for the
+    true difference −margin/2, at which a decision is least likely.
 
     difference : present difference of two agents with its variance
     remaining : fractions of the variance components that remain after each number of calls, float arrays (n,)
@@ -618,7 +625,7 @@ def _compute_conditional_power(
         for n_items, item_factor, trial_factor in zip(later_items.tolist(), *remaining, strict=True)
     ]
 
-    # the variance of the false-positive rates depends on trials, like the residual variance
+    # the trial variance is the residual variance and that of the false-positive rates
     item_variance = difference.variance - difference.residual_variance
     trial_variance = difference.residual_variance + difference.rate_variance
     trial_factor = remaining.residual

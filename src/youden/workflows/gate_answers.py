@@ -203,12 +203,12 @@ def make_forecaster(
 ) -> Forecaster:
     """Return a function that estimates the difference of two agents and forecasts its variance after more calls.
 
-    The estimate is the same as in the ranking of the run:
+    The estimate is the same as in the ranking of the run. It is based on
 
-    - without `abilities`, by the additive model, fitted to the answers (or to the scores of cells if these determine no fit),
-    - for a plan of self-trials, by the agents' self-consistency,
-    - for preferences, by the fit of the preferences,
-    - otherwise, by means of trials.
+    - the additive model, if `abilities` is None,
+    - the self-consistency of the agents, for a plan of self-trials,
+    - the fit of the preferences, for a judge that states preferences,
+    - means of trials, otherwise.
 
     Parameters
     ----------
@@ -222,9 +222,8 @@ def make_forecaster(
     Returns
     -------
     callable
-        Takes the positions of the new and the old agent, and returns a `DifferenceForecast`: the difference, new minus old,
-        with its variance; an array of larger numbers of calls; and the fractions of the variance that remain with each of
-        them. The variance is NaN if the answers do not link the two agents.
+        Takes the positions of the new and the old agent, and returns a `DifferenceForecast` of new minus old. Its variance
+        is NaN if the answers do not link the two agents.
     """
     plan = verdicts.plan
     if abilities is None:
@@ -283,8 +282,8 @@ def _make_preference_forecaster(verdicts: Verdicts, abilities: Abilities) -> For
 def _make_self_trial_forecaster(abilities: Abilities) -> Forecaster:
     """Return a forecaster of differences in self-consistency.
 
-    Its forecasts contain only the present difference, because more calls on the same items add no information. The arrays of
-    calls, remaining variances and items have length 0.
+    More calls on the same items add no information. A forecast therefore contains only the present difference, and its arrays
+    have length 0.
     """
 
     def forecast(new: int, old: int) -> DifferenceForecast:
@@ -317,8 +316,8 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
 def _make_forecaster_on_these_items(abilities: Abilities, forecast: Forecaster) -> Forecaster:
     """Convert a forecaster for items like those of a run to one for exactly these items.
 
-    The items do not vary, so the whole variance of a difference is residual variance, which more calls reduce. It is forecast to
-    decrease as slowly as the residual variance of the given forecaster, which is an upper bound.
+    Without sampling of items, the whole variance of a difference is residual variance. More calls reduce it by the factors of
+    the residual variance of the given forecaster, or by more.
 
     abilities : abilities with the covariance for exactly these items
     forecast : forecaster for items like these
@@ -475,10 +474,10 @@ def _make_influence_forecaster(
 ) -> Forecaster:
     """Return a forecaster of differences whose variances follow from the influence of the items on the abilities.
 
-    More calls reduce both variance components in proportion to 1 / (number of blocks), or to 1 / (number of paired trials) in
-    a plan without blocks. In a plan with blocks, they are spent on the two compared agents only, and otherwise on all agents.
+    More calls are blocks of the two compared agents or, in a plan without blocks, paired trials of all agents. They reduce both
+    variance components in proportion to 1 / (number of blocks or paired trials).
 
-    influence_tables : influence of the items on abilities, one table per set of agents that answers link with each other
+    influence_tables : influence of the items on abilities, one table per set of agents that are linked by answers
     plan : plan of the run; None if no calls can be added
     agent_rates : false-positive rates to subtract from the abilities; None to subtract nothing
     """
@@ -513,7 +512,7 @@ def _estimate_linked_difference(tables: tuple[InfluenceTable, ...], new: int, ol
 
 
 def _count_blocks_or_trials(plan: Plan) -> tuple[int, int]:
-    """Count the blocks of a plan, or the paired trials of a plan without blocks, and how many its items allow.
+    """Count the blocks of a plan, and all possible blocks on its items; in a plan without blocks, count paired trials.
 
     A block has one paired trial per agent.
     """
@@ -556,9 +555,8 @@ def compute_trial_influence(answers: ChunkSource, *, n_agents: int, n_items: int
     Returns
     -------
     tuple of InfluenceTable
-        One table, with the abilities, float array (n_agents,), and the influence and the weight of each item, float arrays
-        (n_agents, n_items). The influence of an item is the part of the ability's error that is due to it, so that the
-        variance of an ability is the sum of the squares. Empty if the trials do not determine all abilities.
+        One table, or none if the trials do not determine all abilities. The variance of an ability is the sum of the
+        squared influences of the items.
     """
     fit = fit_additive_trials(answers, n_agents=n_agents, n_items=n_items)
     if fit is None:

@@ -87,9 +87,8 @@ def describe_result(gate: Gate, row: GateResult) -> str:
 def _format_comparison(gate: Gate, row: GateResult) -> str:
     """Format the difference of an agent from the baseline, with its interval, as a clause without a full stop.
 
-    A difference in ability is stated as a number of 100 comparisons: those in which the judge recognizes that two responses
-    belong to the same item, or, for preferences, those that the agent wins. A difference in quality or in self-consistency
-    is stated on the scale of this quantity.
+    A difference in ability is stated per 100 comparisons: how many more of them the judge recognizes or, for preferences, how
+    many more the agent wins than it loses. Other differences are stated on their own scale.
     """
     if gate.is_of_self_consistency or gate.by == "quality":
         return _format_scale_comparison(gate, row)
@@ -126,8 +125,8 @@ def _format_scale_comparison(gate: Gate, row: GateResult) -> str:
 def _describe_requirement(gate: Gate, row: GateResult) -> str:
     """Describe what an undecided comparison needs for a decision: labels, an interval, more calls, or more items.
 
-    Calls and items are stated for a conditional power of 90 %. The conditional power is the probability of a decision, given the
-    answers so far, for the true difference at which a decision is least likely.
+    With these calls or items, the conditional power is 90 %. This is the probability of a decision for the true difference at
+    which a decision is least likely.
     """
     required = row.required
     if gate.by == "quality":
@@ -158,7 +157,7 @@ def _describe_requirement(gate: Gate, row: GateResult) -> str:
 
 
 def _describe_missing_interval(gate: Gate, row: GateResult) -> str:
-    """Describe a comparison without an interval, because one of the two agents was compared on too few items."""
+    """Explain why a comparison has no interval: one of its agents was compared on too few items."""
     n_items = format_count(row.n_items, "item")
     if gate.is_of_preferences:
         return (
@@ -240,9 +239,7 @@ def describe_run(gate: Gate) -> tuple[str, ...]:
 
 
 def format_footnote(gate: Gate) -> str:
-    """Format a footnote that states the margin of a gate, its error rate, its method and the items to which it refers.
-
-    For quality, the error rate holds only if the confidence intervals contain the true differences as often as they state.
+    """Format a footnote that states the margin of a gate, its error rate, its method and its population of items.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from youden.protocol.self_trials import check_compares_agents
 from youden.stats.trials.noninferiority import alpha_at_analysis, decide
 from youden.streams import stream
 from youden.types import Trials, Verdicts
-from youden.types.pool import Ids
+from youden.types.pool import Ids, Positions
 from youden.workflows.gate_answers import make_forecaster
 
 
@@ -131,12 +131,7 @@ def split_into_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
     first_repeat, second_repeat = _get_repeat_numbers(plan.trials)
     n_repeats = _count_repeats(plan.trials)
 
-    # Half (0 or 1) of each response: int array (n_agents, n_items, n_repeats). The responses of a cell get random ranks, and
-    # alternate between the halves in the order of their ranks. The half of rank 0 is random, because it may get one more.
-    ranks = rng.random((n_agents, n_items, n_repeats)).argsort(axis=2)
-    half_of_rank_0 = rng.integers(0, 2, (n_agents, n_items, 1), dtype=np.int64)
-    half_by_response = (ranks + half_of_rank_0) % 2
-
+    half_by_response = _draw_halves((n_agents, n_items, n_repeats), rng)
     first_item, second_item = plan.trials.text_cells
     first_half = half_by_response[plan.first, first_item, first_repeat - 1]
     second_half = half_by_response[plan.second, second_item, second_repeat - 1]
@@ -159,3 +154,14 @@ def split_into_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
     ids = (*plan.agent_ids, *(f"{agent} (other half)" for agent in plan.agent_ids))
     halved = replace(plan, trials=trials, agent_ids=ids, split=split, rounds=None, extensions=None, source=None)
     return replace(result, plan=halved)
+
+
+def _draw_halves(shape: tuple[int, int, int], rng: np.random.Generator) -> Positions:
+    """Draw the half (0 or 1) of each response: int64 array of the shape (n_agents, n_items, n_repeats)."""
+    n_agents, n_items, _ = shape
+
+    # Responses of a cell get random ranks, and alternate between the halves in this order. The half of rank 0 may get one
+    # response more, so it is random.
+    ranks = rng.random(shape).argsort(axis=2)
+    half_of_rank_0 = rng.integers(0, 2, (n_agents, n_items, 1), dtype=np.int64)
+    return (ranks + half_of_rank_0) % 2

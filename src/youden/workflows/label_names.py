@@ -114,11 +114,12 @@ def quote_with_suggestions(
     sort_keys: dict[str, tuple[bool, float]] = {}
     for name in unknown[:MAX_NAMES_COMPARED]:
         key = name.strip().casefold()
-        for closest in get_close_matches(key, candidate_by_key, n=1):
-            candidate = candidate_by_key[closest]
-            similarity = SequenceMatcher(None, closest, key).ratio()
-            suggestions[name] = candidate
-            sort_keys[name] = (candidate in labelled, -similarity)
+        closest_keys = get_close_matches(key, candidate_by_key, n=1)
+        if not closest_keys:
+            continue
+        suggestions[name] = candidate_by_key[closest_keys[0]]
+        similarity = SequenceMatcher(None, closest_keys[0], key).ratio()
+        sort_keys[name] = (suggestions[name] in labelled, -similarity)
 
     no_match = (True, 0.0)
     unknown.sort(key=lambda name: sort_keys.get(name, no_match))

@@ -74,7 +74,7 @@ def _describe_cell_agreement(cells: CellAgreement) -> str:
 def _describe_disagreements(facts: LabelFacts, *, n_differing: int) -> str:
     """Describe how many agents have another rank by label than by ability.
 
-    Agents with equal labels share a range of ranks. A difference is explained if the confidence intervals of both ranks overlap.
+    The text calls a difference explained if the confidence intervals of the two ranks overlap.
 
     n_differing : number of agents whose ranks differ
     """

@@ -50,7 +50,8 @@ def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) 
     Parameters
     ----------
     path : Path
-        Table of labels (.csv, .tsv, .xlsx, .jsonl or .parquet).
+        Table of labels (.csv, .tsv, .xlsx, .jsonl or .parquet): the columns `agent`, optionally `item` and `alias`, and
+        one column per label; or the table that `youden label` wrote, with the column `label` filled in.
     agents : sequence of Agent
         Agents of the run. The file can name them by their ids or by their `meta.alias`.
     repeated : bool, default False
@@ -251,13 +252,12 @@ def _find_disagreements(
 ) -> list[Disagreement]:
     """Find the agents whose rank by ability differs from their rank by label, the largest difference first.
 
-    Agents with equal labels share a range of ranks. A disagreement may be due to sampling error if the rank intervals of the
-    agent by label and by ability overlap (`explained`).
+    Agents with equal labels share a range of ranks. A disagreement is `explained` by sampling error if the two rank intervals
+    of the agent overlap.
 
     agents : ids of the agents
     label, ability : float array (n_agents,), mean label and ability of each agent
-    ranks_by_label, ranks_by_ability : rank intervals of the agents, derived from the confidence intervals of their labels and
-        abilities
+    ranks_by_label, ranks_by_ability : confidence intervals of the ranks
     """
     rank = rank_with_ties(ability)
     label_ranks = rank_ranges(label, label)  # one rank, or a range for tied labels

@@ -120,8 +120,7 @@ def plan_step(
 def resume_extension(config: RunConfig, unfinished: UnfinishedExtension, request: ExtensionRequest) -> PlannedExtension:
     """Plan the step of a stopped extension again, with the same trials; nothing is written.
 
-    In the result, `resumed` is True. If `config` has no cost cap, the cost cap of the stopped command remains in
-    `unfinished`.
+    The cost cap is that of `config` or, without one, that of the stopped command. In the result, `resumed` is True.
 
     config : config of the run with the steps so far
     unfinished : record of the stopped extension

@@ -82,10 +82,12 @@ def compute_abilities(
     Returns
     -------
     dict of str to float array (n_agents,)
-        Abilities by method; NaN for an agent that no partner scored. Method "plain" weights all partners equally. In
-        "robust", agents that are connected by flagged pairs or by `clones` do not score each other, and count as one
-        partner. In "family-balanced", the same holds for agents of one family; it is left out unless there are at least
-        two families.
+        Abilities by method; NaN for an agent that no partner scored.
+
+        - "plain": all partners have equal weights.
+        - "robust": agents that are connected by flagged pairs or by `clones` form a group. They do not score each other, and
+          count as one partner.
+        - "family-balanced": each family is a group. Left out if there are fewer than two families.
     """
     plan = verdicts.plan
     is_used = (plan.trial_type == PAIRED) & verdicts.answered
@@ -182,10 +184,9 @@ N_INDEPENDENT_PASSES = 10
 def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Generator) -> Plan:
     """Plan the trials of a pool to which an attack has added (planted) adversarial agents.
 
-    The trials of the plan without the attack come first. A planted agent is then compared with every other agent, planted
-    ones included, as often as the agents of that plan are compared with each other on average. Its paired trials are spread
-    evenly over the items. If the plan has independent trials, about 20 random ones per planted agent are added, and
-    independent trials of unusually similar texts (probes).
+    The trials of the plan without the attack come first. Each planted agent is then compared with every other agent, as often
+    as two agents of that plan on average. If the plan has independent trials, some of each planted agent are added: about 20
+    random ones, and probes (trials of unusually similar texts).
 
     base : plan without the attack
     planted : pool with the planted agents, and their positions
@@ -217,8 +218,8 @@ def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Gen
 def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
     """Draw paired trials of each planted agent with every other agent of the attacked pool.
 
-    A pair gets as many trials as the pairs of `base` have on average, on different items. Trials on items to which one of the two
-    agents has not responded are left out, so that a pair may have fewer trials.
+    A pair gets the mean number of trials of a pair in `base`, on different items. Trials without a response of both agents to the
+    item are then left out.
 
     base : plan before the attack
     planted : pool with the planted (adversarial) agents, and their positions, after all other agents
@@ -236,8 +237,7 @@ def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -
     agent_a, agent_b = rng.permutation(np.array(pairs, dtype=np.int32)).T
     n_trials = min(round(trials_per_pair * n_pairs), n_pairs * n_items)
 
-    # Pairs and items are used in turn. Whenever both would begin again together, after `period` trials, the items move on by
-    # one, so that no pair gets an item twice.
+    # Pairs and items are used in turn. After `period` trials, their combinations would repeat, so the items are shifted by one.
     trial = np.arange(n_trials)
     n_earlier_of_pair, pair = np.divmod(trial, n_pairs)
     period = lcm(n_pairs, n_items)
@@ -544,15 +544,19 @@ def _choose_base_agent(source: _Source, base_agent: str | None) -> tuple[int, st
 
     is_free = not base.judge.makes_calls and not base.judge.needs_store
     if is_free:
-        # rank the agents now, without an attack; families do not matter for the plain ranking
-        run_experiment = make_experiment_runner(None, [base])
-        verdicts = run_experiment(base).result
-        rates = TrialsByItem.from_verdicts(verdicts).false_positives.estimate_rates()
-        abilities_by_ranking = compute_abilities(verdicts, rate=rates.rate, families={})
-        return int(np.nanargmin(abilities_by_ranking["plain"])), "last in the ranking"
+        return _find_weakest_agent(base), "last in the ranking"
 
     n_words = [_count_words(texts) for texts in base.pool.texts]
     return int(np.argmin(n_words)), "the agent with the fewest words, because there is no ranking yet"
+
+
+def _find_weakest_agent(base: Experiment) -> int:
+    """Query a judge that costs nothing, and return the position of the last agent in the plain ranking."""
+    run_experiment = make_experiment_runner(None, [base])
+    verdicts = run_experiment(base).result
+    rates = TrialsByItem.from_verdicts(verdicts).false_positives.estimate_rates()
+    abilities_by_ranking = compute_abilities(verdicts, rate=rates.rate, families={})  # "plain" does not use families
+    return int(np.nanargmin(abilities_by_ranking["plain"]))
 
 
 def _plan_attack(base: Experiment, name: str, *, base_agent: int, number: int, seed: int) -> PlannedAttack:
@@ -561,7 +565,7 @@ def _plan_attack(base: Experiment, name: str, *, base_agent: int, number: int, s
     base : plan without an attack, with its pool, judge and store
     name : name of the attack
     base_agent : position of the agent whose responses the attack starts from
-    number : position of the attack among all attacks, which separates its random draws from theirs
+    number : number of the attack, so that each attack has its own random draws
     """
     attack = ATTACKS.load(name)
     if attack.needs_prompts and not any(item.prompt for item in base.pool.items):

@@ -229,15 +229,7 @@ def _average_by_answer(
             "(1, 5).",
             slug="quality-scale",
         ) from None
-    values = [value for _, _, value in rows]
-    outside = [value for value in values if not low <= value <= high]
-    if outside or not low < high:
-        example = outside[0] if outside else values[0]
-        raise ConfigError(
-            f"The labels do not fit the scale from {low:g} to {high:g}: got {example:g}. Set the "
-            "lowest and the highest possible label, such as --scale 1,5.",
-            slug="quality-scale",
-        )
+    _check_scale([value for _, _, value in rows], low, high)
 
     agent_positions = {agent: position for position, agent in enumerate(agent_ids)}
     item_ids = list(dict.fromkeys(item for _, item, _ in rows))
@@ -257,6 +249,18 @@ def _average_by_answer(
         scale=(low, high),
         item_ids=tuple(item_ids[position] for position in cells[:, 1].tolist()),
     )
+
+
+def _check_scale(labels: Sequence[float], low: float, high: float) -> None:
+    """Raise ConfigError [quality-scale] if a label is not in [low, high], or if `low` is not below `high`."""
+    outside = [label for label in labels if not low <= label <= high]
+    if outside or not low < high:
+        example = outside[0] if outside else labels[0]
+        raise ConfigError(
+            f"The labels do not fit the scale from {low:g} to {high:g}: got {example:g}. Set the "
+            "lowest and the highest possible label, such as --scale 1,5.",
+            slug="quality-scale",
+        )
 
 
 def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates:
@@ -482,10 +486,10 @@ def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -
 def add_quality_comparison(
     gate_answers: GateAnswers, folder: RunFolder, labelled: LabelledAnswers | None
 ) -> GateAnswers:
-    """Return the answers of a gate with a function that compares agents by quality, estimated from labels.
+    """Return the answers of a gate with a function that compares agents by quality instead of ability.
 
-    A gate with this function compares agents by quality instead of ability. The digest of the result also covers the labels,
-    so that new labels count as new answers in the ledger of the gate.
+    The quality is estimated from labels. The digest of the result covers the labels, so that new labels count as new answers
+    in the ledger of the gate.
 
     gate_answers : answers of the run, by which a gate compares agents by ability
     folder : folder of the run

@@ -308,8 +308,8 @@ def conclusion(result: Stress) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        The number of successful attacks, then each of them that is not detected, the highest rank first, then the attacks
-        that were left out.
+        The number of successful attacks; then the successful attacks that are not detected, the highest rank first; then the
+        attacks that were left out.
     """
     ranked = [attack for attack in result.attacks if attack.ranks_after]
     successful = [attack for attack in ranked if rank_gain(result, attack) >= MIN_RANK_GAIN]
@@ -373,12 +373,7 @@ def attacks_table(result: Stress) -> Table:
 
 
 def _iter_rows(result: Stress) -> Iterator[tuple[str, ...]]:
-    """Yield one table row per attack that was made, with the columns of `attacks_table`.
-
-    These are the name of the attack and the number of its agents; for each ranking of the run, the best rank of these agents,
-    then, for each ranking, the changes of the ranks of the other agents; findings of `youden check`, false-positive alarms, and
-    new calls.
-    """
+    """Yield one table row per attack that was made, with the columns of `attacks_table`."""
     for attack in result.attacks:
         if not attack.ranks_after:
             continue

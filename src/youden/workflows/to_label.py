@@ -216,7 +216,7 @@ def _draw_responses(
     """Draw unlabelled responses of each agent, and return them in random order under random ids.
 
     is_unlabelled : bool array (n_agents, n_items), responses that may be drawn
-    n_chosen : int array (n_agents,), number of responses to draw of each agent; fewer if it has fewer
+    n_chosen : int array (n_agents,), maximum number of responses to draw of each agent
     is_shared_order : whether all agents share one random order of items, so that they are labelled on the same items
     """
     n_items = is_unlabelled.shape[1]

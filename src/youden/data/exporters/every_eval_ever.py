@@ -211,12 +211,11 @@ def _describe_metric(run: _Run, name: str, *, metric_id: str) -> dict[str, Json]
 
 
 def _describe_judge(parts: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Return the `llm_scoring` object of the Every Eval Ever schema, which describes the judge or the judges of a jury.
+    """Describe the judge of a run, or all judges of a jury, as an `llm_scoring` object of Every Eval Ever.
 
     parts : parts of the signature of a run by name; `judge_detail` has the settings of the judge
 
-    Its keys are `judges` (one object with `model_info` and `additional_details` per model), `input_prompt` (a sentence)
-    and `additional_details` (the vote of a jury). Returns None for a judge without a model.
+    Returns None if no judge has a model.
     """
     detail = parts.get("judge_detail")
     if not isinstance(detail, dict):
@@ -238,9 +237,10 @@ def _describe_judge(parts: Mapping[str, Json]) -> dict[str, Json] | None:
         }
         descriptions.append(description)
         prompts.add(f"{judge.get('prompt')} (digest {judge.get('prompt_digest')})")
+    prompt_names = ", ".join(sorted(prompts))
     return {
         "judges": descriptions,
-        "input_prompt": f"Whether two responses come from the same item, with the prompt {', '.join(sorted(prompts))}.",
+        "input_prompt": f"Whether two responses come from the same item, with the prompt {prompt_names}.",
         "additional_details": _to_strings({"vote": detail.get("vote")}),
     }
 

@@ -211,9 +211,10 @@ def _format_remainder(n_agents: int) -> list[str]:
 
 
 def _with_files_in_folder(config: RunConfig, folder: Path) -> RunConfig:
-    """Return a copy of a config for a run in `folder`, whose pools, judge and prompts are files directly in this folder.
+    """Return a copy of a config in which all paths lead to files directly in `folder`.
 
-    Pools that are shipped with youden are not changed. The copy names no store and no unfinished extension.
+    These are the paths of pools, judges, prompts and of the run itself. Pools that are shipped with youden keep their
+    paths. The copy has no store and no unfinished extension.
     """
     changes: dict[str, object] = {"out": str(folder), "store": None, "unfinished": None}
     if not config.pool.startswith("datasets/"):

@@ -10,6 +10,7 @@ import io
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
@@ -122,18 +123,16 @@ def write_scores(path: Path, scores: Scores) -> None:
     item_positions = cells.item[order].tolist()
     number_texts = _format_numbers(values[order])
 
-    # the cells of agent k are start:end in this order, with end = Σ_{i ≤ k} n_i, and start the end of agent k − 1
+    # in this order, the cells of agent k are bounds[k]:bounds[k + 1]
     n_cells_per_agent = np.bincount(cells.agent, minlength=cells.n_agents)
-    ends = np.cumsum(n_cells_per_agent).tolist()
+    bounds = [0, *np.cumsum(n_cells_per_agent).tolist()]
 
     with _open_csv(path) as file:
         csv.writer(file).writerow(["agent", *scores.item_ids])
-        start = 0
-        for agent, end in zip(scores.agent_ids, ends, strict=True):
+        for agent, (start, end) in zip(scores.agent_ids, pairwise(bounds), strict=True):
             fields = [""] * cells.n_items
             for item, text in zip(item_positions[start:end], number_texts[start:end], strict=True):
                 fields[item] = text
-            start = end
 
             # numbers are never quoted, and joining them takes a fifth of the csv module's time
             file.write(f"{_quote_field(agent)},{','.join(fields)}\r\n")

@@ -146,7 +146,7 @@ def read_run_pool(config: RunConfig) -> Pool:
 
 
 def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", "items"]) -> Pool:
-    """Return a pool with the new agents, or the new items, of another pool added to its own.
+    """Return a copy of a pool, with the new agents or the new items of another pool added.
 
     kind : whether agents or items are added
 
@@ -163,13 +163,10 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
 
     _check_prompts(pool, new_pool)
     _check_responses(pool, new_pool)
-    is_required = _find_required_items(pool, kind=kind, n_new_items=len(items))
+    required_positions = _find_required_items(pool, kind=kind, n_new_items=len(items))
     first_texts = texts_by_repeat[0]  # a cell without a first response is missing, see `Pool.present`
     for agent, texts in zip(agents, first_texts, strict=True):
-        missing_items = []
-        for item, text, required in zip(items, texts, is_required, strict=True):
-            if required and text is None:
-                missing_items.append(item.id)
+        missing_items = [items[position].id for position in required_positions if texts[position] is None]
         _check_gaps(agent.id, missing_items)
 
     if kind == "agents":
@@ -177,26 +174,28 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
     return pool.with_items(new_members, texts_by_repeat)
 
 
-def _find_required_items(pool: Pool, *, kind: Literal["agents", "items"], n_new_items: int) -> list[bool]:
-    """Return, for each item of the added responses, whether all agents of the added responses must have responded to it.
+def _find_required_items(pool: Pool, *, kind: Literal["agents", "items"], n_new_items: int) -> list[int]:
+    """Return the positions of the items to which all agents must respond if agents or items are added to a pool.
 
-    kind : "agents" if agents are added. A new agent must respond to each item of `pool` to which all agents of `pool`
-        responded. Returns one bool per item of `pool`.
-        "items" if items are added. If no response is missing from `pool`, all agents must respond to all new items;
-        otherwise, no response is required. Returns one bool per new item.
-    n_new_items : number of the new items; used only for "items"
+    A new agent must respond to the items of the pool to which all its agents responded. If items are added to a complete
+    pool, all agents must respond to all new items. If responses are missing from the pool, no new item is required.
+
+    kind : whether agents or items are added
+    n_new_items : number of new items; used only if items are added
+
+    Returns positions among the items of the pool or, if items are added, among the new items.
     """
     if kind == "agents":
-        return [bool(has_response.all()) for has_response in pool.present.T]
+        return [position for position, has_response in enumerate(pool.present.T) if has_response.all()]
     is_complete = pool.n_missing == 0
-    return [is_complete] * n_new_items
+    return list(range(n_new_items)) if is_complete else []
 
 
 def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
     """Add the new responses of another pool to a pool, as repeats.
 
-    Responses are added to the cells (one agent and one item) that have a response; new agents and items are ignored. If
-    a cell has a text n times, only further occurrences of the text are added.
+    Responses are added to the cells (one agent and one item) that have a response. New agents and items are ignored.
+    Equal texts are matched: if a cell has a text once in `pool` and three times in `new_pool`, two are added.
 
     Parameters
     ----------
@@ -333,10 +332,10 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
 def _merge_responses(old_responses: list[str], new_responses: list[str], *, keep: bool) -> tuple[list[str], bool]:
     """Merge the responses of an agent to an item in an old and a new pool.
 
-    The responses have changed in two cases: if the new pool has further responses and lacks old ones, and if it has
-    responses although the old pool has none.
+    If the new pool has all old responses, its other responses are added to them. If it has new responses but lacks an
+    old one, or if there are no old responses, the responses have changed.
 
-    keep : whether the old responses are returned if the responses have changed
+    keep : whether the old responses are returned if the responses have changed; otherwise, the new ones are returned
 
     Returns the merged responses, and whether the responses have changed.
     """
@@ -391,6 +390,7 @@ def _select_texts(pool: Pool, agents: Sequence[str], items: Sequence[str]) -> li
     columns_by_item = {item.id: column for column, item in enumerate(pool.items)}
     selected: list[Objects] = [np.full((len(agents), len(items)), None, dtype=object) for _ in range(pool.repeats)]
 
+    # positions in the result, and then in the pool, of the agents and items that the pool contains
     known_rows = [row for row, agent_id in enumerate(agents) if agent_id in rows_by_agent]
     known_columns = [column for column, item_id in enumerate(items) if item_id in columns_by_item]
     if not known_rows or not known_columns:

@@ -76,7 +76,7 @@ def _encode_column(column: TableColumn, values: NDArray[Any] | None, names: Name
     """Convert the values of a column to an Arrow array of the type that the column has in the file.
 
     values : array (n_rows,); None if all values are null
-    names : ids of the agents and of the items, by the column's `entity`
+    names : ids by kind, which is "agents", "items" or "models"; a column of ids has the kind `column.entity`
     n_rows : number of rows of the table
     """
     if values is None:
@@ -89,7 +89,8 @@ def _encode_column(column: TableColumn, values: NDArray[Any] | None, names: Name
         case "hash":
             return pa.array(values.astype("S64")).cast(pa.string())
         case "whole":
-            return _encode_numbers(values, valid=values >= 0 if column.null else None)
+            is_valid = values >= 0 if column.null else None
+            return _encode_numbers(values, valid=is_valid)
         case kind:
             return _encode_numbers(values, valid=~np.isnan(values)).cast(_TYPES[kind])
 
@@ -214,10 +215,15 @@ class ParquetTable(Generic[M]):
     def _read_values(self, column: TableColumn, names: Names) -> NDArray[Any]:
         """Read a column as an array (n_rows,).
 
-        names : kind of id ("agents", "items" or "models") → ids; a column of ids has the kind `column.entity`
+        names : ids by kind, which is "agents", "items" or "models"; a column of ids has the kind `column.entity`
 
-        Returns positions for texts, −1 if null: int8 positions in `column.words` if the column has them, else int32
-        positions in the ids; S64 for hashes; int32 for whole numbers, −1 if null; float64 for other numbers, NaN if null.
+        The type of the array depends on the kind of column:
+
+        - words: int8 positions in `column.words`, −1 if null
+        - ids: int32 positions in the ids, −1 if null
+        - hashes: S64
+        - whole numbers: int32, −1 if null
+        - other numbers: float64, NaN if null
         """
         match column.kind:
             case "text" if column.words:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Literal
 
@@ -47,33 +48,29 @@ def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan 
     path : Path
         File to write; an existing one is replaced atomically.
     chunks : iterable of (int, Rates)
-        Position of the first item of each chunk of items, and the rates on these items, which are numbered from 0 in
-        each chunk. At least one, in the order of the items; only one chunk is held in memory.
+        Position of the first item of each chunk, and the rates on the items of the chunk, which are numbered from 0. At
+        least one chunk, in the order of the items. Only one chunk is in memory at a time.
     template : Plan or Rates
         Object with the agents, the items and the split of all chunks.
     """
     names = {"agents": template.agent_ids, "items": template.item_ids}
+    metadata = RatesMetadata(
+        independent=template.independent,
+        agents=template.agent_ids,
+        items=template.item_ids,
+        split=SplitFields.from_split(template.split),
+    )
     writer = None
-    with atomic_write(path) as tmp_path:
-        try:
-            for first_item, rates in chunks:
-                order = _find_row_order(rates)
-                values = {column.name: getattr(rates, column.name)[order] for column in RATES}
-                values["item"] = values["item"] + first_item
-                table = encode_table(RATES, values, names)
-                if writer is None:
-                    split = SplitFields.from_split(template.split)
-                    metadata = RatesMetadata(
-                        independent=template.independent,
-                        agents=template.agent_ids,
-                        items=template.item_ids,
-                        split=split,
-                    )
-                    writer = pq.ParquetWriter(tmp_path, with_table_metadata(table.schema, metadata), compression="zstd")
-                writer.write_table(table)
-        finally:
-            if writer is not None:
-                writer.close()
+    with atomic_write(path) as tmp_path, ExitStack() as open_files:
+        for first_item, rates in chunks:
+            order = _find_row_order(rates)
+            values = {column.name: getattr(rates, column.name)[order] for column in RATES}
+            values["item"] = values["item"] + first_item
+            table = encode_table(RATES, values, names)
+            if writer is None:
+                schema = with_table_metadata(table.schema, metadata)
+                writer = open_files.enter_context(pq.ParquetWriter(tmp_path, schema, compression="zstd"))
+            writer.write_table(table)
 
 
 def _find_row_order(rates: Rates) -> Positions | slice:

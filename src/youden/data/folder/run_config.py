@@ -345,10 +345,10 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
     Returns
     -------
     RunConfig
-        Relative paths in the file (pool, judge, trials_from, store, out) start at the file's folder, those in `changes`
-        at the current directory. The name of a judge is first searched for near the file: in judges/, configs/judges/
-        and ../judges/. A pool `datasets/NAME` that does not exist is not changed; `read_pool` finds it. The default
-        `name` is the file's name without its suffix.
+        The config. Relative paths in the file (pool, judge, trials_from, store, out) start at the file's folder. Relative
+        paths in `changes` start at the current directory. The name of a judge is first searched for near the file: in
+        judges/, configs/judges/ and ../judges/. The path of a shipped pool, such as `datasets/field-notes`, is not
+        changed. The default `name` is the file's name without its suffix.
 
     Raises
     ------
@@ -497,7 +497,7 @@ def _suggest_value(error: ValidationError) -> str:
 
 
 def with_default_store(config: RunConfig, default_store: str | None) -> RunConfig:
-    """Return a config that names a store, unless the run uses its own store or that of the project.
+    """Return a copy of a config whose store is set, if the run uses a recorded store or the default store.
 
     A run uses the first of these stores that exists:
 
@@ -517,7 +517,7 @@ def with_default_store(config: RunConfig, default_store: str | None) -> RunConfi
     Returns
     -------
     RunConfig
-        A copy whose key `store` is set in the cases 2 and 4; the same config in the other cases.
+        A copy with the key `store` in the cases 2 and 4; the same config in the other cases.
 
     Raises
     ------
@@ -555,6 +555,18 @@ def _read_recorded_store(folder: Path) -> str | None:
     return None
 
 
+def _remove_defaults(data: dict[str, Json], config: RunConfig) -> None:
+    """Remove the keys that few runs use from `data` if they have their defaults."""
+    for key in ("extensions", "trusted", "families", "clones", "robust", "follow_up_fraction", "self_trials"):
+        has_empty_default = not data[key]
+        if has_empty_default:
+            del data[key]
+    if config.ray == RayWorkers():
+        del data["ray"]
+    if config.question == "information":
+        del data["question"]
+
+
 def dump_run_config(config: RunConfig, folder: Path) -> str:
     """Format a config as YAML, with the defaults of most keys and without credentials.
 
@@ -585,16 +597,7 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
         if has_default_focus:
             del extension["focus"]
 
-    # keys that few runs use are left out if they have their defaults
-    for key in ("extensions", "trusted", "families", "clones", "robust", "follow_up_fraction", "self_trials"):
-        has_empty_default = not data[key]
-        if has_empty_default:
-            del data[key]
-    if config.ray == RayWorkers():
-        del data["ray"]
-    if config.question == "information":
-        del data["question"]
-
+    _remove_defaults(data, config)
     if config.store is not None:
         data["store"] = redact_location(data["store"])
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)

@@ -155,10 +155,10 @@ class RunFolder:
 
     def read_verdicts(self, plan: Plan) -> Verdicts:
         """Read the verdicts on a plan; raise RunFolderError [run-other-plan] if they are on another plan."""
-        # cached verdicts are returned only if they were read for this object, because the result must hold `plan` itself
+        # the result must refer to the object `plan`, so verdicts that refer to an equal plan are removed from the cache
         _, cached_verdicts = self._cache.get("verdicts.parquet", (None, None))
-        holds_other_object = cached_verdicts is not None and cached_verdicts.plan is not plan
-        if holds_other_object:
+        refers_to_equal_plan = cached_verdicts is not None and cached_verdicts.plan is not plan
+        if refers_to_equal_plan:
             del self._cache["verdicts.parquet"]
 
         return self._read_cached("verdicts.parquet", partial(trial_tables.read_verdicts, plan=plan))

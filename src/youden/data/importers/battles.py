@@ -164,31 +164,44 @@ def _make_plan(trials: Trials, agent_ids: tuple[str, ...], item_ids: tuple[str, 
     )
 
 
+def _find_column(path: Path, rows: pd.DataFrame, role: str, columns: Mapping[str, str]) -> str | None:
+    """Find the column of a role in a file of battles; None if there is none and the role is optional.
+
+    columns : column by role, as named by the user
+
+    Raises: ImportFormatError [battles-columns] if a required column is missing.
+    """
+    possible_names = (columns[role],) if role in columns else _COLUMNS[role]
+    for name in possible_names:
+        if name in rows:
+            return name
+    is_required = role in columns or role in ("model_a", "model_b", "winner")
+    if not is_required:
+        return None
+    suggestion = suggest_name(possible_names[0], [str(column) for column in rows.columns], max_shown=20)
+    problem = f"it has no column {possible_names[0]}. {suggestion} Set --column {role}=COLUMN."
+    raise import_error(path, problem, slug="battles-columns")
+
+
 def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.DataFrame:
     """Read the battles of a file as a table with one column per role of `_COLUMNS`.
 
     columns : column by role, as named by the user
     notes : receives what was assumed or left out
 
-    `winner` is the preference for model_a, from 0 to 1, and NaN without a winner. `order` is 0 if model_a was shown
-    first, 1 if model_b was, and NaN in all rows if the file does not state it. Names of models, items and judges are
-    texts. Items and judges are "" if the file does not name them.
+    - `winner` is the preference for model_a, from 0 to 1. It is NaN without a winner.
+    - `order` is 0 if model_a was shown first, and 1 if model_b was. It is NaN in all rows if the file has no order.
+    - Models, items and judges are texts. Items and judges are "" if the file does not name them.
 
     Raises: ImportFormatError; see `read_battles`.
     """
     rows = _read_rows(path).reset_index(drop=True)
     table = pd.DataFrame("", index=rows.index, columns=list(_COLUMNS), dtype=object)
-    required_roles = {"model_a", "model_b", "winner", *columns}
-    for role, usual_names in _COLUMNS.items():
-        possible_names = (columns[role],) if role in columns else usual_names
-        existing_names = [name for name in possible_names if name in rows]
-        if existing_names:
-            table[role] = _read_text(rows[existing_names[0]])
-            _check_filled(path, table[role], role, existing_names[0])
-        elif role in required_roles:
-            suggestion = suggest_name(possible_names[0], [str(column) for column in rows.columns], max_shown=20)
-            problem = f"it has no column {possible_names[0]}. {suggestion} Set --column {role}=COLUMN."
-            raise import_error(path, problem, slug="battles-columns")
+    for role in _COLUMNS:
+        column = _find_column(path, rows, role, columns)
+        if column is not None:
+            table[role] = _read_text(rows[column])
+            _check_filled(path, table[role], role, column)
 
     has_order = bool((table["order"] != "").any())
     table["order"] = _to_numbers(path, table["order"], _ORDERS, role="order") if has_order else np.nan

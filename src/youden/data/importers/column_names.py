@@ -126,8 +126,8 @@ def infer_role(column: str) -> str | None:
     """Infer the role of a column from its name, or from the path to a value inside it.
 
     Returns one of `ROLES`; "about" for information about items or responses, such as scores; None if the name proposes
-    no role. The last part of a path decides, together with the part before it if the last part is generic, such as `text`
-    or `id`.
+    no role. The last part of a path decides, together with the part before it if the last part is generic (`text` or
+    `id`).
 
     >>> infer_role("Question text"), infer_role("Model response"), infer_role("Expected answer"), infer_role("gpt-4")
     ('prompt', 'text', 'about', None)
@@ -169,9 +169,14 @@ def _describes_response(name: str) -> bool:
 def _infer_role_of_name(name: str) -> str | None:
     """Infer the role of a column from one normalized name, such as "question_text".
 
-    The first of these parts that is a usual name of a role decides: the whole name, its first word (only if its last word is
-    generic), and its last word. If there is no such part, a usual ending of a compound word decides. Separate rules apply to
-    ids, and to messages of the author of a question.
+    The role is that of the first usual name (`NAMES`) among these parts:
+
+    1. the whole name;
+    2. its first word, if its last word is generic, such as "text";
+    3. its last word;
+    4. a usual ending of a compound word, such as "frage" in "kundenfrage".
+
+    Ids, and messages of the author of a question, have rules of their own, which are applied first.
 
     Returns one of `ROLES`, or "about" for the id of a response; None if the name is not known.
     """
@@ -235,10 +240,10 @@ def is_part_of_response(column: str) -> bool:
 
 
 def get_name_priority(column: str, role: str) -> int:
-    """Return how reliably the name of a column proposes a role: a number from 0; the smaller, the more reliable.
+    """Return the priority of a column for a role, judged by its name; 0 is the highest priority.
 
-    Usual names of the role come first, in the order of `NAMES`. Names whose last or first word is a usual name come next,
-    then all other names. For agents, ids come last.
+    The usual names of the role come first, in the order of `NAMES`. The next names have a usual name as their last or
+    first word. All other names come after them, and ids of agents come last.
 
     column : name of the column, or path to a value in it
     role : one of `ROLES`

@@ -133,11 +133,7 @@ class _RoleSearch(WideTableSearch):
 
         self.check_has_header([text])
         roles = self.make_roles(agents=agents, text=text, agent_columns=())
-        rivals = [name for name in self.text_columns[1:] if self.is_rival_text_column(name, chosen=text)]
-        unshared_rivals = [name for name in rivals if table.count_shared_cells(agents, name) == 0]
-        if normalize_name(text) in NAMES["text"]:
-            unshared_prose = [name for name in unshared_prose if not is_part_of_response(name)]
-        self.check_single_text_column(roles, [*unshared_prose, *unshared_rivals])
+        self.check_single_text_column(roles, unshared_prose)
         return roles
 
     def choose_text_column(
@@ -150,14 +146,11 @@ class _RoleSearch(WideTableSearch):
     ) -> str:
         """Return the column of responses of a table in which one column has the responses of all agents.
 
-        It is the first of these columns that exists:
+        A column whose name suggests responses is preferred. Otherwise, it is the column of the longest texts in
+        `unshared_columns` or, if there are none, in `prose_columns`.
 
-        1. the most reliable column whose name suggests responses;
-        2. the column of the longest texts among the columns of prose in which no two agents have the same text;
-        3. the column of the longest texts among all columns of prose.
-
-        prose_columns : columns of prose whose names suggest no role, the column of the shortest texts first
-        unshared_columns : the columns among these in which no two agents have the same text, in the same order
+        prose_columns : columns of prose whose names suggest no role, sorted by the length of their texts
+        unshared_columns : columns of `prose_columns` in which no two agents have the same text, sorted in the same way
         agents : columns that together name an agent
         are_agents_certain : whether the agents were found by the items that they have in common
 
@@ -195,14 +188,19 @@ class _RoleSearch(WideTableSearch):
             raise UnclearColumnsError(ROW_PER_AGENT)
 
     def check_has_header(self, text_columns: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if the columns of responses have long texts, with a full stop in one, as their names."""
+        """Raise UnclearColumnsError if the names of the columns of responses seem to be responses.
+
+        This is assumed if all names are long, and at least one contains the end of a sentence.
+        """
         for name in text_columns:
             is_long = len(name.split()) >= _MIN_WORDS_OF_RESPONSE and len(name) >= 0.5 * self.table[name].mean_length
             if name in self.given_text_columns or not is_long:
                 return
-        if not any(re.search(r"[.!。](\s|$)", name) for name in text_columns):
-            return
-        raise UnclearColumnsError("the first line seems to hold responses; insert a line with a name for each column")
+        has_sentence = any(re.search(r"[.!。](\s|$)", name) for name in text_columns)
+        if has_sentence:
+            raise UnclearColumnsError(
+                "the first line seems to hold responses; insert a line with a name for each column"
+            )
 
     def is_rival_text_column(self, name: str, *, chosen: str) -> bool:
         """Return whether a column may hold the responses as well as the column that was chosen for them.
@@ -220,9 +218,9 @@ class _RoleSearch(WideTableSearch):
     def check_no_pairs(self) -> None:
         """Raise UnclearColumnsError if each row compares the responses of two models.
 
-        Columns such as `model_a` and `model_b` then hold the names of the two models. If one of these columns holds
-        something else, such as prose, there is no error, because they may be the responses of two agents in a wide table.
-        The columns are not checked if the user named any.
+        The columns `model_a` and `model_b`, or columns with similar names, then hold the names of the two models. If one of these
+        columns holds something else, such as prose, there is no error, because they may be the responses of two agents in a
+        wide table. The columns are not checked if the user named any.
         """
         paired_columns = [name for name in self.table.names if PAIRED.fullmatch(split_path(name)[-1])]
         if len(paired_columns) < 2 or self.given:
@@ -334,9 +332,8 @@ class _RoleSearch(WideTableSearch):
     def find_agents_sharing_most_items(self, agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:
         """Return the column, or pair of columns, whose agents have the most items in common; None if they have none.
 
-        The items in common are counted for each column of `items` separately, and the largest number counts
-        (`count_max_shared_cells`). Of equal choices, the first is returned, and single columns precede pairs. Pairs are
-        formed from the first four columns of `agents`.
+        Single columns are tried first, and then pairs of the first four columns. The first of equal choices is returned.
+        The items in common are counted by `count_max_shared_cells`.
 
         agents : columns that may name agents
         items : columns of ids or prompts
@@ -381,18 +378,26 @@ class _RoleSearch(WideTableSearch):
         are_equal = len(n_shared_of_locations) == 1
         return are_equal and 0 not in n_shared_of_locations
 
-    def check_single_text_column(self, roles: Roles, candidates: Sequence[str]) -> None:
+    def check_single_text_column(self, roles: Roles, unshared_prose: Sequence[str]) -> None:
         """Raise UnclearColumnsError if another column may hold the responses as well as the chosen one.
 
-        A candidate may hold them if it has no role, if it does not come from a nested value, and if its texts seldom recur.
-        Nothing is checked if the user named the column of texts, or if the table has several files.
+        A column may hold them if it has no role, does not come from a nested value, and its texts seldom recur. Nothing is
+        checked if the user named the column of texts, or if the table has several files.
 
         roles : all roles; the chosen column has the role "text"
-        candidates : columns in which no two agents have the same text
+        unshared_prose : columns of prose in which no two agents have the same text
         """
         if "text" in self.given or self.location_columns:
             return
         chosen = roles.columns["text"]
+        candidates = list(unshared_prose)
+        if normalize_name(chosen) in NAMES["text"]:
+            candidates = [name for name in unshared_prose if not is_part_of_response(name)]
+        for name in self.text_columns[1:]:
+            is_rival = self.is_rival_text_column(name, chosen=chosen)
+            if is_rival and self.table.count_shared_cells(roles.agents, name) == 0:
+                candidates.append(name)
+
         for name in candidates:
             has_role = name not in roles.unused
             is_nested = "." in name or "[" in name
@@ -417,19 +422,8 @@ class _RoleSearch(WideTableSearch):
         if agents:
             columns["agent"] = join_names(agents)
 
-        # Items are identified by a column of ids, or else by their prompts.
-        used = {text, *agents, *agent_columns}
-        item_candidates = [name for name in self.item_columns if name not in used]
-        item = self.find_item_column(agents, item_candidates)
-        has_ids = item is not None and self.has_item_name(item) and not table[item].is_long
-        if item is not None and not has_ids:
-            columns["prompt"] = item
-        elif item is not None:
-            columns["item"] = item
-            prompt = given.get("prompt") or self.find_prompt_column(item, {*used, item})
-            if prompt:
-                columns["prompt"] = prompt
-
+        columns |= self.find_item_and_prompt_columns(agents, used={text, *agents, *agent_columns})
+        item = columns.get("item", columns.get("prompt"))
         for role in ("group", "empty", "repeat"):
             column = self.find_named_column(role, agents=agents, excluded=(*agents, item, *given.values()))
             if column is not None:
@@ -437,7 +431,23 @@ class _RoleSearch(WideTableSearch):
 
         all_used = {*columns.values(), *agents, *agent_columns}
         unused = tuple(name for name in table.names if name not in all_used)
-        return Roles(columns, agents, agent_columns, has_generated_ids=not has_ids, unused=unused)
+        return Roles(columns, agents, agent_columns, has_generated_ids="item" not in columns, unused=unused)
+
+    def find_item_and_prompt_columns(self, agents: tuple[str, ...], used: set[str | None]) -> dict[str, str]:
+        """Return the columns of the roles "item" and "prompt". Without ids, items are identified by their prompts.
+
+        agents : columns that together name an agent; empty if each agent has its own column
+        used : columns that have another role
+        """
+        candidates = [name for name in self.item_columns if name not in used]
+        item = self.find_item_column(agents, candidates)
+        if item is None:
+            return {}
+        has_ids = self.has_item_name(item) and not self.table[item].is_long
+        if not has_ids:
+            return {"prompt": item}
+        prompt = self.given.get("prompt") or self.find_prompt_column(item, {*used, item})
+        return {"item": item, "prompt": prompt} if prompt else {"item": item}
 
     def find_named_column(self, role: str, *, agents: tuple[str, ...], excluded: Collection[str | None]) -> str | None:
         """Return the column that the user named for a role, or else the first whose name suggests it; None without one.
@@ -485,10 +495,11 @@ class _RoleSearch(WideTableSearch):
     def find_column_of_shared_items(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column by which agents have the most items in common; None if they have none by any column.
 
-        The column with the most shared cells is chosen. A shared cell is an agent and an item to which another agent responded,
-        too (`TableColumns.count_shared_cells`). Of columns with equally many, the first is chosen, with one exception: if it
-        holds ids that may restart for each agent, the first column of prompts for which they do (`has_restarting_ids`) is
-        chosen instead.
+        The column with the most shared cells is returned. A cell is an agent and an item to which it responded. It is shared
+        if another agent responded to the item, too (`TableColumns.count_shared_cells`).
+
+        Several columns may have the same number of shared cells. Then the first one is returned, unless it holds ids that
+        restart for each agent and do not identify items (`has_restarting_ids`). In this case, a column of prompts is returned.
 
         agents : columns that together name an agent
         candidates : columns of ids or prompts, at least one
@@ -514,37 +525,33 @@ class _RoleSearch(WideTableSearch):
     def find_prompt_column(self, item: str, used: set[str | None]) -> str | None:
         """Return the column of prompts, or None.
 
-        The first column that meets one of these conditions is chosen, in the order of the conditions:
+        It is the first of these columns that exists:
 
-        1. Its name suggests prompts, and each item has one prompt.
-        2. Its name suggests prompts.
-        3. Its name suggests no role, it holds prose, each item has one prompt, and there are more than half as many distinct
-           prompts as items.
+        1. a column whose name suggests prompts, and in which each item has one prompt;
+        2. a column whose name suggests prompts;
+        3. a column of prose whose name suggests no role, in which each item has one prompt, and fewer than two items have
+           the same prompt on average.
 
-        In 1 and 2, the column must also hold texts with at least two distinct values.
+        In 1 and 2, the column must hold at least two different texts.
 
         item : column that identifies items
         used : columns that have another role
         """
         ids = self.table[item].value_texts
-        named_candidates = []
-        for name in self.prompt_columns:
-            column = self.table[name]
-            if name not in used and column.is_text and len(set(column.value_texts)) > 1:
-                named_candidates.append(name)
-        for name in named_candidates:
+        named_columns = [name for name in self.prompt_columns if name not in used and self.table[name].is_text]
+        candidates = [name for name in named_columns if len(set(self.table[name].value_texts)) > 1]
+        for name in candidates:
             if _have_one_value_each(ids, self.table[name].value_texts):
                 return name
-        if named_candidates:
-            return named_candidates[0]
+        if candidates:
+            return candidates[0]
 
         n_items = len(set(ids))
-        for name in self.unnamed_columns:
+        prose_columns = [name for name in self.unnamed_columns if name not in used and self.table[name].is_prose]
+        for name in prose_columns:
             column = self.table[name]
-            is_varied_prose = column.is_prose and len(column.distinct_texts) > n_items / 2
-            if name in used or not is_varied_prose:
-                continue
-            if _have_one_value_each(ids, column.value_texts):
+            is_varied = len(column.distinct_texts) > n_items / 2
+            if is_varied and _have_one_value_each(ids, column.value_texts):
                 return name
         return None
 

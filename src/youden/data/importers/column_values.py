@@ -182,12 +182,12 @@ class TableColumns(dict[str, ColumnValues]):
         Returns
         -------
         int
-            Number of shared cells, without rows that lack an agent or an item. It is 0 if the column seems to hold
-            categories instead of items, so that the same cell occurs in many rows. This is assumed in two cases:
+            Number of shared cells. Rows without an agent or an item are ignored. The number is 0 if the column seems to
+            hold categories, such as subjects, instead of items. This is assumed in two cases:
 
             - The column has only one value, and there are fewer shared cells than rows.
-            - The name of the column suggests no role, or groups of items or the authors of questions, and there are fewer
-              shared cells than half of the rows.
+            - The name of the column does not suggest items or prompts, and there are fewer shared cells than half of the
+              rows.
         """
         agents_by_item: dict[str, set[str]] = {}
         for agent, item_text in zip(self.join_columns(agents), self[item].value_texts, strict=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -37,9 +38,10 @@ _MAX_MATCH_BYTES = 9_000
 
 
 def read_excel_sheets(file: Path, note: Note) -> Iterator[tuple[str, Rows]]:
-    """Read the sheets of an Excel file that have the columns of its first sheet, or all but some of them, in any order.
+    """Read the first sheet of an Excel file, and the sheets with similar columns.
 
-    Hidden sheets, and sheets without at least two rows of several cells, are skipped.
+    The columns of a sheet are similar if all of them are in the first sheet, or if they include all columns of the first
+    sheet. Hidden sheets are skipped, and so are sheets with fewer than two rows of several cells.
 
     Parameters
     ----------
@@ -76,6 +78,20 @@ def read_excel_sheets(file: Path, note: Note) -> Iterator[tuple[str, Rows]]:
             note(SHEETS_NOT_READ, repr(title))
 
 
+def _read_sheet(book: Any, sheet: Any, file: Path, note: Note) -> Records:
+    """Read the rows of a sheet, with merged cells filled."""
+    with book._archive.open(sheet._worksheet_path) as source:
+        merged, formulas = _scan_sheet(source)
+    location = f"{file.name}, sheet {sheet.title}"
+    if formulas:
+        count = format_count(len(formulas), "formula")
+        note(f"{count} without a value read as empty; open the file in a spreadsheet program and save it", location)
+
+    sheet.reset_dimensions()  # the size that the file states may be wrong
+    rows = sheet.iter_rows(values_only=True)
+    return _fill_merged_cells(rows, merged, location)
+
+
 def _read_sheets(file: Path, note: Note) -> Iterator[tuple[str, Records]]:
     """Yield the title and the rows of each sheet that is not hidden, with merged cells filled.
 
@@ -88,26 +104,12 @@ def _read_sheets(file: Path, note: Note) -> Iterator[tuple[str, Records]]:
         with zipfile.ZipFile(file) as archive:
             unpacked_bytes = sum(member.file_size for member in archive.infolist())
             UnpackLimit(file).add(unpacked_bytes)
-        book: Any = openpyxl.load_workbook(file, data_only=True, read_only=True)
-        try:
+        with closing(openpyxl.load_workbook(file, data_only=True, read_only=True)) as book:
             for sheet in book.worksheets:
-                if sheet.sheet_state != "visible":
+                if sheet.sheet_state == "visible":
+                    yield sheet.title, _read_sheet(book, sheet, file, note)
+                else:
                     note("hidden sheets not read", repr(sheet.title))
-                    continue
-                sheet.reset_dimensions()  # the size that the file states may be wrong
-                with book._archive.open(sheet._worksheet_path) as source:
-                    merged, formulas = _scan_sheet(source)
-                location = f"{file.name}, sheet {sheet.title}"
-                if formulas:
-                    count = format_count(len(formulas), "formula")
-                    note(
-                        f"{count} without a value read as empty; open the file in a spreadsheet program and save it",
-                        location,
-                    )
-                rows = sheet.iter_rows(values_only=True)
-                yield sheet.title, _fill_merged_cells(rows, merged, location)
-        finally:
-            book.close()
     except InputError:
         raise
     except Exception as error:  # damaged archives raise errors of many types
@@ -117,11 +119,14 @@ def _read_sheets(file: Path, note: Note) -> Iterator[tuple[str, Records]]:
 
 
 def _scan_sheet(source: IO[bytes]) -> tuple[dict[tuple[int, int], int], set[bytes]]:
-    """Find the merged ranges of one column, and the cells with formulas without a value, in the XML of a sheet.
+    """Find merged ranges and formulas in the XML of a sheet.
+
+    Only ranges in a single column, and formulas whose value is not in the file, are returned.
 
     source : open XML of the sheet
 
-    Returns the last row of each range by (first row, column), numbered from 1, and the cells, such as "D2".
+    Returns the last row of each range by its first row and its column, numbered from 1, and the cells of the formulas,
+    such as "D2".
     """
     from openpyxl.utils import column_index_from_string
 
@@ -137,6 +142,17 @@ def _scan_sheet(source: IO[bytes]) -> tuple[dict[tuple[int, int], int], set[byte
             column = column_index_from_string(column_letters.decode())
             last_rows[int(first_row), column] = int(last_row)
         overlap = chunk[-_MAX_MATCH_BYTES:]
+
+
+def _fill_cell(record: list[Json], row_number: int, column: int, merged_range: _MergedRange) -> None:
+    """Set an empty cell of a row to the value of a merged range if the range includes the row; `record` is changed."""
+    last_row, range_value = merged_range
+    if row_number > last_row or range_value is None:
+        return
+    n_lacking_cells = column - len(record)
+    record.extend([None] * n_lacking_cells)
+    if record[column - 1] is None:
+        record[column - 1] = range_value
 
 
 def _fill_merged_cells(
@@ -161,15 +177,12 @@ def _fill_merged_cells(
             continue
 
         for column in merged_columns:
-            cell = record[column - 1] if column <= len(record) else None
             starts_range = (row_number, column) in merged
             if starts_range:
-                latest_ranges[column] = _MergedRange(merged[row_number, column], cell)
-            elif cell is None and column in latest_ranges:
-                last_row, range_value = latest_ranges[column]
-                if row_number <= last_row and range_value is not None:
-                    record += [None] * (column - len(record))
-                    record[column - 1] = range_value
+                first_value = record[column - 1] if column <= len(record) else None
+                latest_ranges[column] = _MergedRange(merged[row_number, column], first_value)
+            elif column in latest_ranges:
+                _fill_cell(record, row_number, column, latest_ranges[column])
         records.append((f"{location}, line {row_number}", record))
     return records
 

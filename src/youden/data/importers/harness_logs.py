@@ -359,12 +359,17 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
 
 
 def name_lm_eval_agents(files: Sequence[Path]) -> list[str]:
-    """Return the name of the agent of each file: its model, with folder or time if the model alone is not unique."""
+    """Return the name of the agent of each file of samples.
+
+    It is the name of the model, with the folder if several folders have results of this model, and with the time if the
+    folder has several results of a task.
+    """
     folders = [file.parent for file in files]
     models = [_find_model(file) for file in files]
-    n_files_by_task = Counter((file.parent, parse_lm_eval_task(file)) for file in files)
-    folders_with_reruns = {folder for (folder, _), n_files in n_files_by_task.items() if n_files > 1}
     folder_suffixes = find_disambiguating_suffixes(models, folders)
+
+    n_files_by_task = Counter((file.parent, parse_lm_eval_task(file)) for file in files)
+    folders_with_reruns = {folder for (folder, _task), n_files in n_files_by_task.items() if n_files > 1}
     agents = []
     for model, file, folder_suffix in zip(models, files, folder_suffixes, strict=True):
         details = []

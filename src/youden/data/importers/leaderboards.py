@@ -102,15 +102,13 @@ def _get_generator(row: Mapping[str, Json]) -> str | None:
 
 
 def _name_agents_of_files(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
-    """Name the agents of files all of whose rows belong to one agent.
+    """Name the agents of files that have a single agent.
 
-    If each file is in a separate folder, as in the leaderboard, the agents have the names of these folders. Only two kinds
-    of files get such an agent: files whose folder is in a folder `results` and, if there are several files, files with a
-    single generator.
+    If each file is in a separate folder, the agents are named after the folders. A file has a single agent if its folder is
+    in a folder `results`, as in the leaderboard, or if it is one of several files and has a single generator.
 
-    If several files are in one folder, the agent of each file with a single generator has the name of this generator. It has
-    the name of the folder if the rows name no generator. If several files would get the same name, a part of the path is
-    added in parentheses.
+    If files share a folder, each file with a single generator is named after the generator. If its rows name no generator,
+    it is named after the folder. A part of the path is added to equal names, in parentheses.
 
     Parameters
     ----------
@@ -215,10 +213,10 @@ def _add_answer(
     prompts: Mapping[tuple[str, int], Json],
     location: str,
 ) -> None:
-    """Add the responses in a row of model answers, which answers one question.
+    """Add the responses in a row of model answers to one question.
 
-    The answer is a conversation of one or more turns, each of which is an item. If the row has several choices, each of them
-    is a complete answer, and the responses of the second choice and later ones are repeats.
+    An answer is a conversation, and each of its turns is an item. The row may have several choices, that is, several
+    answers to the question. The responses of the first choice get the repeat 1, those of the second get 2, and so on.
 
     prompts : (id of a question, number of a turn from 1) → prompt
     """
@@ -388,9 +386,9 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
 def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:
     """Yield the results of a JSON or JSON Lines file of promptfoo, one per test and provider.
 
-    tests_by_variables : numbers of the tests that have no number in the files, by their encoded variables. New tests are
-        added. All files share it, so that a test has the same number in each file.
-    replaced : counter of the values that a pool cannot hold, such as NaN, and that are therefore replaced
+    tests_by_variables : number of each test that has none in its file, by its encoded variables; new tests are added. Pass
+        the same dictionary for all files, so that a test has the same number in each file.
+    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
 
     Raises: ImportFormatError if the file cannot be read or has another layout.
     """
@@ -430,6 +428,16 @@ def _read_result_list(file: Path, replaced: Replacements) -> Iterator[tuple[str,
         yield location, require_object(row, location)
 
 
+def _find_output_columns(header: Sequence[str]) -> list[tuple[int, str, str]]:
+    """Return the position, the provider and the label of the prompt of each column of outputs."""
+    outputs = []
+    for position, (name, next_name) in enumerate(pairwise(header)):
+        match = _OUTPUT.fullmatch(name)
+        if match is not None and next_name == _STATUS:
+            outputs.append((position, match["provider"], match["prompt"]))
+    return outputs
+
+
 def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
     """Yield the results of a CSV file of promptfoo with one row per test, one result per provider and prompt.
 
@@ -442,11 +450,7 @@ def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
     """
     rows = read_separated(file, ",", text=read_text(file, replaced))
     _, header = next(rows, ("", []))
-    outputs: list[tuple[int, str, str]] = []  # position of the column, provider, label of the prompt
-    for position, (name, next_name) in enumerate(pairwise(header)):
-        match = _OUTPUT.fullmatch(name)
-        if match is not None and next_name == _STATUS:
-            outputs.append((position, match["provider"], match["prompt"]))
+    outputs = _find_output_columns(header)
     if not outputs:
         raise import_error(
             file,

@@ -162,7 +162,7 @@ _PART_KEYS = frozenset(
 def _extract_text(value: Json) -> str | None:
     """Return the text of a reply, a message or a conversation; None if it has no text.
 
-    value : text; a list, as `_extract_text_from_list` describes; or an object with one of these under a key such as "choices"
+    value : text; a list of parts or of messages; or an object with one of these under a key such as "choices"
         or "content", also in nested objects
     """
     if isinstance(value, str):
@@ -306,12 +306,13 @@ def _extract_from_columns(columns: Mapping[str, list[Json]]) -> list[dict[str, J
 def _extract_from_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
     """Extract the rows from a JSON object whose values are objects.
 
-    The inner objects are the first of these that fits:
+    The inner objects may be of four kinds, which are tried in this order:
 
-    - columns, as pandas writes a table (values by the label of their row), if their keys suggest responses or several roles;
-    - records, one per row, if each has a response or a question; the key becomes the column `id`;
-    - texts by agent and item, if all their values are texts or None;
-    - tables, from which the rows are extracted. If there are several tables, the key of a table is the name of its agent.
+    - Columns have the values of a table by the label of the row, as pandas writes them. Their keys suggest responses or
+      several roles.
+    - Records are rows. Each has a response or a question, and its key becomes the column `id`.
+    - Texts by agent and item have only texts or None as values.
+    - Tables contain the rows. If there are several tables, the key of a table is the name of its agent.
 
     objects : inner objects by key
     """
@@ -341,14 +342,15 @@ def _extract_from_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[s
 
 def _are_records(objects: Mapping[str, dict[str, Json]]) -> bool:
     """Return whether each object is a row: it has a response, or a question as text, and other values."""
-    if all(map(_has_text, objects.values())):
+    records = objects.values()
+    if all(map(_has_text, records)):
         return True
-    questions = set.intersection(
-        *({key for key in record if infer_role(key) == "prompt"} for record in objects.values())
-    )
-    has_lists = any(is_list_of_objects(value) for record in objects.values() for value in record.values())
-    are_texts = all(isinstance(record[key], str) for record in objects.values() for key in questions)
-    return bool(questions) and are_texts and not has_lists
+
+    has_lists = any(is_list_of_objects(value) for record in records for value in record.values())
+    question_keys = [{key for key in record if infer_role(key) == "prompt"} for record in records]
+    shared_keys = set.intersection(*question_keys)
+    are_texts = all(isinstance(record[key], str) for record in records for key in shared_keys)
+    return bool(shared_keys) and are_texts and not has_lists
 
 
 def _holds_records(table: Mapping[str, Json]) -> bool:
@@ -360,8 +362,8 @@ def _holds_records(table: Mapping[str, Json]) -> bool:
 def _extract_from_texts(texts: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
     """Extract one row per text, with the columns `agent`, `item` and `text`.
 
-    texts : text by agent and item, {agent: {item: text}}, or by item and agent, {item: {agent: text}}. The outer keys are
-        items if there are fewer inner keys, which are not numbered. Otherwise, they are agents.
+    texts : {agent: {item: text}} or {item: {agent: text}}. The outer keys are agents, unless there are fewer inner keys and
+        these are not numbered.
     """
     outer_keys = texts.keys()
     inner_keys = set(chain.from_iterable(texts.values()))

@@ -65,7 +65,7 @@ def find_paper_groups(conditions: Collection[str]) -> dict[str, str]:
     -------
     dict of str to str
         Group by condition: "faithful", "strategic" or "low-effort". Variants of style have no group, and are left out. The
-        result is empty unless `conditions` include all conditions of a domain that have a group.
+        groups of a domain are returned only if all its conditions with a group are in `conditions`.
 
     Examples
     --------

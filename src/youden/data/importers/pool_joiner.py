@@ -215,13 +215,13 @@ class PoolBuilder:
             self._set_prompt(item_id, _text_or_none(prompt), location)
 
     def _add_text(self, agent_id: str, item_id: str, text: str, *, repeat_label: str | None, location: str) -> bool:
-        """Add a response unless there is an earlier one with the same label; otherwise, count it as left out or dropped.
+        """Add a response, or count it as left out or dropped if there is an earlier one with the same label.
 
         Returns whether it is the first response of the agent to the item.
         """
         texts_by_label = self._responses.setdefault((agent_id, item_id), {})
         earlier_text = texts_by_label.get(repeat_label)
-        if repeat_label is None:
+        if repeat_label is None:  # a response without a label is compared with the first one
             earlier_text = next(iter(texts_by_label.values()), None)
         if earlier_text is None:
             texts_by_label[repeat_label] = text
@@ -365,6 +365,18 @@ class PoolBuilder:
         self._merge_ids("agent", self._groups)
         self._merge_ids("item", self._item_prompts)
 
+    def _map_merged_cells(
+        self, kind: Literal["agent", "item"], merged_id: str, spellings: Sequence[str]
+    ) -> dict[tuple[str, str], tuple[str, str]]:
+        """Return the cells (agent, item) of several spellings of an id, each mapped to the same cell after merging."""
+        merged_cells = {}
+        for agent, item in self._responses:
+            if kind == "agent" and agent in spellings:
+                merged_cells[agent, item] = merged_id, item
+            elif kind == "item" and item in spellings:
+                merged_cells[agent, item] = agent, merged_id
+        return merged_cells
+
     def _merge_ids(self, kind: Literal["agent", "item"], ids: dict[str, str | None]) -> None:
         """Merge the ids of agents, or of items, that differ only by spaces or case.
 
@@ -376,12 +388,7 @@ class PoolBuilder:
         """
         for spellings in group_spelling_variants(ids):
             merged_id, *variants = spellings
-            merged_cells: dict[tuple[str, str], tuple[str, str]] = {}  # cell → the same cell after merging
-            for agent, item in self._responses:
-                if kind == "agent" and agent in spellings:
-                    merged_cells[agent, item] = merged_id, item
-                elif kind == "item" and item in spellings:
-                    merged_cells[agent, item] = agent, merged_id
+            merged_cells = self._map_merged_cells(kind, merged_id, spellings)
             have_common_cell = len(set(merged_cells.values())) < len(merged_cells)
             if have_common_cell:
                 continue
@@ -450,19 +457,19 @@ class PromptItemIds:
         """(agent, prompt, repeat) → text → position of the text among the different texts, from 0"""
 
     def get_id(self, agent: str, prompt: str, text: object = None, *, repeat: object = None) -> str:
-        """Return the id of the item to which a response belongs. All agents share the ids of a prompt.
+        """Return the id of the item to which a response belongs. All agents share the items of a prompt.
 
-        A prompt has one item, unless an agent has several different texts for it with the same `repeat`. Then the first of
-        these texts belongs to the first item of the prompt, the second to the second item, and so on. A text that the agent
-        has given before belongs to the same item as before.
+        Usually, a prompt has one item. If an agent has several different texts for a prompt with the same `repeat`, its first
+        text belongs to the first item of the prompt, its second text to the second item, and so on. Equal texts of the agent
+        belong to the same item.
 
         agent : id of the agent
         prompt : prompt of the item
         text : the response; a response without a text (None) is different from all others
         repeat : number or label of the repeat; responses with different labels may belong to one item
 
-        Returns the id that `make_id` returns for the number of the item, such as "item-0000". Items are numbered in the order
-        in which they are first needed. For the second item of a prompt, `make_id` gets the prompt with " (2)" at its end.
+        Returns the result of `make_id` for the number and the prompt of the item, such as "item-0000". Items are numbered in
+        the order in which they first occur. The prompt of a second item ends with " (2)".
         """
         positions = self._text_positions.setdefault((agent, prompt, str(repeat)), {})
         text_key = object() if text is None else text  # a new object equals no earlier text
@@ -492,13 +499,13 @@ def _describe_incomplete_items(pool: Pool) -> Iterator[str]:
 
 
 def _check_spelling_variants(kind: str, has_response: Bools, ids: list[str]) -> list[str]:
-    """Check that ids which differ only by spaces or case belong to different agents, or to different items.
+    """Check that ids that differ only by spaces or case belong to different agents, or to different items.
 
-    Two ids of agents belong to different agents if an item has responses under both ids. Otherwise, they may be two
-    spellings of one id. Similarly, two ids of items belong to different items if an agent has responses to both.
+    This is certain if an item has responses of two of the agents, or an agent has responses to two of the items. Otherwise,
+    the ids may be spellings of one id.
 
     kind : "agent" or "item"
-    has_response : bool array (n_agents, n_items) for agents, (n_items, n_agents) for items; whether the pool has a response
+    has_response : whether the pool has a response; bool array (n_agents, n_items) for agents, (n_items, n_agents) for items
     ids : ids of the rows of `has_response`
 
     Returns one sentence, for a note, per group of different ids.

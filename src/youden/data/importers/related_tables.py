@@ -82,10 +82,10 @@ class SourceTable(NamedTuple):
         return ColumnValues([row.get(column) for _, row in self.rows]).is_text
 
     def find_layout(self, columns: Mapping[str, str]) -> str | None:
-        """Return a text that identifies where the table has its responses; None if it has none.
+        """Return the column of the responses; None if the table has no responses.
 
-        Tables with equal texts are read together. The text is the name of the column of the responses. In the layout of a
-        known data set, it lists the columns of all roles, such as "agent=models[], text=generations[]".
+        For a known data set, the columns of all roles are returned in one text, such as "agent=models[], text=generations[]".
+        Tables with equal results are read together.
 
         columns : column by role, as named by the user. If the role "text" is among them, only its columns may hold responses.
         """
@@ -105,7 +105,7 @@ class SourceTable(NamedTuple):
 def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str], note: Note) -> SourceTable:
     """Make a table whose rows contain no nested objects.
 
-    The values of a nested object become columns named by their paths, such as `input.question`; a list stays one value. If
+    The values of a nested object become columns named by their paths, for example `input.question`; a list stays one value. If
     only a list of objects in a column contains responses, its objects become the rows. In spreadsheets, empty cells of
     agents, items and prompts are filled with the value above. Rows of another kind, such as those of a grader in a log,
     are left out. The rows of a known layout stay as they are, even if nested, unless the user named the column of texts.
@@ -189,9 +189,8 @@ def _move_header_into_rows(rows: Rows) -> Rows:
 def _drop_other_records(rows: Rows, *, is_log: bool, note: Note) -> Rows:
     """Remove the rows that record something other than responses, such as the ratings of a grader in a log.
 
-    A column whose name ends with "type" or "kind" may state what a row records. Rows without a model are removed if the rows
-    with a model have entirely different values in such a column. In a log with a header, rows without a prompt are removed by
-    the same rule.
+    A column whose name ends with "type" or "kind" may state what a row records. Rows without a model are removed if all their
+    kinds differ from the kinds of rows with a model. In a log with a header, the same rule applies to rows without a prompt.
 
     is_log : whether the rows are from a log with a header
     note : function that is called with a note and its location if rows are removed
@@ -290,15 +289,15 @@ def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
 
 
 def _compute_location_columns(files: Sequence[Path]) -> dict[str, list[str]]:
-    """Compute short texts that identify the location of each file.
+    """Compute one or two columns of short texts that identify the file of each table.
 
-    Times in names are ignored, and so are folders whose name is only a time.
+    Usually, the only column is `FILE`, with the shortest unique ends of the paths. If several folders contain files of the
+    same names, `FOLDER` has the shortest unique ends of the folders, and `FILE` the names of the files. Times in names are
+    ignored, and so are folders whose name is only a time.
 
-    files : paths of the files
+    files : path of each file
 
-    Returns the values of the location columns, one value per file. If several folders contain files of the same names, there
-    are two columns: `FOLDER` has the shortest unique ends of the folders, and `FILE` the names of the files. Otherwise, the
-    only column is `FILE`, with the shortest unique ends of the paths.
+    Returns a dictionary: name of the column → one value per file.
     """
     stems = [_TIME.sub("", file.stem) for file in files]
     folders = []
@@ -317,7 +316,7 @@ def _compute_location_columns(files: Sequence[Path]) -> dict[str, list[str]]:
 
 
 def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
-    """Add the column `FILE_NUMBER` with the number of the repeat if names of files or folders have it, as in `run-2.csv`.
+    """Add the column `FILE_NUMBER` if the names of files or folders number repeats, as in `run-2.csv`.
 
     The column is added on two conditions:
 
@@ -365,11 +364,20 @@ def _remove_folder_number(file: Path) -> Path:
     return file.parent.with_name(_NUMBER.sub("", name) or "run") / file.name
 
 
+def _get_prompts(table: SourceTable, item: str, column: str) -> dict[str, Json]:
+    """Return the prompts in a column of a table by the id of the item."""
+    prompts = {}
+    for row in table.flat_rows:
+        if row.get(item) and row.get(column):
+            prompts[str(row[item])] = row[column]
+    return prompts
+
+
 def with_prompts(roles: Roles, rows: Sequence[dict[str, Json]], others: Sequence[SourceTable]) -> Roles:
     """Return roles with a column of prompts from another table, and add this column to `rows`.
 
-    The first other table with a prompt for at least one of the ids is used; the prompt of an item that it lacks is None. The
-    roles are returned unchanged if they have prompts or no ids of items, or if there is no such table.
+    The first table with a prompt for at least one of the items is used. Items without a prompt in this table get None. The
+    roles are returned unchanged if they already have prompts, if the items have no ids, or if no table has their prompts.
 
     roles : roles of the columns of `rows`
     rows : rows of the tables with responses, changed in place
@@ -382,10 +390,7 @@ def with_prompts(roles: Roles, rows: Sequence[dict[str, Json]], others: Sequence
     ids = {str(row.get(item)) for row in rows}
     for table in others:
         for column in (*table.get_candidates("prompt"), *table.get_candidates("text")):
-            prompts = {}
-            for row in table.flat_rows:
-                if row.get(item) and row.get(column):
-                    prompts[str(row[item])] = row[column]
+            prompts = _get_prompts(table, item, column)
             if ids.isdisjoint(prompts) or not table.is_text_column(column):
                 continue
 

@@ -403,10 +403,10 @@ class ResponseReader:
     def _add_cleaned_response(
         self, values: Mapping[str, Json], location: str, *, agent: Json, text: Json, repeat: Json, is_listed: bool
     ) -> None:
-        """Add one response from a table that is not read as it is: clean its values, and number the repeats.
+        """Clean the values of one response, number it among its repeats, and add it to the pool.
 
-        Runs of spaces in ids are collapsed, and other values than texts become texts. Empty cells and errors of spreadsheets
-        are no responses. Without a column of repeats, each different response of an agent to an item is a repeat.
+        In ids, several consecutive spaces become one. A response that is not a text becomes a text. Empty cells and errors of
+        spreadsheets are no responses. Without a column of repeats, different responses of an agent to an item are repeats.
 
         values : value of each role in the row; those of the agent, the text and the repeat are not used
         location : file and row, for messages

@@ -161,8 +161,11 @@ class _Responses:
     def from_table(cls, roles: Roles, table: TableColumns) -> _Responses:
         """Read the agents, ids, prompts, repeats and responses of all rows of a table.
 
-        roles : columns by role, among them "item". The other roles may be missing: prompts are then None, and agents and
-            repeats are empty texts. The responses are in the columns `agent_columns` if each agent has one.
+        roles : columns by role, among them "item", and "text" unless each agent has one of the columns `agent_columns`. The
+            roles "prompt" and "repeat" may be missing: prompts are then None, and repeats are empty texts.
+
+        Agents are named by the columns `roles.agents`; without such a column, their names are empty. `texts` has a tuple per
+        row, with a text per column of responses. `answered` has the rows with an id and at least one response.
         """
         columns = roles.columns
         text_columns = [*roles.agent_columns]
@@ -220,7 +223,7 @@ class _Responses:
         return True
 
     def are_items_identified_by(self, groups: Keys, repeats: Keys) -> bool:
-        """Return whether a group and an id identify an item together, and an id alone does not.
+        """Return whether a group and an id together identify an item, although the id alone does not.
 
         All of these conditions must hold for the rows with a response:
 
@@ -289,9 +292,9 @@ class _Responses:
 
 
 def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) -> Roles:
-    """Return roles in which items are identified by their ids together with the columns within which ids restart.
+    """Return roles in which a group, such as a subject, and an id together identify an item, if ids restart in each group.
 
-    If there are no such columns, items are identified by their prompts. The roles are returned unchanged if ids do not
+    If no column has the groups, items are identified by their prompts. The roles are returned unchanged if ids do not
     restart.
 
     roles : columns by role
@@ -332,7 +335,7 @@ def _are_items_identified(roles: Roles, responses: _Responses) -> bool:
 
 
 def _list_group_candidates(roles: Roles, responses: _Responses) -> tuple[list[str], list[str]]:
-    """List the unused columns that may hold groups of items, such as subjects, in each of which the ids begin again.
+    """List the unused columns that may hold groups of items, such as subjects with separate ids.
 
     roles : columns by role
     responses : rows of the table, with their ids
@@ -356,11 +359,11 @@ def _list_group_candidates(roles: Roles, responses: _Responses) -> tuple[list[st
 
 
 def _find_group_columns(roles: Roles, table: TableColumns, responses: _Responses) -> tuple[str, ...]:
-    """Find the columns, named like groups of items, whose values make the ids unique: a group and an id identify an item.
+    """Find one or two columns of groups, such as subjects, within which each id belongs to one item.
 
-    Single columns are tried first, and then pairs. An agent may have several responses to an item if they are repeats. In
-    the first pass, only the column with the role `repeat` distinguishes repeats; in a second pass, all columns whose names
-    suggest repeats do so together.
+    Only columns whose names suggest groups of items are tried: single columns first, then pairs. Repeats of a response are
+    distinguished by the column with the role `repeat`. If no columns are found, the search is repeated, and all columns whose
+    names suggest repeats distinguish them together.
 
     roles : columns by role
     responses : rows of the table, with their ids
@@ -388,12 +391,12 @@ def _with_unnamed_groups_or_prompts(
 ) -> Roles:
     """Return roles in which items are identified by a column whose name does not suggest groups of items, or by prompts.
 
-    The result depends on whether the values of another column make the ids unique, and on whether the table has prompts:
+    There are four cases:
 
-    - With such a column and prompts, which confirm it, the column and the ids together identify an item.
-    - With such a column and no prompts, an error is raised, because the column may also number repeats.
-    - Without such a column, but with prompts, the prompts identify the items.
-    - Without either, rows with the same id count as repeats, and the roles are returned unchanged.
+    - A column makes the ids unique, and prompts confirm it: the column and the ids together identify an item.
+    - A column makes the ids unique, and there are no prompts: an error is raised, because the column may number repeats.
+    - No column makes the ids unique, but there are prompts: the prompts identify the items.
+    - There is neither: rows with the same id count as repeats, and the roles are returned unchanged.
 
     roles : columns by role
     responses : rows of the table, with their ids

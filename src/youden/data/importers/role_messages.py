@@ -48,7 +48,8 @@ def unclear_columns_error(
         "Name the columns: `youden import table` takes --column text=NAME --column item=NAME --column agent=NAME; its --help "
         "lists the formats of tools."
     )
-    has_commas = any(name not in columns for name in (options or {}).get("text", "").split(",") if name)
+    proposed_columns = (options or {}).get("text", "").split(",")
+    has_commas = any(name not in columns for name in proposed_columns if name)  # names that the split has cut
     if has_commas:
         remedy = "Remove the commas from the names of the columns, and run the command again."
     elif options:

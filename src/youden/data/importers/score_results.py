@@ -164,8 +164,8 @@ def _read_mteb(files: list[Path]) -> LocatedRows:
 def _read_swe_bench(files: list[Path]) -> LocatedRows:
     """Yield one row per model and instance (task) of SWE-bench: its score is 1 if it is resolved, and 0 otherwise.
 
-    A file is the report of one model, with a list of instances per outcome, or an object MODEL → resolved instances. Other
-    files are ignored. The instances are those that any of the files lists.
+    A file is the report of one model, with a list of instances per outcome, or an object with the resolved instances of each
+    model. Other files are ignored. Each model gets a row for each instance that any file lists.
     """
     resolved_by_model: dict[str, list[str]] = {}
     instances: dict[str, None] = {}  # an ordered set

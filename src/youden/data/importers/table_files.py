@@ -117,7 +117,7 @@ def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
     A file is plain if it meets all of these conditions:
 
     - Its first line is a header of at least two unique names, and no row has more fields than the header.
-    - The header is not the header of a pool, whose cells are kept as they are.
+    - The header is not the header of a pool. The cells of a pool must not be changed.
     - The header does not contain `guarded`, the column of youden's exports that lists guarded formulas.
 
     Parameters
@@ -186,10 +186,9 @@ def _get_usual_separator(file: Path) -> str:
 def read_tables(file: Path, note: Note, replaced: Replacements) -> Iterator[tuple[str, Rows]]:
     """Yield the name and the rows of each table in a file.
 
-    The name is the title of the sheet if an Excel file has several sheets, and the name of the file without its suffix
-    otherwise. The rows are pairs of a location and a dictionary. Of an Excel file, sheets without rows and sheets with other
-    columns than the first one are skipped; any other file yields one table, which may have no rows. The errors are those of
-    `read_rows`.
+    An Excel file yields one table per sheet (`read_excel_sheets`). Any other file yields one table, which may have no rows.
+    The name is the name of the file without its suffix or, if there are several sheets, the title of the sheet. The rows are
+    pairs of a location and a dictionary. The errors are those of `read_rows`.
 
     file : file of a table, or folder of a split that `datasets` saved
     note : function that receives each assumption about the file, and its location
@@ -407,30 +406,42 @@ def _read_separated_rows(
     return iter(find_rows_below_header(lines, file, note))
 
 
-def _decode_separated(file: Path, note: Note, replaced: Replacements | None, *, strict: bool) -> str:
-    """Return the text of a CSV or TSV file, decoded as UTF-8, except for lines that are only valid as Windows-1252.
+def _decode_windows_text(file: Path) -> str | None:
+    """Return the text of a table that is not UTF-8; None if it is not Windows-1252 either.
 
-    Windows-1252 is not tried if `strict` is True, or if the header is that of a pool, which youden writes in UTF-8.
+    The result is also None for a table with the header of a pool, because youden writes pools in UTF-8.
+
+    Raises: ImportFormatError [import-format] if the file is a ZIP archive.
+    """
+    raw = file.read_bytes()
+    if raw.startswith(b"PK\x03\x04"):
+        problem = "it is a ZIP archive, as Excel files are. Rename it to .xlsx if it is an Excel file."
+        raise import_error(file, problem, slug="import-format")
+
+    first_line = raw.split(b"\n", 1)[0].decode("ascii", "ignore")
+    if is_pool_header(re.findall(r"\w+", first_line)):
+        return None
+    decoded = _decode_lines(raw.removeprefix(codecs.BOM_UTF8))
+    return None if decoded is None or "\0" in decoded else decoded
+
+
+def _decode_separated(file: Path, note: Note, replaced: Replacements | None, *, strict: bool) -> str:
+    """Return the text of a CSV or TSV file in UTF-8 or Windows-1252.
 
     note : function that is called with each assumption about the file, and its location
     replaced : counter of the characters that are replaced because they are not valid; None to count none
+    strict : whether only UTF-8 is allowed
 
-    Raises: ImportFormatError [import-encoding] if the file is not UTF-8 and Windows-1252 is not tried or gives no text of a
-    European language, or if it contains null bytes, which no text does; [import-format] if it is a ZIP archive.
+    Raises: ImportFormatError [import-encoding] if the file cannot be decoded, or if many characters are null bytes;
+        [import-format] if it is a ZIP archive.
     """
     try:
         text = read_text(file, replaced)
     except ImportFormatError as error:
         if strict or error.slug != "import-encoding":
             raise
-        raw = file.read_bytes()
-        if raw.startswith(b"PK\x03\x04"):
-            problem = "it is a ZIP archive, as Excel files are. Rename it to .xlsx if it is an Excel file."
-            raise import_error(file, problem, slug="import-format") from error
-        first_line = raw.split(b"\n", 1)[0].decode("ascii", "ignore")
-        has_pool_header = is_pool_header(re.findall(r"\w+", first_line))
-        decoded = _decode_lines(raw.removeprefix(codecs.BOM_UTF8))
-        if has_pool_header or decoded is None or "\0" in decoded:
+        decoded = _decode_windows_text(file)
+        if decoded is None:
             raise
         text = decoded
         note("not UTF-8, read as Windows-1252", file.name)
@@ -443,10 +454,10 @@ def _decode_separated(file: Path, note: Note, replaced: Replacements | None, *, 
 
 
 def _decode_lines(raw: bytes) -> str | None:
-    """Decode each line as UTF-8 or, if that fails, as Windows-1252; return None if Windows-1252 is no likely encoding.
+    """Decode each line as UTF-8 or, if that fails, as Windows-1252; return None if the text seems to have another encoding.
 
-    It is not likely if a byte has no character in it, or if most letters outside of ASCII follow each other, unlike the few
-    accented letters of European languages.
+    Another encoding is assumed if Windows-1252 cannot decode a line, or if most letters outside of ASCII are consecutive. In
+    European languages, accented letters are mostly single.
     """
     lines: list[str] = []
     letters: list[str] = []
@@ -477,7 +488,8 @@ def _read_exact_rows(
 
     records : location and fields of each line, the header first
 
-    Raises: ImportFormatError [import-csv] if a column occurs more than once, or a record repeats the header or is not as long.
+    Raises: ImportFormatError [import-csv] if two columns have the same name, or if a record repeats the header or has another
+        number of fields.
     """
     duplicates = [name for name, n in Counter(header).items() if n > 1]
     if duplicates:
@@ -506,10 +518,12 @@ def _detect_separator(text: str, default: str) -> str:
 
 
 def _count_equal_splits(text: str, separator: str) -> tuple[int, int]:
-    """Count how many of the first 50 lines a separator splits into equally many fields, at least two.
+    """Count the lines that a separator splits into the same number of fields.
+
+    Only the first 50 lines are read, up to the first error of the CSV format.
 
     Returns the number of lines with the most frequent number of fields, and this number of fields; (0, 0) if the separator
-    splits no line. Lines from the first error of the CSV format on are not counted.
+    occurs in no line.
     """
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     n_lines_by_n_fields: Counter[int] = Counter()

@@ -127,8 +127,8 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
 def _find_header(lines: Records, candidates: Sequence[int]) -> int:
     """Return the position of the header: the first line with several cells that is no title, such as "Export | May 2026".
 
-    A line is a title if it has cells in at most half of the columns, and a line with more cells follows, whose cells are
-    texts and much shorter than those in the line below it. The first of two header lines whose names are joined is no title.
+    A line is a title if it has cells in at most half of the columns, and if the next candidate is a header (`_is_header`). The
+    first of two header lines is no title.
 
     lines : location and cells of each line that is not empty
     candidates : positions of the lines with several cells, at least one
@@ -136,26 +136,45 @@ def _find_header(lines: Records, candidates: Sequence[int]) -> int:
     n_columns = max(count_cells(record) for _, record in lines)
     for position, next_position in pairwise(candidates[:_MAX_TITLES]):
         _, record = lines[position]
-        _, next_record = lines[next_position]
-        rows = [record for _, record in lines[position + 1 : position + 3]]
-        if count_cells(record) > 0.5 * n_columns or _join_header_lines(record, rows) is not None:
+        rows = [row for _, row in lines[position + 1 : position + 3]]
+        has_two_header_lines = _join_header_lines(record, rows) is not None
+        if count_cells(record) > 0.5 * n_columns or has_two_header_lines:
             break
-        cells = [str(cell) for cell in next_record if cell is not None]
-        cells_below = [
-            str(cell) for _, row in lines[next_position + 1 : next_position + 2] for cell in row if cell is not None
-        ]
-        has_names = len(cells) > 0.5 * n_columns and not any(map(_is_number, cells)) and bool(cells_below)
-        if has_names and sum(map(len, cells)) < 0.5 * sum(map(len, cells_below)):
+
+        candidate_and_row = [row for _, row in lines[next_position : next_position + 2]]
+        if _is_header(candidate_and_row, n_columns=n_columns):
             return next_position
     return candidates[0]
 
 
-def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Json]]) -> list[Json] | None:
-    """Join the names of a header with the labels in the line below it, as in "gpt answer"; None if these are no labels.
+def _is_header(lines: Sequence[Sequence[Json]], *, n_columns: int) -> bool:
+    """Return whether a line has texts in most columns, which are less than half as long as the cells of the line below it.
 
-    The line below contains labels if at least two names of the header have the same two or more texts below them, such as
-    "answer" and "score". A name belongs to its column and to the following columns that have the same name or, as in merged
-    cells, none.
+    lines : cells of a line and of the line below it, if there is one
+    """
+    names, *cells_below = [[str(cell) for cell in record if cell is not None] for record in lines]
+    if len(names) <= 0.5 * n_columns or any(map(_is_number, names)):
+        return False
+    return any(sum(map(len, names)) < 0.5 * sum(map(len, cells)) for cells in cells_below)
+
+
+def _fill_names(header: Sequence[Json], *, n_columns: int) -> list[str]:
+    """Return the name of each column; a column without a name gets the name of the column before it."""
+    names: list[str] = []
+    name = ""
+    for position in range(n_columns):
+        cell = header[position] if position < len(header) else None
+        if cell is not None:
+            name = _collapse_spaces(cell)
+        names.append(name)
+    return names
+
+
+def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Json]]) -> list[Json] | None:
+    """Join the names of a header with the labels in the line below it, as in "gpt answer"; None if there are no labels.
+
+    The line below contains labels if at least two names have the same labels, such as "answer" and "score". A column
+    without a name, as in merged cells, has the name of the column before it.
 
     header : cells of the header
     first_rows : cells of the next two lines
@@ -164,15 +183,9 @@ def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Jso
         return None
     labels, values = first_rows
 
-    # the name of each column, and the labels below each name
-    names: list[str] = []
+    names = _fill_names(header, n_columns=len(labels))
     labels_by_name: dict[str, list[Json]] = {}
-    name = ""
-    for position, label in enumerate(labels):
-        cell = header[position] if position < len(header) else None
-        if cell is not None:
-            name = _collapse_spaces(cell)
-        names.append(name)
+    for name, label in zip(names, labels, strict=True):
         if name and label is not None:
             labels_by_name.setdefault(name, []).append(label)
 
@@ -219,8 +232,10 @@ def _remove_repeated_headers(lines: Records, header: Sequence[Json], note: Note)
         if _drop_last_blanks(record) != header_cells:
             kept.append((location, record))
             continue
-        if kept and count_cells(kept[-1][1]) == 1:
-            title = next(cell for cell in kept[-1][1] if cell is not None)
+        _, record_above = kept[-1] if kept else ("", [])
+        cells_above = [cell for cell in record_above if cell is not None]
+        if len(cells_above) == 1:
+            title = cells_above[0]
             problem = (
                 f"the header is repeated below the title {title!r}. Write the titles into a column of their own, and remove "
                 "the other headers."
@@ -243,47 +258,61 @@ def _drop_last_blanks(record: Sequence[Json]) -> list[Json]:
 def _check_no_second_table(records: Records, header: Sequence[Json], row_locations: Sequence[str]) -> None:
     """Raise ImportFormatError [import-csv] if another table begins below an empty line.
 
-    Another table is assumed if the first line below the empty one resembles a header, most of whose cells are less than half as
-    long as the texts above them, and if the lines below it have no texts in a column that has texts above.
+    Lines between two empty lines are tested together (`_is_second_table`).
 
     records : location and cells of all lines of the file
     row_locations : locations of the rows of the table
     """
     are_rows = set(row_locations)
-    above: list[Sequence[Json]] = []
-    below: Records = []
+    lines_above: list[Sequence[Json]] = []
+    rows: Records = []  # since the last empty line
     for location, record in [*records, ("", [])]:
         if location in are_rows:
-            below.append((location, record))
-        elif count_cells(record) == 0:
-            if above and len(below) > 1 and _begins_table([record for _, record in below], above, n=len(header)):
-                first_location, _ = below[0]
-                problem = (
-                    "a second table seems to begin here, below an empty line. Move it to another file, or remove the empty "
-                    "line if it belongs to the same table."
-                )
-                raise import_error(first_location, problem, slug="import-csv")
-            above += [record for _, record in below]
-            below = []
+            rows.append((location, record))
+            continue
+        is_empty = count_cells(record) == 0
+        if not is_empty:
+            continue
+
+        lines = [row for _, row in rows]
+        if lines_above and len(lines) > 1 and _is_second_table(lines, lines_above, n_columns=len(header)):
+            first_location, _ = rows[0]
+            problem = (
+                "a second table seems to begin here, below an empty line. Move it to another file, or remove the empty "
+                "line if it belongs to the same table."
+            )
+            raise import_error(first_location, problem, slug="import-csv")
+        lines_above += lines
+        rows = []
 
 
-def _begins_table(lines: Sequence[Sequence[Json]], above: Sequence[Sequence[Json]], *, n: int) -> bool:
-    """Return whether lines begin with a header of their own, and a column of texts above has none below it; `n` columns."""
-    titles, *rows = lines
-    cells = [cell for cell in titles if cell is not None]
-    if len(cells) < 2 or any(_is_number(cell) for cell in cells):
+def _is_second_table(lines: Sequence[Sequence[Json]], lines_above: Sequence[Sequence[Json]], *, n_columns: int) -> bool:
+    """Return whether lines are a table of their own, with a header and with other columns of texts than the lines above.
+
+    The first line is a header if most of its cells are less than half as long as the texts above them. The columns are
+    different if the other lines have no texts in a column that has texts above.
+
+    lines : cells of consecutive lines
+    lines_above : cells of all rows above them
+    """
+    header, *rows = lines
+    names = [cell for cell in header if cell is not None]
+    if len(names) < 2 or any(map(_is_number, names)):
         return False
 
-    n_short = 0
+    n_short_names = 0
     lacks_texts = False
-    for position in range(n):
-        texts_above = _get_texts(above, position)
-        if len(texts_above) < 0.5 * len(above):
+    for position in range(n_columns):
+        texts_above = _get_texts(lines_above, position)
+        is_text_column = len(texts_above) >= 0.5 * len(lines_above)
+        if not is_text_column:
             continue
-        lacks_texts |= not _get_texts(rows, position)
-        title = titles[position] if position < len(titles) else None
-        n_short += title is not None and len(str(title)) < 0.5 * fmean(map(len, texts_above))
-    return lacks_texts and n_short > 0.5 * len(cells)
+        if not _get_texts(rows, position):
+            lacks_texts = True
+        name = header[position] if position < len(header) else None
+        if name is not None and len(str(name)) < 0.5 * fmean(map(len, texts_above)):
+            n_short_names += 1
+    return lacks_texts and n_short_names > 0.5 * len(names)
 
 
 def _get_texts(records: Sequence[Sequence[Json]], position: int) -> list[str]:

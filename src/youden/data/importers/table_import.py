@@ -7,7 +7,7 @@ Otherwise `column_roles` finds the roles of the columns, and they are reported.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
@@ -88,7 +88,7 @@ def read_table(
     files = find_tables(paths)
     check_roles(paths[0], columns)
     if files and exact and _has_named_columns(files, columns):
-        imported = _read_named(paths, files, columns)
+        imported = _read_known_columns(paths, files, columns)
         if SECOND_RESPONSE not in imported.left_out or "item" in columns:
             return imported
 
@@ -104,15 +104,13 @@ def read_table(
 
 
 def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> bool:
-    """Return whether it is known which columns hold the responses and the items, so that no values need to be examined.
+    """Return whether the columns of responses and items are known, so that no values need to be examined.
 
-    The columns are known in two cases:
+    The columns are known if the user named a path to the elements of a list, such as `choices[].text`. In files with a
+    format in `PLAIN`, they are also known if the user named them, or if they have the names of a pool or of a known data
+    set.
 
-    - The user named a path to the elements of a list, such as `choices[].text`.
-    - The files have formats in `PLAIN`, and both kinds of columns are named by the user, have the same names as in a pool,
-      or belong to the layout of a known data set.
-
-    In files of these formats, the columns are not known if the user named a combined column, such as `subject+id`, or the
+    In files with these formats, the columns are not known if the user named a combined column, such as `subject+id`, or the
     folder or file as a column.
 
     files : files of the tables; only the first row of the first file is examined
@@ -139,11 +137,10 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
     return is_pool_header(known_roles)
 
 
-def _read_named(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str]) -> ImportedPool:
+def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str]) -> ImportedPool:
     """Read tables in which the columns of responses and items are known, row by row.
 
-    If it is not known which column names the agents, each file is an agent. Only for a single file, the column of agents is
-    inferred first.
+    If the column of agents is not known, each file is an agent. If there is a single file, its column of agents is inferred.
 
     paths : paths that the user passed; the first one names the pool
     files : files of the tables
@@ -272,7 +269,7 @@ def _read_unnamed(
     """
     path = paths[0]
     builder = PoolBuilder(path.stem, merges=True)
-    all_tables = _prepare_tables(path, files, columns, builder)
+    all_tables = _read_source_tables(path, files, columns, builder)
     tables, tables_without_responses = split_by_responses(path, all_tables, columns)
     if tables_without_responses:
         builder.add_note(_describe_unread_tables(tables_without_responses))
@@ -280,7 +277,7 @@ def _read_unnamed(
     _add_combined_columns(tables, columns)
     _check_columns(path, columns, [*tables, *tables_without_responses])
 
-    items = PromptItemIds(_make_item_ids(previous_pool, has_one_table=len(tables) == 1))
+    items = PromptItemIds(_ItemIds(previous_pool, has_one_table=len(tables) == 1).get_id)
     tables_by_layout: dict[str | None, list[SourceTable]] = {}
     for table in tables:
         tables_by_layout.setdefault(table.find_layout(columns), []).append(table)
@@ -399,14 +396,12 @@ def _add_unknown_layout(
 def _check_texts_are_not_nested(path: Path, roles: Roles, located_rows: Rows) -> None:
     """Raise ImportFormatError [import-columns] if the responses are texts in some rows, and objects in other rows."""
     for column in roles.agent_columns or (roles.columns["text"],):
-        names_with_texts: set[str] = set()  # columns with a value in a row whose response is a text
-        for _, row in located_rows:
-            if row.get(column) is not None:
-                names_with_texts.update(name for name, value in row.items() if value is not None)
+        rows_with_text = [row for _, row in located_rows if row.get(column) is not None]
+        filled_names = {name for row in rows_with_text for name, value in row.items() if value is not None}
         for location, row in located_rows:
             if row.get(column) is not None:
                 continue
-            nested = [name for name in row if name.startswith(f"{column}.") and name not in names_with_texts]
+            nested = [name for name in row if name.startswith(f"{column}.") and name not in filled_names]
             if nested:
                 problem = (
                     f"the responses are texts in {column!r} or in {nested[0]!r}. Write all of them into one of the two."
@@ -414,7 +409,7 @@ def _check_texts_are_not_nested(path: Path, roles: Roles, located_rows: Rows) ->
                 raise import_error(location, problem, slug="import-columns")
 
 
-def _prepare_tables(
+def _read_source_tables(
     path: Path, files: Sequence[Path], columns: Mapping[str, str], builder: PoolBuilder
 ) -> list[SourceTable]:
     """Read the tables in files or, if there are none, the texts in a folder.
@@ -455,9 +450,9 @@ def _list_json_keys(files: Sequence[Path]) -> list[str]:
 def _add_table_of_known_layout(
     table: SourceTable, builder: PoolBuilder, *, location_columns: Sequence[str], columns: Mapping[str, str]
 ) -> str:
-    """Add the responses of a table to a pool. Its columns must have the names of a known data set.
+    """Add the responses of a table with the columns of a known data set to a pool.
 
-    The caller checks with `detect_known_layout` that the names of the columns show which of them are responses.
+    The caller checks with `detect_known_layout` that the table has these columns.
 
     table : table with at least one row
     builder : pool under construction, which receives the responses, and notes on unused columns
@@ -548,38 +543,36 @@ def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
     return {column.removeprefix(shared_prefix): ColumnPath((column,)) for column in columns}
 
 
-def _make_item_ids(previous_pool: Pool | None, *, has_one_table: bool) -> Callable[[int, str], str]:
-    """Make the function that generates ids of items, for `PromptItemIds`.
+class _ItemIds:
+    """Ids of items by prompt: q001, q002, … for one table, and hashes of the prompts for several tables.
 
-    The ids are q001, q002, … for one table, and hashes of the prompts for several tables, because equal prompts must get
-    equal ids when only some of the tables are imported.
+    With hashes, equal prompts get equal ids even if only some of the tables are imported.
 
     previous_pool : earlier import, whose prompts keep their ids; None without one
     has_one_table : whether all prompts are in one table
-
-    Returns a function that gets the number of an item, which it ignores, and its prompt, and returns the id.
     """
-    previous_ids = set()
-    id_by_prompt = {}  # by the prompt with single spaces, in which form the function gets it
-    if previous_pool is not None:
-        for item in previous_pool.items:
-            previous_ids.add(item.id)
-            if item.prompt:
-                prompt_with_single_spaces = " ".join(item.prompt.split())
-                id_by_prompt[prompt_with_single_spaces] = item.id
-    numbered_ids = (f"q{number:03d}" for number in count(1))
-    unused_ids = (id_ for id_ in numbered_ids if id_ not in previous_ids)
 
-    def get_id(_number: int, prompt: str) -> str:
-        """Return the id of a prompt, which is generated when the prompt first occurs."""
-        if prompt in id_by_prompt:
-            return id_by_prompt[prompt]
+    def __init__(self, previous_pool: Pool | None, *, has_one_table: bool) -> None:
+        self._has_one_table = has_one_table
+        self._id_by_prompt: dict[str, str] = {}  # by the prompt with single spaces
+        previous_ids = set()
+        if previous_pool is not None:
+            for item in previous_pool.items:
+                previous_ids.add(item.id)
+                if item.prompt:
+                    prompt_with_single_spaces = " ".join(item.prompt.split())
+                    self._id_by_prompt[prompt_with_single_spaces] = item.id
+        numbered_ids = (f"q{number:03d}" for number in count(1))
+        self._unused_ids = (id_ for id_ in numbered_ids if id_ not in previous_ids)
+
+    def get_id(self, _number: int, prompt: str) -> str:
+        """Return the id of a prompt with single spaces, which is generated when the prompt first occurs."""
+        if prompt in self._id_by_prompt:
+            return self._id_by_prompt[prompt]
         digest = hashlib.sha256(prompt.encode()).hexdigest()
-        item_id = next(unused_ids) if has_one_table else f"q-{digest[:8]}"
-        id_by_prompt[prompt] = item_id
+        item_id = next(self._unused_ids) if self._has_one_table else f"q-{digest[:8]}"
+        self._id_by_prompt[prompt] = item_id
         return item_id
-
-    return get_id
 
 
 def _add_combined_columns(tables: Sequence[SourceTable], columns: Mapping[str, str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from statistics import fmean, median
 
@@ -88,13 +88,11 @@ class WideTableSearch(ColumnCandidates):
         return tuple(agent_columns)
 
     def list_doubtful_columns(self, agent_columns: Sequence[str], *, has_question: bool) -> list[str]:
-        """List the columns of agents that may hold something else, such as remarks or parts of responses.
+        """List the columns of agents that may hold something else. The list is empty if fewer than two others would remain.
 
-        The list is empty if fewer than two other columns would remain.
-
-        A remark has a name such as "Ana's comments", or no name, or is in less than half as many rows as responses are. A
-        column that holds questions, unlike all others, may be a second question. Parts are in question if each agent has two
-        columns, such as "gpt" and "gpt thinking".
+        - Remarks have a name such as "Ana's comments", or no name, or fill less than half as many rows as responses.
+        - A second column of questions has more questions than all others.
+        - Parts of responses are listed if each agent has two columns, such as "gpt" and "gpt thinking".
 
         agent_columns : columns that may each hold the responses of one agent
         has_question : whether another column holds the questions
@@ -103,47 +101,43 @@ class WideTableSearch(ColumnCandidates):
         remarks = [
             name for name, words in words_by_column.items() if words[-1] in REMARKS or _REMARK.match("_".join(words))
         ]
-        parts = [name for name, words in words_by_column.items() if words[-1] in PARTS]
-
-        # "gpt" has the part "gpt thinking"
-        words_of_agents = [words_by_column[name][:-1] for name in parts]
-        columns_with_part = [name for name, words in words_by_column.items() if words in words_of_agents]
-        n_other_columns = len(agent_columns) - len(parts) - len(remarks)
-        has_part_per_agent = len(parts) == len(columns_with_part) == n_other_columns
-
+        parts = _list_parts(words_by_column, n_remarks=len(remarks))
+        doubtful: set[str | None] = {*remarks, *parts}
         median_filled = median(self.table[name].filled_fraction for name in agent_columns)
-        doubtful = list(remarks)
         for name in agent_columns:
             is_sparse = self.table[name].filled_fraction < 0.5 * median_filled
             if is_sparse or _UNNAMED.fullmatch(name):
-                doubtful.append(name)
-        asking = self.find_column_with_most_questions(agent_columns) if has_question else None
-        if asking is not None:
-            doubtful.append(asking)
-        if has_part_per_agent and len(parts) > 1:
-            doubtful += parts
-        doubtful = [name for name in agent_columns if name in doubtful]
-        return doubtful if len(agent_columns) - len(doubtful) > 1 else []
+                doubtful.add(name)
+        if has_question:
+            doubtful.add(self.find_column_with_most_questions(agent_columns))
+
+        doubtful_columns = [name for name in agent_columns if name in doubtful]
+        n_certain = len(agent_columns) - len(doubtful_columns)
+        return doubtful_columns if n_certain > 1 else []
 
     def may_be_lost_agent(self, name: str, agent_columns: Sequence[str]) -> bool:
-        """Return whether a column that is not used may hold the responses of an agent, in spite of its values.
+        """Return whether an unused column may hold the responses of an agent.
 
-        Its name says nothing else, it is not named after an agent, such as "gpt length", and it either is between the columns
-        of agents or holds some prose.
+        Its name must not suggest anything else, and must not begin with the name of an agent, as "gpt length" does. The
+        column must be between columns of agents, or over a fifth of its values must be prose.
         """
+        column = self.table[name]
         names = self.table.names
         agent_words = [normalize_name(agent) for agent in agent_columns]
         is_about_agent = any(normalize_name(name).startswith(f"{agent}_") for agent in agent_words)
         has_role = infer_role(name) is not None or self.has_group_name(name) or self.is_remark_column(name)
-        if name in self.given.values() or is_about_agent or has_role or self.table[name].is_contact:
+        if name in self.given.values() or is_about_agent or has_role or column.is_contact:
             return False
-        position = names.index(name)
-        positions = [names.index(agent) for agent in agent_columns]
+
+        # a measurement may have the same name for each agent
         recurs = _REPEATED.search(name) or any(other_name.startswith(f"{name} (") for other_name in names)
-        if not self.table[name].is_text and (_UNNAMED.fullmatch(name) or recurs):
-            return False  # a measurement, with the same name for each agent
-        n_prose = sum(len(text.split()) >= MIN_WORDS for text in self.table[name].texts)
-        return min(positions) < position < max(positions) or n_prose > 0.2 * len(self.table[name].value_texts)
+        if not column.is_text and (_UNNAMED.fullmatch(name) or recurs):
+            return False
+
+        positions = [names.index(agent) for agent in agent_columns]
+        is_between_agents = min(positions) < names.index(name) < max(positions)
+        n_prose = sum(len(text.split()) >= MIN_WORDS for text in column.texts)
+        return is_between_agents or n_prose > 0.2 * len(column.value_texts)
 
     def has_one_text_column(self) -> bool:
         """Return whether one column has a usual name for responses, and at most two others may hold responses as prose."""
@@ -232,9 +226,9 @@ class WideTableSearch(ColumnCandidates):
     ) -> UnclearColumnsError:
         """Make the error for a wide table in which several columns may hold the questions.
 
-        The error proposes two options: the candidate with the largest fraction of questions as the column of prompts (of
-        equal candidates, the one with the most usual name), and the columns of prose that are no candidates as the responses,
-        or all others if fewer than two are no candidates.
+        The error proposes the candidate with the largest fraction of questions as the column of prompts; of equal candidates,
+        it is the one with the most usual name. As responses, the error proposes all columns of prose that are not candidates.
+        If there are fewer than two of them, it proposes all columns of prose except the prompts.
 
         candidates : names of the columns that may hold questions
         prose_columns : names of all columns of prose, in the order of the table
@@ -290,13 +284,13 @@ class WideTableSearch(ColumnCandidates):
     def differs_from_others(self, name: str, prose_columns: Sequence[str]) -> bool:
         """Return whether a column of prose differs from all others, as a column of questions would.
 
-        The names are compared first. If the names of all other columns have a word, or their first three letters, in common,
-        the column differs exactly if its own name has none of these common parts. If the other names have nothing in common,
-        the texts are compared. The column then differs in two cases:
+        The names are compared first, by their words and their first three letters. If the other names have some of these in
+        common, the column differs if its name has none of them. Otherwise, the texts are compared. The column differs in two
+        cases:
 
         - The mean length of its texts is at most 0.75 times, or at least 1.33 times, the mean length of the other texts.
-        - The overlap of its words with the words of the other columns is less than 0.9 times the overlap of the other columns
-          with each other (`compute_word_overlap`).
+        - It shares fewer words with the other columns than these share with each other: the mean overlap is less than 0.9
+          times as large (`compute_word_overlap`).
 
         Parameters
         ----------
@@ -329,7 +323,10 @@ class WideTableSearch(ColumnCandidates):
         return overlap_with_others < 0.9 * overlap_among_others
 
     def check_columns_are_not_items(self, agent_columns: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if a wide table has fewer rows than agents, and a column that may name the agent of each row.
+        """Raise UnclearColumnsError if each row of a table may hold all responses of one agent.
+
+        This is assumed if the table has fewer rows than columns of responses, and if another column of texts, such as the
+        names of the agents, has a different value in each row.
 
         agent_columns : columns that may each hold the responses of one agent, in a table without prompts
         """
@@ -361,3 +358,17 @@ def _make_doubtful_columns_error(
 def _get_name_parts(name: str) -> set[str]:
     """Return the words of a column's name, and its first three letters."""
     return split_into_words(name) | {normalize_name(name)[:3]}
+
+
+def _list_parts(words_by_column: Mapping[str, list[str]], *, n_remarks: int) -> list[str]:
+    """List the columns such as "gpt thinking" if each agent has such a column and another one, such as "gpt".
+
+    words_by_column : words in the name of each column
+    n_remarks : number of the columns of remarks, which belong to no agent
+    """
+    parts = [name for name, words in words_by_column.items() if words[-1] in PARTS]
+    words_of_agents = [words_by_column[name][:-1] for name in parts]
+    columns_with_part = [name for name, words in words_by_column.items() if words in words_of_agents]
+    n_other_columns = len(words_by_column) - len(parts) - n_remarks
+    has_part_per_agent = len(parts) == len(columns_with_part) == n_other_columns
+    return parts if has_part_per_agent and len(parts) > 1 else []

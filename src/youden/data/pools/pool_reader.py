@@ -170,9 +170,9 @@ def _add_lines_at_once(
     *,
     first_line: int,
 ) -> bool:
-    """Add many responses at once, which is fast, if all lines are valid and none has a repeat; return whether they were added.
+    """Add many responses at once, which is fast, and return True; return False if a line is not valid or has a repeat.
 
-    If they were not, the caller adds them by `_add_lines_one_by_one`, which names an invalid line in its error.
+    After False, no response was added. The caller adds the lines by `_add_lines_one_by_one`, whose error names the line.
 
     cells : responses so far, changed in place
     lines : lines of responses.jsonl
@@ -188,7 +188,7 @@ def _add_lines_at_once(
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return False
 
-    # a record has these three fields, so a fourth one is a repeat, or an unknown field
+    # a fourth field is a repeat, or unknown
     has_other_fields = any(len(record) > len(_RESPONSE) for record in records)
     lengths = _to_int64(map(len, texts))
     if has_other_fields or lengths.max() > LONG_TEXT:

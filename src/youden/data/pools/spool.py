@@ -101,7 +101,7 @@ class Spool:
         """Store bytes and a separator after those of the earlier texts.
 
         If the texts in memory exceed `MAX_BYTES_IN_MEMORY`, all of them are moved to a new temporary file, to which later
-        texts are appended. They stay in memory on systems that lack `os.pread`, with which the file would be read.
+        texts are appended. The file is read by `os.pread`; on systems without it, all texts stay in memory.
 
         data : one text in UTF-8, or several that are joined by SEPARATOR
         """
@@ -277,8 +277,7 @@ class Source:
         raise self.make_error(
             number,
             f"the text is not a string: got {format_excerpt(value)}. Remove the row if there is no response; an empty "
-            "response is the "
-            "empty string.",
+            "response is the empty string.",
             slug="pool-text",
         )
 

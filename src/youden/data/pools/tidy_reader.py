@@ -41,8 +41,8 @@ _BATCH_BYTES, _MIN_BATCH_ROWS, _MAX_BATCH_ROWS = 2**25, 1_000, 100_000
 def read_csv(path: Path) -> Pool:
     """Read a pool from a comma-separated table in UTF-8.
 
-    Every field is a string. An empty text is an empty response; an empty prompt or group is missing. All rows of an
-    item that have a prompt must have the same one, and so must all rows of an agent that have a group.
+    Every field is a string. An empty text is an empty response; an empty prompt or group is missing. Two rows of an
+    item must not have different prompts, and two rows of an agent must not have different groups.
 
     Parameters
     ----------
@@ -461,7 +461,7 @@ def _set_values(
     *,
     first_number: int,
 ) -> bool:
-    """Set the prompts of items, or the groups of agents, that many rows state, and return whether all of them are valid.
+    """Set the prompts of items, or the groups of agents, from many rows, and return whether all of them are valid.
 
     A prompt or group is not valid if it has more than `LONG_TEXT` characters, or if another row states a different one for
     the same item or agent. If one is not valid, some of the others may not be set.

@@ -98,8 +98,9 @@ def from_anthropic(reply: object) -> object:
     if not isinstance(reply, dict) or not isinstance(reply.get("content"), list):
         return reply
 
-    text_parts = [part for part in reply["content"] if isinstance(part, dict) and part.get("type") == "text"]
-    text = "".join(part["text"] for part in text_parts if isinstance(part.get("text"), str))
+    parts = [part for part in reply["content"] if isinstance(part, dict) and part.get("type") == "text"]
+    texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
+
     stop_reason = reply.get("stop_reason")
     finish_reason = None
     if isinstance(stop_reason, str):
@@ -114,6 +115,6 @@ def from_anthropic(reply: object) -> object:
     return {
         "error": reply.get("error"),
         "model": reply.get("model"),
-        "choices": [{"message": {"content": text, "refusal": refusal}, "finish_reason": finish_reason}],
+        "choices": [{"message": {"content": "".join(texts), "refusal": refusal}, "finish_reason": finish_reason}],
         "usage": {"prompt_tokens": n_prompt_tokens, "completion_tokens": usage.get("output_tokens", 0)},
     }

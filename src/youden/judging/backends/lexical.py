@@ -193,14 +193,14 @@ def _weight_words(
 ) -> tuple[csr_array[np.int8], Floats]:
     """Select the words that can count, and compute their weights.
 
-    A word can count if several texts contain it, and if not all items that a model is fitted on contain it.
+    A word can count if at least two texts contain it, and if some item that a model is fitted on lacks it.
 
     matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word
     item_of : int array (n_texts,), item of each text
     fits_on : bool array (n_models, n_items), items that each model is fitted on
 
-    Returns the columns of `matrix` for these words; and their inverse document frequencies over the items that each model
-    is fitted on, float array (n_selected_words, n_models).
+    Returns the columns of `matrix` for the selected words; and the weights of these words, float array
+    (n_selected_words, n_models). A weight is the inverse document frequency over the items that the model is fitted on.
     """
     words_by_item = build_group_word_matrix(matrix, item_of, n_groups=fits_on.shape[1])
     n_items_with_word: Floats = np.asarray(fits_on.astype(np.float64) @ words_by_item)
@@ -287,30 +287,32 @@ def sample_pairs(
 
     Returns the positions of the first and of the second texts, two int arrays (n_pairs,).
     """
-    # for each text: the first position of its item, the number of texts on the item, and the number of possible partners
-    n_texts = len(item_of)
-    n_on_item = np.bincount(item_of)
-    start_of_item = np.cumsum(n_on_item) - n_on_item
-    item_start = start_of_item[item_of]
-    n_same_item = n_on_item[item_of]
-    n_partners = n_same_item - 1 if paired else n_texts - n_same_item
+    # of the item of each text: position of its first text, and number of its texts
+    texts_per_item = np.bincount(item_of)
+    item_starts = np.cumsum(texts_per_item) - texts_per_item
+    item_start = item_starts[item_of]
+    n_same_item = texts_per_item[item_of]
 
-    # possible pairs are numbered consecutively: all pairs with the first text 0, then all with the first text 1, and so on
+    n_partners = len(item_of) - n_same_item  # possible second texts of each first text
+    if paired:
+        n_partners = n_same_item - 1
+
+    # sample numbers of pairs; all pairs with the first text 0 are numbered first, then all with the first text 1, and so on
     pairs_end = np.cumsum(n_partners)
     pairs_start = pairs_end - n_partners
     n_pairs = int(pairs_end[-1])
     pair = rng.choice(pairs_end[-1], size=min(n_pairs, limit), replace=False, shuffle=False)
     first = np.searchsorted(pairs_end, pair, side="right")
-    partner = pair - pairs_start[first]
+    partner = pair - pairs_start[first]  # from 0 among the possible partners of the first text
 
-    if paired:
-        # the partners are the texts on the same item, except the first text itself
+    # skip the texts that are no partners
+    if paired:  # the first text itself
         second = item_start[first] + partner
-        is_after_exception = second >= first
-        return first, second + is_after_exception
-    # the partners are all texts, except those on the item of the first text
-    is_after_exception = partner >= item_start[first]
-    return first, partner + is_after_exception * n_same_item[first]
+        is_after_skipped = second >= first
+        return first, second + is_after_skipped
+    # all texts on the item of the first text
+    is_after_skipped = partner >= item_start[first]
+    return first, partner + is_after_skipped * n_same_item[first]
 
 
 def _fit_scale_and_threshold(paired: Floats, independent: Floats, *, is_self_plan: bool) -> tuple[float, float]:
@@ -320,7 +322,7 @@ def _fit_scale_and_threshold(paired: Floats, independent: Floats, *, is_self_pla
 
     paired : float array (n_paired,), similarities of two texts on the same item
     independent : float array (n_independent,), similarities of two texts on different items
-    is_self_plan : whether the two texts of a pair are responses of one agent, which the error message then states
+    is_self_plan : whether a pair consists of two responses of one agent, for the error message
 
     Returns the scale, above 0, and the threshold.
     Raises: JudgeError [lexical-nothing-shared] if one of the arrays is empty or the scale is 0.
@@ -349,12 +351,11 @@ def _fit_scale_and_threshold(paired: Floats, independent: Floats, *, is_self_pla
 def compute_text_weights(
     matrix: csr_array[np.int8], *, item_of: Index, agent_of: Index, word_weights: Floats
 ) -> Floats:
-    """Compute the weights of texts, which are smaller for texts that share many words with other responses to their item.
+    """Compute the weights of texts. Texts that share unusually many words with other responses to their item weigh less.
 
-    A word is common on an item if at least two agents used it there. The common mass of a text is the sum of the weights
-    of its common words. A text has the weight 1 up to a limit of the common mass, which is `MAX_QUARTILES` times the upper
-    quartile of its item. This is the quartile over agents of their mean common masses, without agents whose mean is 0.
-    Above the limit, the weight is (limit / common mass) to the power of `LENGTH_POWER`.
+    A word is common on an item if at least two agents used it there. The mass of a text is the sum of the weights of its
+    common words. The limit of an item is `MAX_QUARTILES` times the upper quartile of the agents' mean masses, without
+    agents whose mean is 0. The weight of a text is min(1, limit / mass) to the power of `LENGTH_POWER`.
 
     matrix : int8 csr_array (n_texts, n_words), 1 if the text contains the word
     item_of, agent_of : int arrays (n_texts,), item and agent of each text; `item_of` ascends
@@ -364,7 +365,7 @@ def compute_text_weights(
     """
     n_texts = len(item_of)
     common_words = _find_common_words(matrix, item_of=item_of, agent_of=agent_of)
-    bounded_ratios = np.ones((n_texts, word_weights.shape[1]))  # min(1, limit / common mass)
+    bounded_ratios = np.ones((n_texts, word_weights.shape[1]))  # min(1, limit / mass)
 
     # 1 for each common word of the current item; one array serves all items, because it is as long as the vocabulary
     is_common = np.zeros(matrix.shape[1], dtype=np.int8)
@@ -375,12 +376,12 @@ def compute_text_weights(
         texts = slice(start, stop)
         common_words_of_item = common_words[[item_of[start]]].indices
         is_common[common_words_of_item] = 1
-        common_mass = _sum_word_weights(matrix[texts], is_common, word_weights)
+        mass = _sum_word_weights(matrix[texts], is_common, word_weights)
         is_common[common_words_of_item] = 0  # for the next item
 
-        mass_by_agent = _average_by_agent(common_mass, agent_of[texts])
+        mass_by_agent = _average_by_agent(mass, agent_of[texts])
         limit = MAX_QUARTILES * _compute_upper_quartiles(mass_by_agent)
-        np.divide(limit, common_mass, out=bounded_ratios[texts], where=common_mass > limit)
+        np.divide(limit, mass, out=bounded_ratios[texts], where=mass > limit)
     return np.asarray(bounded_ratios**LENGTH_POWER)
 
 
@@ -415,12 +416,12 @@ def _find_common_words(matrix: csr_array[np.int8], *, item_of: Index, agent_of: 
 
 
 def _average_by_agent(mass: Floats, agent_of: Index) -> Floats:
-    """Average the common masses of the texts of each agent.
+    """Average the masses of the texts of each agent.
 
-    mass : float array (n_texts, n_models), common mass of each text in each model
+    mass : float array (n_texts, n_models), mass of each text in each model (see `compute_text_weights`)
     agent_of : int array (n_texts,), agent of each text
 
-    Returns a float array (n_agents, n_models) with one row per agent that occurs in `agent_of`, in any order.
+    Returns a float array (n_agents, n_models), one row per agent that occurs in `agent_of`, in any order.
     """
     agents, agent_row, n_texts = np.unique(agent_of, return_inverse=True, return_counts=True)
     has_one_text_each = len(agents) == len(agent_of)
@@ -465,18 +466,16 @@ def _warn_without_prompts(pool: Pool) -> list[Finding]:
     ]
 
 
-def _find_copying(
-    pool: Pool, texts: SegmentedTexts, *, agent_of: Index, item_of: Index, is_self_plan: bool
-) -> list[Finding]:
-    """Return a finding for each agent whose median response is largely copied from its prompt.
+def _compute_copied_shares(pool: Pool, texts: SegmentedTexts, *, agent_of: Index, item_of: Index) -> Floats:
+    """Compute the fraction of each response that is copied from its prompt.
 
-    texts : words of all responses, in the order of `item_of`, followed by the words of the prompts of all items
-    agent_of, item_of : int arrays (n_responses,), row and column of each response in `Pool.all_texts`; `item_of` ascends
-    is_self_plan : whether each trial compares responses of one agent, so that there is no ranking
+    The parameters are those of `_find_copying`.
+
+    Returns a float array with the shape of `Pool.all_texts`; NaN without a response or a prompt.
     """
-    # fraction of each response that is copied from the prompt; one row per agent and repeat, as in `Pool.all_texts`
     shares = np.full(pool.all_texts.shape, np.nan)
     n_responses = len(item_of)
+
     # the responses to an item are consecutive: from starts[item] up to starts[item + 1] − 1
     starts = np.searchsorted(item_of, np.arange(pool.n_items + 1))
     for item, record in enumerate(pool.items):
@@ -486,9 +485,23 @@ def _find_copying(
         responses = (texts[position] for position in positions)
         prompt = texts[n_responses + item]
         shares[agent_of[positions], item] = copied_shares(responses, prompt)
+    return shares
+
+
+def _find_copying(
+    pool: Pool, texts: SegmentedTexts, *, agent_of: Index, item_of: Index, is_self_plan: bool
+) -> list[Finding]:
+    """Return a finding for each agent whose median response is largely copied from its prompt.
+
+    texts : words of all responses, in the order of `item_of`, followed by the words of the prompts of all items
+    agent_of, item_of : int arrays (n_responses,), row and column of each response in `Pool.all_texts`; `item_of` ascends
+    is_self_plan : whether each trial compares responses of one agent, so that there is no ranking
+    """
+    shares = _compute_copied_shares(pool, texts, agent_of=agent_of, item_of=item_of)
 
     # join the repeats of each agent: from (n_repeats · n_agents, n_items) to (n_agents, n_repeats · n_items)
     shares_by_agent = np.hstack(np.split(shares, pool.repeats))
+
     effect = "ranks the agent higher than its responses deserve"
     if is_self_plan:
         effect = "overstates the self-consistency of the agent"

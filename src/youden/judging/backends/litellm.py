@@ -107,10 +107,10 @@ class LitellmJudge:
 
 
 def _to_call_error(error: Exception) -> CallError:
-    """Convert an exception that litellm raised to a CallError, whose `kind` states whether the call may be repeated.
+    """Convert an exception that litellm raised to a CallError.
 
-    A CallError of our HTTP client that litellm wrapped is returned itself. The `wording` of the result is the part of the
-    message that makes the error fatal; None if the status does, or if the error is not fatal.
+    If the exception wraps a CallError of our HTTP client, this CallError is returned. The `wording` of the result is the
+    part of the message that makes the error fatal, if only the message does.
     """
     wrapped_error = _find_call_error(error)
     if wrapped_error is not None:
@@ -126,7 +126,7 @@ def _to_call_error(error: Exception) -> CallError:
         return CallError(message, kind="fatal", status=_UNAUTHORISED)
     fatal_code = find_fatal_code(message)
 
-    # litellm reports a lost connection as status 500, too. Without a status, the call counts as possibly billed.
+    # litellm also reports a lost connection as status 500, so this status is not used
     status: Any = getattr(error, "status_code", None)
     is_status_of_reply = isinstance(status, int) and status >= _MIN_ERROR_STATUS and status != _SERVER_ERROR
     if not is_status_of_reply:
@@ -139,8 +139,7 @@ def _to_call_error(error: Exception) -> CallError:
         status, (fatal_code,), message, reason=f"HTTP {status}: {message}", retry_after=retry_after
     )
 
-    # The code was found in the message, which may quote the request. If only the code makes the error fatal, it is set
-    # as the wording, for which `to_rejection_if_quoted` searches the request.
+    # the message may quote the request, so `to_rejection_if_quoted` searches the request for the code that was found
     is_fatal_by_status = classify_status(status) == "fatal"
     is_fatal_by_message = call_error.kind == "fatal" and not is_fatal_by_status
     if is_fatal_by_message and call_error.wording is None:

@@ -183,11 +183,12 @@ class RoundRobin:
         Raises: CallError if the call fails.
         """
         is_probe = server.is_left_out
-        failure_reason = ""  # of the server; empty if it did not fail
-        affects_all_calls = False
         if is_probe:
             server.is_probed = True
         server.n_in_flight += 1
+
+        failure_reason = ""  # empty if the server did not fail
+        affects_all_calls = False
         try:
             return await server.judge.answer(request)
         except CallError as error:

@@ -197,14 +197,13 @@ def find_account_error(codes: Iterable[object], message: object) -> tuple[int, s
     codes : iterable of object
         The provider's codes for the error.
     message : object
-        The provider's message, which is searched if no code is known; "" to use the codes alone.
+        The provider's message. It is searched only if no code is known.
 
     Returns
     -------
     (int, str or None) or None
-        HTTP status that the error should have (402 for missing credit, 401 for an invalid key, 404 for an unknown
-        model), and the part of the message that identifies it; this part is None if a code does. None without such an
-        error.
+        HTTP status that fits the error: 402 for missing credit, 401 for an invalid key, 404 for an unknown model. And the
+        part of the message that identifies the error, or None if a code identifies it. None if there is no such error.
 
     Examples
     --------

@@ -142,14 +142,14 @@ def make_status_error(status: int, body: str | bytes, headers: Mapping[str, str]
     status : int
         HTTP status of the reply.
     body : str or bytes
-        Body of the reply, which may contain the error's codes and message; if it is no JSON, it is the message.
+        Body of the reply: JSON with the error's codes and message, or the message itself.
     headers : mapping of str to str
         Headers of the reply; letter case does not matter. For a redirect, its target becomes part of the reason.
 
     Returns
     -------
     CallError
-        Its reason is "HTTP STATUS: MESSAGE", and its kind that of `make_http_error`. `retry_after` is the wait in seconds
+        Its reason is "HTTP STATUS: MESSAGE". `make_http_error` determines its kind. `retry_after` is the wait in seconds
         that the headers ask for; None if they ask for none.
     """
     try:

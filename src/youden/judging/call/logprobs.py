@@ -37,15 +37,13 @@ def _remove_reasoning(text: object, message: Mapping[str, Any]) -> str | None:
 
 
 def _find_answer_tokens(answer: str, entries: list[Any]) -> list[Any]:
-    """Return the entries of the tokens of an answer, which follow those of reasoning.
-
-    The last tokens of the reply must spell the answer, except for white space and end-of-text tokens.
+    """Return the last entries, whose tokens spell an answer. Tokens of reasoning come before them.
 
     answer : text of the reply without reasoning
-    entries : elements of the field `content` of the log-probabilities, one per token of the reply; each should be an
-        object with a string `token`
+    entries : one element per token of the reply, from the field `content` of the log-probabilities
 
-    Returns the last elements of `entries`; empty if their tokens do not spell the answer.
+    Returns the last elements of `entries`; empty if their tokens do not spell the answer. White space and end-of-text
+    tokens are ignored.
     """
     tokens = [_get_token(entry) for entry in entries]
     stop = len(tokens)
@@ -75,7 +73,7 @@ _END_TOKEN = re.compile(r"<\|[^<>]*\|>|</s>|\s*")
 
 
 def find_first_token_alternatives(logprobs: object, text: object, message: Mapping[str, Any]) -> Any:
-    """Return the log-probabilities of the first token of an answer: the tokens that the model could have chosen.
+    """Return the tokens that the model could have chosen as the first token of its answer, with log-probabilities.
 
     Blank tokens, and the tokens of reasoning before the answer, are skipped.
 
@@ -83,8 +81,8 @@ def find_first_token_alternatives(logprobs: object, text: object, message: Mappi
     text : text of the message
     message : the message, whose other fields may contain reasoning
 
-    Returns a tuple of pairs (token, log-probability), which are not validated. It is empty if the reply has no
-    log-probabilities or only blank tokens, and if the tokens after the reasoning do not spell the answer.
+    Returns a tuple of pairs (token, log-probability), not validated. It is empty if no log-probabilities of the answer
+    are found.
     Raises: CallError (transient) if `logprobs` has the wrong structure.
     """
     if logprobs is None:
@@ -105,15 +103,25 @@ def find_first_token_alternatives(logprobs: object, text: object, message: Mappi
             raise make_invalid_error(f"a token of logprobs is {describe_type(token)}")
         if not token.strip():
             continue
-        alternatives = entry.get("top_logprobs") or []
-        if not isinstance(alternatives, list):
-            raise make_invalid_error(f"top_logprobs is {describe_type(alternatives)}")
-        pairs = []
-        for value in alternatives:
-            alternative = require_object(value, "an alternative")
-            pairs.append((alternative.get("token"), alternative.get("logprob")))
-        return tuple(pairs)
+        return _get_alternatives(entry)
     return ()
+
+
+def _get_alternatives(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the alternatives to a token as pairs (token, log-probability), not validated.
+
+    entry : element of the field `content` of the log-probabilities
+
+    Raises: CallError (transient) if the field `top_logprobs` is not a list of objects.
+    """
+    alternatives = entry.get("top_logprobs") or []
+    if not isinstance(alternatives, list):
+        raise make_invalid_error(f"top_logprobs is {describe_type(alternatives)}")
+    pairs = []
+    for value in alternatives:
+        alternative = require_object(value, "an alternative")
+        pairs.append((alternative.get("token"), alternative.get("logprob")))
+    return tuple(pairs)
 
 
 def validate_logprobs(alternatives: Any) -> tuple[tuple[str, float], ...]:

@@ -154,7 +154,7 @@ class RateLimiter:
             if self._token_limiter is None:
                 return
 
-            # earlier requests used more tokens than estimated if `_unsettled_tokens` is positive, fewer if it is negative
+            # add the tokens that earlier requests used in excess of their estimates; a negative number if they used fewer
             remaining_tokens = tokens + self._unsettled_tokens
             self._unsettled_tokens = 0.0
 

@@ -348,7 +348,7 @@ def count_request_bytes(request: Request) -> int:
 
 
 def _check_length(completion: Completion, answer_limit: int | None) -> None:
-    """Check the size of an answer, as described under Raises of `check_usage`.
+    """Check the size of an answer. Raises: CallError (rejected) if its text or its log-probabilities are too long.
 
     answer_limit : maximum number of tokens of an answer; None if nothing limits it
     """
@@ -374,10 +374,10 @@ def _count_bytes(text: str) -> int:
 
 
 def _join_content(content: Any) -> tuple[Any, str | None]:
-    """Return the answer text in the content of a message, and its refusal; None if it has no refusal.
+    """Return the answer text in the content of a message; and the text of its refusal, None if there is none.
 
-    The content may be a text or a list of parts. Texts of parts with reasoning are left out. A content of any other
-    form is returned unchanged.
+    content : text, part or list of parts. Parts with reasoning are left out. Any other value is returned unchanged, with
+        None.
     """
     if content is None:
         return "", None
@@ -385,8 +385,8 @@ def _join_content(content: Any) -> tuple[Any, str | None]:
     if not isinstance(raw_parts, list):
         return content, None
 
-    answer_texts = []
-    refusal_texts = []
+    answer_texts: list[Any] = []
+    refusal_texts: list[Any] = []
     for raw_part in raw_parts:
         part = {"text": raw_part} if isinstance(raw_part, str) else raw_part
         if not isinstance(part, dict):
@@ -396,19 +396,21 @@ def _join_content(content: Any) -> tuple[Any, str | None]:
             answer_texts.append(part["text"])
         elif kind == "refusal" and "refusal" in part:
             refusal_texts.append(part["refusal"])
-    if not all(isinstance(text, str) for text in (*answer_texts, *refusal_texts)):
+
+    texts = answer_texts + refusal_texts
+    if not all(isinstance(text, str) for text in texts):
         return content, None
     return "".join(answer_texts), "".join(refusal_texts) or None
 
 
 def join_contents(reply: object) -> bool:
-    """Join the contents of messages that are lists of parts to texts, in place.
+    """Replace each message content that is a list of parts by one text, in place.
 
     Parameters
     ----------
     reply : object
-        The reply, parsed from JSON. In each message whose `content` is a part or a list of parts, the texts of the parts
-        replace the `content`, and a refusal among them is moved to the field `refusal`.
+        The reply, parsed from JSON. The new `content` of a message is the joined text of its parts. If a part is a refusal,
+        its text is moved to the field `refusal` of the message.
 
     Returns
     -------

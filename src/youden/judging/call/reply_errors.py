@@ -105,16 +105,19 @@ def error_from_codes(parts: ErrorParts, *, prefix: str) -> CallError:
     CallError
         Of kind `transient` if no code is known, because the error may then be unrelated to the request.
     """
-    known_codes = [code for code in parts.codes if find_status(code) is not None]
-    status = find_status(known_codes[0]) if known_codes else None
+    status = UNKNOWN_STATUS
+    displayed_code = next((code for code in parts.codes if code), "no code")  # the first one, unless a code is known
+    for code in parts.codes:
+        known_status = find_status(code)
+        if known_status is not None:
+            status = known_status
+            displayed_code = code
+            break
 
-    # a known code is displayed, or else the first one
-    codes_by_priority = [str(code) for code in (*known_codes, *parts.codes) if code]
-    displayed_code = codes_by_priority[0] if codes_by_priority else "no code"
     has_message = isinstance(parts.message, str) and parts.message
     message = parts.message if has_message else "no reason given"
     reason = f"{prefix} ({displayed_code}): {message}"
-    return make_http_error(status or UNKNOWN_STATUS, parts.codes, parts.message, reason=reason)
+    return make_http_error(status, parts.codes, parts.message, reason=reason)
 
 
 def find_status(code: object) -> int | None:

@@ -73,10 +73,10 @@ class RetryPolicy:
         Returns
         -------
         float or None
-            Seconds until the next attempt. None if the call must not be sent again, for one of these reasons: the error
-            is not transient; `max_tries` attempts failed otherwise than by HTTP 429; after another error, the server
-            asked to wait longer than `MAX_THROTTLED_SECONDS` (Retry-After); or the sum of all waits of the call after
-            HTTP 429, this one included, exceeds `MAX_THROTTLED_SECONDS`.
+            Seconds until the next attempt, or None if the call must not be sent again. An error that is not transient
+            gives None. HTTP 429 gives None if the sum of all waits after HTTP 429 exceeds `MAX_THROTTLED_SECONDS`. Any
+            other error gives None if it ended attempt number `max_tries`, or if the server asked for a wait longer than
+            `MAX_THROTTLED_SECONDS`.
         """
         if error.kind != "transient":
             return None

@@ -260,8 +260,8 @@ def _parse_base_url(url: object) -> str:
     text = url if isinstance(url, str) else ""
     try:
         parts = urlsplit(text)
-        is_web_address = parts.scheme in ("http", "https") and bool(parts.hostname)
-        is_valid = is_web_address and (parts.port or 1) > 0  # reading an invalid port raises ValueError
+        _ = parts.port  # ValueError if it is not a number up to 65535
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname)
     except ValueError:
         is_valid = False
     if not is_valid or parts.query or parts.fragment:

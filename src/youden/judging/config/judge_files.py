@@ -80,9 +80,9 @@ def load_judge_of_run(config: RunConfig) -> JudgeConfig:
 
 
 def _report_judge_hidden_by_config(config: RunConfig) -> None:
-    """Report if the name in a config was resolved to a file next to it, which hides a shipped judge of the same name.
+    """Report that a judge's file next to a config hides a shipped judge of the same name, if it does.
 
-    Raises: ConfigError [shadowed] if the variable CI is set.
+    Raises: ConfigError [shadowed] instead if the environment variable CI is set.
     """
     name, file = config.judge_name, config.judge
     if name is None or not isinstance(file, str):
@@ -310,10 +310,10 @@ def _with_default_decision(config: JudgeConfig) -> JudgeConfig:
 
 
 def _returns_logprobs(config: JudgeConfig) -> bool:
-    """Return whether the servers of a judge are known to return the log-probabilities of the model's tokens.
+    """Return whether the servers of a judge are known to return log-probabilities of tokens.
 
-    They are known to do so at the provider's own address, for models that match its pattern, unless the parameters of the
-    judge switch log-probabilities off.
+    This is known only for the provider's own address and for models that match its `logprobs_pattern`. The parameters of
+    the judge can switch log-probabilities off.
     """
     provider = config.record
     if provider.logprobs_pattern is None:

@@ -49,15 +49,16 @@ def find_judge_file(source: str | Path) -> Path | None:
 
 
 def _find_file_by_path(path: Path) -> Path:
-    """Return the path of a judge's file: the path itself, or, for a missing file configs/…, that of the shipped file.
+    """Return the path of a judge's file. If the path is configs/… and does not exist, return the shipped file's path.
 
-    If the file exists and hides a shipped file, this is reported.
+    An existing file that hides a shipped file is reported.
     """
     report_shadow_at(path)
-    is_shipped = path.parts[:1] == ("configs",) and not path.exists()
+    top_folder, *parts_in_folder = path.parts or ("",)
+    is_shipped = top_folder == "configs" and not path.exists()
     if not is_shipped:
         return path
-    path_in_configs = Path(*path.parts[1:]).as_posix()
+    path_in_configs = Path(*parts_in_folder).as_posix()
     return find_resource("configs", path_in_configs)
 
 

@@ -134,12 +134,12 @@ def is_loopback(host: str) -> bool:
 def find_key_uses(backend: str, model: str | None, variable: str | None, urls: Iterable[str]) -> tuple[KeyUse, ...]:
     """Return which environment variables a judge sends to which hosts.
 
-    If the config names a variable, it is sent to the host of each address. If it has no address, the library of the
-    backend selects the host, for which the result contains the text `BACKEND/PROVIDER`, such as litellm/groq.
+    A variable that the config names is sent to the host of each address. Without an address, the library of the backend
+    selects the host. The result then contains `BACKEND/PROVIDER`, such as litellm/groq, in place of the host.
 
-    If the config names no variable, none is sent, with one exception: litellm itself finds the variables of most
-    providers (for groq, GROQ_API_KEY and GROQ_API_TOKEN), and sends them to the given addresses. For the provider openai
-    and for local servers such as ollama, it sends none.
+    If the config names no variable, only litellm sends variables: it finds those of most providers itself, such as
+    GROQ_API_KEY and GROQ_API_TOKEN, and sends them to the given addresses. It sends none for the provider openai and for
+    local servers such as ollama.
 
     Parameters
     ----------
@@ -198,13 +198,16 @@ def describe_host_change(model: str, parameters: Mapping[str, object]) -> str | 
     if unknown_parameters:
         name = unknown_parameters[0]
         return f"a parameter could make litellm send the request to another host: got {name!r}. Move it to extra_body."
-    for name in ("aws_region_name", "vertex_location"):  # parts of the host's name
-        if name in parameters and not _HOST_LABEL.fullmatch(str(parameters[name])):
-            return f"{name} is not a region: got {str(parameters[name])[:60]!r}. Set a region, such as us-east-1."
 
-    # the region of an Amazon Resource Name, arn:PARTITION:SERVICE:REGION:…, becomes a part of the host's name
-    _, *names_without_prefix = model.split("arn:")
-    are_regions_valid = all(_HOST_LABEL.fullmatch(_get_arn_region(name)) for name in names_without_prefix)
+    # a region becomes a part of the host's name
+    for name in ("aws_region_name", "vertex_location"):
+        region = str(parameters.get(name, ""))
+        if name in parameters and not _HOST_LABEL.fullmatch(region):
+            return f"{name} is not a region: got {region[:60]!r}. Set a region, such as us-east-1."
+
+    # a model can contain a region in an Amazon Resource Name, arn:PARTITION:SERVICE:REGION:…
+    _, *resource_names = model.split("arn:")
+    are_regions_valid = all(_HOST_LABEL.fullmatch(_get_arn_region(name)) for name in resource_names)
     if "://" in model or not are_regions_valid:
         return f"the model contains an address: got {model[:60]!r}. Set model to its name, and base_url to the address."
     return None
@@ -233,11 +236,10 @@ def is_known_key_use(use: KeyUse) -> bool:
 
 @cache
 def _compile_known_hosts() -> Mapping[str, tuple[str, ...]]:
-    """Return the known hosts of each environment variable, as regular expressions that must match a whole host.
+    """Return the hosts that may get the API key in each environment variable, as patterns of whole hosts.
 
-    A variable with the API key of a provider has these known hosts: the hosts in `HOSTS`, the host of the provider's
-    default address, and the text `litellm/PROVIDER`. This text is the host of requests that litellm sends to an address
-    that only litellm knows; PROVIDER is litellm's name of the provider.
+    The known hosts of a variable are those in `HOSTS`, the host of the provider's default address, and the text
+    `litellm/PROVIDER`. This text stands for a host that only litellm knows.
     """
     hosts_by_variable = {variable: list(hosts) for variable, hosts in HOSTS.items()}
     for name, record in (BACKENDS | PROVIDERS).items():
@@ -249,10 +251,12 @@ def _compile_known_hosts() -> Mapping[str, tuple[str, ...]]:
         litellm_name = record.priced_as or name
         hosts.append(f"litellm/{litellm_name}")
 
-    patterns = {}
+    patterns_by_variable = {}
     for variable, hosts in hosts_by_variable.items():
-        patterns[variable] = tuple(re.escape(host).replace(r"\*", "[a-z0-9-]+") for host in hosts)
-    return patterns
+        escaped_hosts = map(re.escape, hosts)
+        patterns = tuple(host.replace(r"\*", "[a-z0-9-]+") for host in escaped_hosts)  # "*" is any label of a host
+        patterns_by_variable[variable] = patterns
+    return patterns_by_variable
 
 
 def is_allowed_key_use(use: KeyUse) -> bool:

@@ -393,7 +393,7 @@ def _to_json(value: object) -> bytes:
 def _redact_completion(
     completion: Completion, *, read: Callable[[Completion], Reading], labels: Iterable[str]
 ) -> Completion:
-    """Replace the text of a completion by a text that `read` parses to the same result, as `redact` describes.
+    """Replace the text of a completion by a text that `read` parses to the same result.
 
     read : function that parses an answer
     labels : labels of the prompt

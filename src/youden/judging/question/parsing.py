@@ -179,8 +179,7 @@ MARK = "\n[…]\n"
 def truncate_texts(first: str, second: str, *, max_characters: int, policy: Truncation) -> tuple[str, str]:
     """Truncate two texts so that together they have at most a given number of characters.
 
-    Each text may have half of the characters; of an odd number, the second text gets one more. If one text is shorter, the
-    other may have the rest.
+    Each text may have half of the characters. If one text is shorter, the other one may have the rest.
 
     Parameters
     ----------
@@ -206,12 +205,10 @@ def truncate_texts(first: str, second: str, *, max_characters: int, policy: Trun
         return first, second
 
     half = max_characters // 2
-    max_first = len(first)
-    if len(first) > half:
-        max_first = max(half, max_characters - len(second))
-    n_first = min(max_first, len(first))
-    max_second = max_characters - n_first
-    return _truncate(first, max_first, policy), _truncate(second, max_second, policy)
+    unused_by_second = max_characters - len(second)
+    n_first = min(len(first), max(half, unused_by_second))
+    n_second = max_characters - n_first
+    return _truncate(first, n_first, policy), _truncate(second, n_second, policy)
 
 
 def _truncate(text: str, max_characters: int, policy: Truncation) -> str:
@@ -359,11 +356,11 @@ def _find_answer_label(
 
 
 def find_label(text: str, labels: Collection[str]) -> str | None:
-    """Find the one label that a text without reasoning gives as its answer; None if that is not clear.
+    """Find the label that a text without reasoning gives as its answer; None if that is not clear.
 
-    Letter case does not matter. If several labels occur, the answer is the one that is the whole first line or the
-    whole last line, except for punctuation and Markdown around it. It is not clear if neither line is a label, or if
-    they are different labels.
+    Letter case does not matter. If only one label occurs in the text, it is the answer. If several labels occur, the
+    answer is the label that is the whole first line or the whole last line. Punctuation and Markdown around a line are
+    ignored. If both lines are labels, they must be the same.
 
     Examples
     --------
@@ -451,17 +448,16 @@ def _normalize_and_trim(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def _compile_label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
-    """Compile a pattern that matches labels as whole words; the group `l3`, for example, matches the fourth label.
+    """Compile a pattern that matches labels as whole words. The label with position 3 is matched by the group `l3`.
 
-    If several labels match, the longest one is taken. A number that is not a label, such as 0.5 or -1, is matched as a
-    whole without a group, so that no part of it is taken for a label.
+    If several labels match, the longest one is taken. A number that is not a label, such as 0.5 or -1, is matched without
+    a group, so that no part of it is taken for a label.
     """
-    longest_first = sorted(enumerate(labels), key=lambda numbered_label: len(numbered_label[1]), reverse=True)
     groups = []
-    for number, label in longest_first:
+    for label in sorted(labels, key=len, reverse=True):
         words = map(re.escape, _normalize_characters(label).split())
         words_pattern = r"\s+".join(words)
-        groups.append(f"(?P<l{number}>{words_pattern})")
+        groups.append(f"(?P<l{labels.index(label)}>{words_pattern})")
     any_label = "|".join(groups)
 
     word_start, word_end = r"(?<!\w)", r"(?!\w)"

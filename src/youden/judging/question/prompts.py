@@ -87,7 +87,7 @@ class Prompt:
         first = to_encodable(first)
         second = to_encodable(second)
         task = to_encodable(task)
-        # a task is untrusted, too, so that its tags depend on all three texts
+        # the fence must occur in no text between tags, so it depends on all of them
         second_and_task = f"{second}\n{task}" if self.shows_task else second
         fence = make_fence(first, second_and_task)
         values = {
@@ -220,7 +220,10 @@ def parse_prompt(text: str, *, name: str, location: str) -> Prompt:
     Parameters
     ----------
     text : str
-        Content of the file: front matter between lines of ---, and the template.
+        Content of the file: front matter between lines of ---, and the template. The front matter is YAML with the keys
+        `labels` (grade in [0, 1] by answer), `yes_threshold` (the smallest grade that means yes), `parser: label/1`, and
+        optionally `question` and `system`. The template contains {{first}} and {{second}}, the two responses, once each,
+        and optionally {{task}}, at most once, and {{fence}}.
     name : str
         Name of the prompt.
     location : str

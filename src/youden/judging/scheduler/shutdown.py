@@ -235,7 +235,7 @@ class StopReason:
             callback()
 
     def request_stop_with_error(self, error: YoudenError) -> None:
-        """Record that the run has to end with an error that exists already, as `request_stop` does."""
+        """Record that the run has to end with an error that exists already."""
         self.request_stop(lambda: error)
 
     def record_answer(self) -> None:

@@ -163,9 +163,11 @@ def _estimate_calls(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple
 
 
 def _estimate_fixed_width_calls(pool: Pool, *, max_blocks: int) -> int:
-    """Estimate the calls of the design fixed-width at its default half-width; PlanError if it is not attainable.
+    """Estimate the calls of the design fixed-width at its default half-width.
 
     max_blocks : number of blocks of the pool; a block compares each agent with one other agent on an item
+
+    Raises PlanError [cost-unknown] if the half-width is not attainable.
     """
     n_blocks = find_min_blocks(
         mean_prior_components(), FixedWidth.half_width, fraction=1.0, n_items=pool.n_items, max_blocks=max_blocks
@@ -191,7 +193,8 @@ def _estimate_default_calls(pool: Pool, design: str, *, n_dense_calls: int) -> i
     if design_class.default_trials_per_agent is not None:
         size = PlanSize(pool.n_agents, pool.n_items)
         return min(n_dense_calls, size.default_calls(design_class.default_trials_per_agent))
-    compares_all_pairs = design_class.plans_holdout  # true of designs without a default budget that plan held-out cells
+    # a design without a default budget compares all pairs if it also plans the held-out cells
+    compares_all_pairs = design_class.plans_holdout
     if compares_all_pairs:
         return n_dense_calls
     raise PlanError(
@@ -390,7 +393,7 @@ def find_agent_problems(sample: SampledTexts, length: Positions) -> list[Finding
     Returns
     -------
     list of Finding
-        An agent with a finding that explains its text reuse or duplicates is not reported for these.
+        An agent is reported for text reuse or duplicates only if no other finding explains them.
     """
     pool = sample.pool
     response_problems = find_response_problems(pool, length)

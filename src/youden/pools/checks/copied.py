@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 import regex
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from youden.pools.checks.checked import SampledTexts, format_min_share, format_names, format_subject
@@ -78,8 +79,8 @@ def _report_prompt_copying(sample: SampledTexts, agents: Positions, medians: Flo
 
     sample : responses and prompts of sampled items
     agents : int array (n_reported,), positions of the agents
-    medians : float array (n_reported,), median over the responses of each agent: share of the n-grams that occur in the
-        prompt, or with `is_reworded` the share of the words of response and prompt that both contain
+    medians : float array (n_reported,), share of each agent's median response. For copying agents, it is the share of n-grams
+        that occur in the prompt. For rewording agents, it is the share of words that response and prompt have in common.
     is_reworded : whether the agents reword their prompts instead of copying them
     """
     ids = tuple(sample.pool.agents[position].id for position in agents)
@@ -283,6 +284,20 @@ MIN_RESPONSE_WORDS = 8
 MIN_AGENTS = 4
 
 
+def _number_item_ngrams(item: Positions, ngram_hashes: NDArray[np.uint64]) -> Positions:
+    """Return the number of each occurrence's pair (item, n-gram) among the distinct pairs, from 0.
+
+    A pair is identified by the XOR of two hashes. Items are hashed by multiplication with 2^64 / golden ratio (Fibonacci
+    hashing).
+
+    item : int array (n_occurrences,), position of the item
+    ngram_hashes : uint64 array (n_occurrences,)
+    """
+    item_hashes = item.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    _, numbers = np.unique(ngram_hashes ^ item_hashes, return_inverse=True)
+    return np.asarray(numbers)
+
+
 @dataclass(frozen=True, eq=False)
 class _NgramTable:
     """Occurrences of n-grams (sequences of five words) in responses.
@@ -309,14 +324,11 @@ class _NgramTable:
         ngram_hashes, text = sample.hash_ngrams(_NGRAM_SIZE)
         n_texts = len(sample)
         item_of_text = np.concatenate([sample.item_of, np.arange(len(sample.items))])
-        item = item_of_text[text]
-
-        # The same n-gram on two items has two columns. A pair of item and n-gram is identified by the XOR of the two hashes;
-        # the item is hashed by multiplication with 2^64 / golden ratio (Fibonacci hashing).
-        item_hashes = item.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        _, column = np.unique(ngram_hashes ^ item_hashes, return_inverse=True)
+        # one column per n-gram and item
+        column = _number_item_ngrams(item_of_text[text], ngram_hashes)
         n_columns = int(column.max(initial=-1)) + 1
 
+        # leave out the prompts, and the n-grams that they contain
         is_response = text < n_texts
         is_in_prompt = np.zeros(n_columns, dtype=np.bool_)
         is_in_prompt[column[~is_response]] = True
@@ -337,7 +349,7 @@ class _NgramTable:
         is_included = included[self.sample.agent_of]
         n_containing = np.asarray(self.has_ngram[is_included].sum(axis=0), dtype=np.float64)
 
-        # each stored one of `has_ngram` is an n-gram (column) of a text (row); the text itself is no other text
+        # each entry of `has_ngram` is an n-gram (column) of a text (row); subtract the text itself from the count
         n_texts = len(is_included)
         entries = self.has_ngram.tocoo()
         n_other_texts = n_containing[entries.col] - is_included[entries.row]
@@ -364,10 +376,10 @@ class _NgramTable:
         return max_similarity
 
     def count_contained_responses(self) -> Floats:
-        """Count how many responses of other agents a response of each agent contains, on average over its responses.
+        """Count the responses of other agents that an average response of each agent contains, float array (n_agents,).
 
-        A response contains another one to the same item if at least the share `MIN_CONTAINED_SHARE` of the n-grams of the other
-        occurs in it, and the other is clearly shorter. Returns a float array (n_agents,), 0 for an agent without responses.
+        A long response contains a clearly shorter one to the same item if at least the share `MIN_CONTAINED_SHARE` of the
+        n-grams of the short response occurs in the long one. The count is 0 for an agent without responses.
         """
         sample = self.sample
         n_contained = np.zeros(len(sample))
@@ -399,10 +411,10 @@ def find_text_reuse(
     sample : SampledTexts
         Responses. With fewer than four agents, nothing is reported.
     clones : frozenset of str, default empty
-        Ids of agents that are reported as clones. They are not reported again, but responses that reuse their texts are.
+        Ids of agents that are reported as clones. They are not reported again, but other agents that reuse their texts are.
     excluded : frozenset of str, default empty
-        Ids of agents with another finding. They are not reported as reusing texts. Nor are agents that reuse their texts,
-        because these texts are often manipulated copies of a response of another agent.
+        Ids of agents with another finding. They are not reported. Their texts are ignored, because they are often
+        manipulated copies of responses of other agents.
 
     Yields
     ------

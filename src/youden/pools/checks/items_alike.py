@@ -69,9 +69,9 @@ def _find_similar_prompts(pool: Pool) -> csr_array[np.float64]:
 def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[np.float64]:
     """Find pairs of different items whose responses use similar words.
 
-    The agents are divided into two halves, so that the similarity of two items (responses of one half to the first item,
-    responses of the other half to the second item) can be compared with the similarity within an item (both halves on this
-    item). In a large pool, only some items and agents are compared, which `rng` draws.
+    The agents are divided into two halves. The similarity of two items compares the responses of one half to the first item with
+    the responses of the other half to the second item. It is compared with the similarity of both halves on the same item. In a
+    large pool, `rng` draws the items and agents to compare.
 
     Returns a sparse matrix (n_items, n_items): 1 for a pair of similar items, and 0 otherwise.
     """
@@ -86,8 +86,8 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
     profiles = _make_profiles(word_counts, n_halves=2)
     first_half, second_half = profiles[:n_items], profiles[n_items:]
 
-    # Similarity of both halves on the same item. Items whose similarity is below the median are compared with the median,
-    # so that items with very different responses do not have a low threshold.
+    # The threshold of an item is relative to the similarity of both halves on this item, or to the median similarity if the
+    # median is larger. So items with very different responses do not have a low threshold.
     similarity_within = np.asarray(first_half.multiply(second_half).sum(axis=1), dtype=np.float64)
     is_positive = similarity_within > 0
     median = float(np.median(similarity_within[is_positive])) if is_positive.any() else np.inf
@@ -99,9 +99,9 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
 
 
 def _count_words_by_half(pool: Pool, agents: Positions, items: Positions) -> csr_array[np.float64]:
-    """Count for each item the responses of either half of the agents that contain a word.
+    """Count the responses to each item that contain a word, separately for two halves of the agents.
 
-    Agents at even places in `agents` are the first half, those at odd places the second half.
+    The first half are agents[0], agents[2], …; the second half are agents[1], agents[3], …
 
     agents : int array (n_agents,), positions in the pool
     items : int array (n_items,), positions in the pool
@@ -127,8 +127,8 @@ def _make_profiles(counts: csr_array[np.float64], *, n_halves: int = 1) -> csr_a
 
     The idf of a word is computed from the number of items on which it occurs in any half.
 
-    counts : sparse matrix (n_halves · n_items, n_distinct_words), one row per item, or as `_count_words_by_half` returns it
-    n_halves : 2 if the rows are those of two halves of the agents; otherwise 1
+    counts : sparse matrix (n_halves · n_items, n_distinct_words); with two halves, all items of the first half come first
+    n_halves : 2 if the responses of two halves of the agents are counted separately; otherwise 1
 
     Returns a sparse matrix with the shape of `counts`.
     """
@@ -148,17 +148,18 @@ def _find_similar_pairs(
 ) -> csr_array[np.float64]:
     """Find the pairs of different items with similar word profiles.
 
-    Profile a of the first item and profile b of the second item are similar if their scalar product reaches the thresholds of
-    both items. The products are computed only for candidates: pairs that share a word of their prefixes, the rarest words of
-    each profile (see `_select_prefixes`). No other pair can be similar.
+    Items i and j are similar if the scalar product of profile a of i and profile b of j reaches the thresholds of both items. To
+    save time, only candidates are compared: pairs whose rarest words (prefixes) overlap. `_select_prefixes` guarantees that
+    no other pair is similar.
 
     profiles_a, profiles_b : sparse matrices (n_items, n_distinct_words), with rows of norm 1 or 0
     threshold : float array (n_items,)
 
     Returns a sparse matrix (n_items, n_items) with 1 for each pair.
     """
-    n_items = profiles_a.shape[0]
-    frequency = np.bincount(np.concatenate([profiles_a.indices, profiles_b.indices]), minlength=profiles_a.shape[1])
+    n_items, n_words = profiles_a.shape
+    words = np.concatenate([profiles_a.indices, profiles_b.indices])
+    frequency = np.bincount(words, minlength=n_words)
     rarest_first = np.argsort(frequency, kind="stable")
     rank_by_frequency = np.empty_like(rarest_first)
     rank_by_frequency[rarest_first] = np.arange(len(rarest_first))
@@ -199,11 +200,11 @@ def _iter_candidates(
 def _select_prefixes(
     profiles: csr_array[np.float64], threshold: Floats, rank_by_frequency: Positions
 ) -> csr_array[np.float64]:
-    """Keep the rarest words of each row (its prefix), so that the norm of the dropped words is below the row's threshold.
+    """Keep the rarest words of each row, its prefix. The norm of the dropped words is below the threshold of the row.
 
-    If the scalar product of two rows of norm 1 reaches both thresholds, their prefixes share a word. Proof: otherwise, one of
-    the two rows has dropped all words that they share. Its dropped words have a norm below its threshold, so the product would
-    be below that threshold.
+    If the scalar product of two rows of norm 1 reaches both thresholds, their prefixes share a word. Proof by contradiction: if
+    the prefixes shared no word, the row that stops at the rarer word would have dropped all words that the rows share. The
+    norm of its dropped words is below its threshold, so the product would be below the threshold, too.
 
     profiles : sparse matrix (n_items, n_distinct_words), rows of norm 1 or 0
     threshold : float array (n_items,), minimum scalar product
@@ -219,7 +220,7 @@ def _select_prefixes(
     word = profiles.indices
     commonest_first = np.lexsort((-rank_by_frequency[word], row))
 
-    # squared norm of each word and all more common words of its row: cumulative sum over all rows, minus the sum before the row
+    # squared norm of a word and all more common words of its row: cumulative sum over all rows, minus the sum before the row
     cumulative = np.cumsum(profiles.data[commonest_first] ** 2)
     sum_before_entry = np.concatenate([[0.0], cumulative])
     sum_before_row = sum_before_entry[row_starts]

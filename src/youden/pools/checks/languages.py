@@ -49,13 +49,12 @@ class Languages:
 def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
     """Detect the languages of responses, and report agents that do not respond in the main language of the items.
 
-    The main language of an item is that of most of its responses, so a pool whose items have different languages is no
-    problem.
+    The main language of an item is the language of most of its responses. It may differ between items.
 
     Parameters
     ----------
     sample : SampledTexts
-        Responses. Of each agent, at most 12 responses are classified, as far as possible on the same items.
+        Responses. At most 12 responses per agent are classified, as far as possible on the same items.
     seed : int, default 0
         Seed of the selection of items.
 
@@ -63,7 +62,7 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
     -------
     Languages
         Number of agents by language, and a finding if agents mostly respond in another language than the items have. An
-        agent without a language in most of its responses is not counted.
+        agent counts only if most of its responses have the same language.
 
     Raises
     ------
@@ -136,7 +135,8 @@ def _detect_languages(sample: SampledTexts, rng: np.random.Generator) -> dict[in
 
     texts_per_agent = MAX_CLASSIFIED_TEXTS // max(1, sample.pool.n_agents)
     max_texts = max(MIN_CLASSIFIED_TEXTS, min(MAX_TEXTS_PER_AGENT, texts_per_agent))
-    items = rng.permutation(sample.items).tolist()  # all agents are classified on the first items that they have
+    # all agents go through the items in the same order, so most are classified on the same items
+    items = rng.permutation(sample.items).tolist()
     codes: dict[int, dict[int, str]] = {}
     for agent, texts in enumerate(sample.pool.texts):
         code_by_item = {}

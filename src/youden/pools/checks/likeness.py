@@ -18,7 +18,7 @@ from scipy.spatial.distance import squareform
 
 from youden.pools.checks.checked import SampledTexts, format_names
 from youden.types import Finding, Pool
-from youden.types.pool import Floats
+from youden.types.pool import Bools, Floats
 from youden.types.recommendation import MIN_AGENTS_FOR_COPYING
 
 MIN_CLONE_SIMILARITY = 0.65
@@ -207,9 +207,9 @@ def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) ->
 def _count_ring_items(sample: SampledTexts) -> Counter[tuple[int, ...]]:
     """Count for each group of agents the items on which it shares a private word.
 
-    A word is private to a group if exactly the agents of the group use it in their responses to one item. It occurs neither in
-    the prompt of this item nor in responses to other items. Groups with fewer than `MIN_RING_SIZE` agents, or with more than half
-    of the agents, do not count.
+    A word is private to a group if all its agents, and no others, use the word in their responses to an item. The word must not
+    occur in the prompt of the item or in responses to other items. Groups with fewer than `MIN_RING_SIZE` agents, or with more
+    than half of the agents, do not count.
 
     Returns the number of items by group, a tuple of the ascending positions of its agents.
     """
@@ -228,6 +228,7 @@ def _count_ring_items(sample: SampledTexts) -> Counter[tuple[int, ...]]:
         prompt_words = sample.prompt_has_word[[item]].indices
         is_private[prompt_words] = False
 
+        # groups of agents that share a private word on this item
         agents = sample.agent_of[start:end]
         groups = set()
         for word in np.flatnonzero(is_private):
@@ -260,12 +261,7 @@ def find_families(sample: SampledTexts) -> Iterator[Finding]:
         if n_members < 2:
             continue
 
-        is_other_member = ~np.eye(n_members, dtype=np.bool_)
-        within_family = similarity[np.ix_(is_member, is_member)][is_other_member]
-        across_families = similarity[np.ix_(is_member, ~is_member)]
-        ratio = 1.0
-        if not (np.isnan(within_family).all() or np.isnan(across_families).all()):
-            ratio = float(np.nanmean(within_family) / max(1e-9, np.nanmean(across_families)))
+        ratio = _compute_similarity_ratio(similarity, is_member)
         share = n_members / len(agents)
         has_similar_responses = ratio >= MIN_FAMILY_RATIO
         is_large = n_members >= 3 and share >= LARGE_FAMILY_SHARE
@@ -283,6 +279,19 @@ def find_families(sample: SampledTexts) -> Iterator[Finding]:
             agents=ids,
             facts={"share": share},
         )
+
+
+def _compute_similarity_ratio(similarity: Floats, is_member: Bools) -> float:
+    """Divide the mean similarity of two members of a family by that of a member and another agent; 1 if it is unknown."""
+    n_members = int(is_member.sum())
+    is_other_member = ~np.eye(n_members, dtype=np.bool_)
+    within_family = similarity[np.ix_(is_member, is_member)][is_other_member]
+    across_families = similarity[np.ix_(is_member, ~is_member)]
+    if np.isnan(within_family).all() or np.isnan(across_families).all():
+        return 1.0
+    mean_within = float(np.nanmean(within_family))
+    mean_across = float(np.nanmean(across_families))
+    return mean_within / max(1e-9, mean_across)
 
 
 _NGRAM_SIZE = 3
@@ -345,12 +354,9 @@ def find_templates(sample: SampledTexts) -> Iterator[Finding]:
 def _compute_relative_specificity(sample: SampledTexts) -> Floats:
     """Compute how specific the responses of each agent are to their items, relative to the median agent.
 
-    The overlap of a response with another text on its item is the weighted share of the words of the response that the other text
-    contains. All overlaps are divided by that of the median agent.
-
-    If some items have no prompt, specificity is the overlap with other responses. If all items have prompts, it is the overlap
-    with the prompts. However, good responses may use other words than the prompt. Therefore, specificity is 1 if the overlap with
-    other responses is at least `NORMAL_RELATIVE_OVERLAP`.
+    Specificity is the weighted share of a response's words that the prompt of its item contains, divided by the share of the
+    median agent. Good responses may avoid the words of the prompt, so an agent that uses the words of other responses to the item
+    has specificity 1 (see `NORMAL_RELATIVE_OVERLAP`). If an item has no prompt, only other responses are used.
 
     Returns a float array (n_agents,): 1 for the median agent, less for less specific agents, NaN if it is unknown.
     """

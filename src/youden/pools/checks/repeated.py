@@ -80,5 +80,7 @@ def _compute_length_variance(pool: Pool, has_repeats: Bools) -> Floats:
     log_length = np.log1p(np.where(is_present, length, np.nan))
     variance = np.full(pool.n_agents, np.nan)
     for agent in np.flatnonzero(has_repeats.any(axis=1)):
-        variance[agent] = np.nanmean(np.nanvar(log_length[:, agent, has_repeats[agent]], axis=0))
+        log_length_of_agent = log_length[:, agent, has_repeats[agent]]  # (n_repeats, n_cells)
+        variance_by_cell = np.nanvar(log_length_of_agent, axis=0)
+        variance[agent] = np.nanmean(variance_by_cell)
     return variance

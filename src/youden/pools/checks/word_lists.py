@@ -54,17 +54,20 @@ def find_word_lists(sample: SampledTexts) -> Iterator[Finding]:
 
     Yields at most one finding of each kind. Small pools are not checked.
     """
-    pool = sample.pool
-    if len(sample.items) < MIN_ITEMS or pool.n_agents < MIN_AGENTS:
+    if len(sample.items) < MIN_ITEMS or sample.pool.n_agents < MIN_AGENTS:
         return
+    yield from _find_keyword_lists(sample)
+    yield from _find_prompt_word_lists(sample)
 
-    # keywords: few function words, compared with the median agent
+
+def _find_keyword_lists(sample: SampledTexts) -> Iterator[Finding]:
+    """Yield a finding for all agents that use few function words, compared with the median agent."""
     function_shares = sample.agent_medians(function_word_shares(sample))
     known_shares = function_shares[~np.isnan(function_shares)]
     median = float(np.median(known_shares)) if known_shares.size else 0.0
     keyword_agents = np.flatnonzero(function_shares < MAX_RELATIVE_FUNCTION_SHARE * median)
     if median >= MIN_FUNCTION_SHARE and len(keyword_agents):
-        ids = tuple(pool.agents[agent].id for agent in keyword_agents)
+        ids = tuple(sample.pool.agents[agent].id for agent in keyword_agents)
         share = float(function_shares[keyword_agents].max())
         yield Finding(
             "keywords",
@@ -76,11 +79,13 @@ def find_word_lists(sample: SampledTexts) -> Iterator[Finding]:
             facts={"share": share},
         )
 
-    # a large part of the prompt's rare words in one sequence
+
+def _find_prompt_word_lists(sample: SampledTexts) -> Iterator[Finding]:
+    """Yield a finding for all agents that list a large part of the prompt's rare words in one sequence."""
     listed_shares = sample.agent_medians(prompt_word_shares(sample))
     listing_agents = np.flatnonzero(listed_shares >= MIN_LISTED_SHARE)
     if len(listing_agents):
-        ids = tuple(pool.agents[agent].id for agent in listing_agents)
+        ids = tuple(sample.pool.agents[agent].id for agent in listing_agents)
         share = float(listed_shares[listing_agents].min())
         yield Finding(
             "prompt-words",
@@ -134,9 +139,10 @@ def prompt_word_shares(sample: SampledTexts) -> Floats:
             continue
         n_listable = min(MAX_RARE_WORDS, len(rare_words))
 
-        # whether each word of the responses to the item is a rare word of its prompt; the responses follow each other
+        # all words of the responses to the item, and whether each of them is a rare word of the prompt
         word_bounds = sample.texts.start[first : end + 1]
-        is_rare_word = np.isin(sample.texts.ids[word_bounds[0] : word_bounds[-1]], rare_words)
+        words = sample.texts.ids[word_bounds[0] : word_bounds[-1]]
+        is_rare_word = np.isin(words, rare_words)
         text_bounds = (word_bounds - word_bounds[0]).tolist()
         for text, (text_start, text_end) in enumerate(pairwise(text_bounds), first):
             shares[text] = _longest_run(is_rare_word[text_start:text_end]) / n_listable

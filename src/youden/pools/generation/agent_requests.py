@@ -233,24 +233,24 @@ class Models:
                 # if the store has no answer of this model at all, another model was probably used
                 same_model = [request for request in requests.values() if request.model == agent_request.model]
                 keys_of_model = {request.key for request in same_model}
-                has_other_model = keys_of_model.isdisjoint(outcomes)
-                raise self._missing_answer_error(agent_request, has_other_model=has_other_model)
+                is_model_unknown = keys_of_model.isdisjoint(outcomes)
+                raise self._missing_answer_error(agent_request, is_model_unknown=is_model_unknown)
             work = work_by_model[agent_request.model]
             status = work.record_outcome([0], key, outcomes[key], usd=0.0, stored=True)  # rows are ignored
             self._log.advance(1, outcome=status, stored=True)
 
-    def _missing_answer_error(self, agent_request: AgentRequest, *, has_other_model: bool) -> ReplayMissError:
+    def _missing_answer_error(self, agent_request: AgentRequest, *, is_model_unknown: bool) -> ReplayMissError:
         """Return the error for an answer that is missing in a replay.
 
         agent_request : request without an answer
-        has_other_model : whether the store has no answer of the requested model at all
+        is_model_unknown : whether the store has no answer of the requested model at all
         """
         judges = sorted({str(judge.get("name")) for judge in self._store.judges()})
         contents = f" The store contains answers of {', '.join(judges)}." if judges else ""
         replacement = judges[0] if len(judges) == 1 else "JUDGE"
         same_inputs = "with the same agents, items and models, or generate without --replay."
         remedy = f"Replay {same_inputs}"
-        if has_other_model:
+        if is_model_unknown:
             remedy = (
                 f"The store has no answer of the model '{agent_request.model}'.{contents} If another model was used in its "
                 f"place, set --model-map {agent_request.model}={replacement}. Otherwise replay {same_inputs}"

@@ -56,9 +56,8 @@ class Instruction:
     def messages(self, text: str, *, notes: str = "") -> tuple[Message, ...]:
         """Fill in the placeholders {{text}} and {{notes}} of the template.
 
-        Returns the system message, if there is one, and the user message. The texts are enclosed in tags that they
-        cannot contain, also if they are empty. A text has no effect if the template lacks its placeholder; `load_instruction`
-        accepts no template without {{text}}.
+        Returns the system message, if there is one, and the user message. Each text is enclosed in tags, such as
+        <text-…> and </text-…>, that do not occur in the text. A text is ignored if the template lacks its placeholder.
         """
         text = text.encode("utf-8", "replace").decode()
         notes = notes.encode("utf-8", "replace").decode()

@@ -138,7 +138,7 @@ def collect_requests(
     generation : Generation
         Agents, items and instructions.
     answers : callable
-        Function of a list of request hashes that returns the known completions by hash.
+        Takes a list of request hashes, and returns the known completions by hash.
 
     Returns
     -------
@@ -183,8 +183,9 @@ QueryFunction = Callable[[Mapping[str, AgentRequest]], Awaitable[Mapping[str, Co
 async def _respond(generation: Generation, query: QueryFunction) -> Responses:
     """Let all agents respond to all items.
 
-    The input of an agent are the prompts of the items, or the responses of another agent. Each round processes the agents whose
-    input exists: the models write notes, if an agent has an instruction for them, then responses, which are then transformed.
+    An agent responds to the prompts of the items, or it changes the responses of another agent. Each round processes the agents
+    whose input exists, in three steps: models write the notes that agents need, models write responses, and the responses are
+    transformed.
 
     generation : agents, items and instructions
     query : function that sends requests and returns the completions by key
@@ -334,7 +335,9 @@ def _build_pool(generation: Generation, texts: Responses, *, name: str) -> tuple
         agent_texts = np.array(texts[spec.id], dtype=np.object_).reshape(generation.repeats, len(items))
         for item_texts in agent_texts.T:
             # in a pool, an agent's responses to an item have no gaps, so missing texts are moved to the end
-            item_texts[:] = sorted(item_texts, key=lambda text: text is None)
+            present_texts = [text for text in item_texts if text is not None]
+            n_missing = len(item_texts) - len(present_texts)
+            item_texts[:] = [*present_texts, *[None] * n_missing]
         texts_by_agent.append(agent_texts)
 
     texts_by_repeat: Objects = np.stack(texts_by_agent, axis=1)  # (n_repeats, n_agents, n_items)

@@ -174,11 +174,11 @@ def check_output_pool(generation: Generation, out: Path) -> None:
 
 
 def agent_metadata(agent: AgentSpec, generation: Generation) -> dict[str, Json]:
-    """Return the metadata of an agent in the pool, from which `check_output_pool` recognizes the same agent.
+    """Return the metadata of an agent in the pool. `check_output_pool` recognizes the same agent by them.
 
-    They are the fields of `agent` that differ from their defaults, except `id` and `group`, and `seed`: the seed of its model, or
-    by default that of the agents file. For an agent with a model, also `asked`, the name that requests to the model contain,
-    `base_url`, the address of the model, and `instruction_digests`, the digests of its instructions.
+    The metadata contain the fields of `agent` that differ from their defaults, except `id` and `group`. `seed` is always present;
+    its default is the seed of the agents file. For an agent with a model, the metadata also contain `asked` (the name of the
+    model in requests), `base_url` (its address) and `instruction_digests`.
     """
     metadata: dict[str, Json] = agent.model_dump(mode="json", exclude={"id", "group"}, exclude_defaults=True)
     metadata["seed"] = generation.file.seed if agent.seed is None else agent.seed

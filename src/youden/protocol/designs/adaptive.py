@@ -171,10 +171,10 @@ class Adaptive(TrialDesign):
         return DEFAULT_ROUNDS if self.max_regret is None else _MAX_ROUNDS_TO_REGRET
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw the trials of the pilot, the cyclic blocks of all agents before the first round.
+        """Draw the trials of the pilot, which comes before the first round.
 
-        The trials of later rounds depend on the answers and are drawn when these are known. The attribute `n_paired` is
-        the budget of the pilot and all rounds together.
+        The pilot compares all agents in cyclic blocks. The trials of each round depend on earlier answers, so they are
+        drawn later. The attribute `n_paired` is the budget of the pilot and all rounds together.
 
         Parameters
         ----------
@@ -191,8 +191,8 @@ class Adaptive(TrialDesign):
         Raises
         ------
         PlanError
-            [budget-adaptive]: if the pilot has fewer than two blocks; [design-option]: if `top` includes all agents;
-            [nothing-shared]: if no item has two eligible agents.
+            [design-option]: if `top` is not below the number of agents; [budget-adaptive]: if the pilot has fewer than
+            two blocks; [nothing-shared]: if no item has two eligible agents.
         """
         n_agents = len(eligible)
         if self.top >= n_agents:

@@ -92,10 +92,10 @@ class BlockSequence(NamedTuple):
         return cls(items, partners, rng.random(n_items * n_agents) < 0.5)
 
     def compare(self, block_numbers: Positions, contenders: Positions) -> Comparisons:
-        """Compare each contender with the partner of each block, block after block.
+        """List the comparisons of all contenders in some blocks, block after block.
 
-        A contender is also compared with itself, and on items on which a cell is not eligible.
-        `Comparisons.are_eligible` tells which of them may be made.
+        In a block, each contender is compared with the partner of the block. The list also contains comparisons that may
+        not be made, such as that of an agent with itself; `Comparisons.are_eligible` finds the others.
 
         block_numbers : int array (n_blocks,), numbers of the blocks in the sequence, from 0
         contenders : int array (n_contenders,), positions of the agents
@@ -105,8 +105,8 @@ class BlockSequence(NamedTuple):
         n_items, n_agents = len(self.items), len(self.partners)
         item = self.items[block_numbers % n_items]
 
-        # the partner is shifted by one whenever the cycles of items and partners end together, so that each item meets
-        # each partner
+        # Items and partners are used in cycles. After lcm(n_items, n_agents) blocks, their combinations would repeat, so the
+        # partners are shifted by one.
         n_finished_cycles = block_numbers // lcm(n_items, n_agents)
         partner = self.partners[(block_numbers + n_finished_cycles) % n_agents]
 

@@ -111,7 +111,7 @@ class CellDesign(TrialDesign, ABC):
         """
 
     def choose(self, eligible: Bools, rng: np.random.Generator) -> Bools:
-        """Choose cells by the sampling fraction that the design's options set; 1/3 if they set none.
+        """Choose a random fraction of the eligible cells: the sampling fraction of the options, or 1/3.
 
         With the option `repair`, random eligible cells are added until each agent and each item has at least `d_core`
         cells and all cells are connected.
@@ -132,8 +132,8 @@ class CellDesign(TrialDesign, ABC):
         ------
         PlanError
             [nothing-shared]: if no item has two eligible agents; [d-core]: if an agent or item has fewer than `d_core`
-            eligible cells or, without `repair`, chosen ones; [not-connected]: if even all eligible cells or, without
-            `repair`, the chosen ones form several components.
+            eligible cells; [not-connected]: if the eligible cells form several components. Without `repair`, the last two
+            also apply to the chosen cells.
         """
         random_key, threshold = self._draw_thresholds(eligible, rng)
 
@@ -166,8 +166,8 @@ class CellDesign(TrialDesign, ABC):
         Raises
         ------
         PlanError
-            The errors of `choose`; [budget-cells]: if the comparisons exceed the budget, because the options set the
-            sampling fraction or even the smallest choice of cells has more comparisons.
+            The errors of `choose`; [budget-cells]: if the comparisons exceed the budget. The reason is a sampling fraction in
+            the options, or a budget that is too small for any choice of cells.
         """
         if self.n_paired is None or self.get_fraction(eligible) is not None:
             n_partners = self.partners
@@ -189,7 +189,9 @@ class CellDesign(TrialDesign, ABC):
         return DesignResult(trials, notes)
 
     def get_notes(self, eligible: Bools, trials: Trials) -> tuple[str, ...]:
-        """Return notes for readers of the plan; a subclass may override this method to add others.
+        """Return notes for readers of the plan.
+
+        The base class states that the budget limits the number of partners of a cell. A subclass may add other notes.
 
         Parameters
         ----------
@@ -201,8 +203,8 @@ class CellDesign(TrialDesign, ABC):
         Returns
         -------
         tuple of str
-            One note if the budget limits the number of partners of a cell; else empty. It is also empty if the option
-            `partners` is set, or `pairs` is "unordered".
+            One note or none. The number of partners is not checked if the option `partners` is set, or if `pairs` is
+            "unordered".
         """
         if self.partners is not None or self.pairs == "unordered":
             return ()
@@ -245,17 +247,17 @@ class CellDesign(TrialDesign, ABC):
         return random_key, self.compute_thresholds(eligible, random_key)
 
     def _complete_or_check(self, sampled: Bools, eligible: Bools, random_key: Floats) -> Bools:
-        """Return cells that are connected, with at least `d_core` of them for each agent and each item.
+        """Return connected cells that include at least `d_core` cells of each agent and of each item.
 
-        With the option `repair`, missing cells are added to the sampled ones. Without it, the sampled cells are
-        returned, and an error is raised if they do not meet both conditions.
+        With the option `repair`, missing cells are added to the sampled ones. Without it, the sampled cells are only
+        checked.
 
         sampled : bool array (n_agents, n_items), cells that the sampling fraction selects
         eligible : bool array (n_agents, n_items), cells that may be added
         random_key : float array (n_agents, n_items); eligible cells with the smallest numbers are added first
 
-        Raises PlanError [d-core] without `repair`, and [not-connected] if even all eligible cells are not connected or,
-        without `repair`, the sampled ones are not.
+        Raises PlanError [not-connected] if the cells cannot be connected. Without `repair`, raises PlanError [d-core] or
+        [not-connected] if the sampled cells do not meet the conditions.
         """
         if self.repair:
             return repair(sampled, eligible, key=random_key, d=self.d_core)
@@ -325,10 +327,9 @@ class _LineDesign(CellDesign):
     def compute_thresholds(self, eligible: Bools, random_key: Floats) -> Floats:
         """Compute thresholds so that the same fraction of cells is chosen on each line.
 
-        A line consists of the cells of one agent (axis 1) or of one item (axis 0). The threshold of a cell is its rank by
-        `random_key` among the eligible cells of its line, from 0, divided by their number. If the options set no sampling
-        fraction, an offset in [0, 1), which is the fractional part of the sum of the line's random numbers, is added to
-        all ranks of a line.
+        A line consists of the cells of one agent (axis 1) or of one item (axis 0). The eligible cells of a line are ranked
+        by `random_key`, from 0. The threshold of a cell is its rank, divided by the number of ranked cells. If the options
+        set no sampling fraction, a random offset of the line is added to its ranks.
 
         eligible : bool array (n_agents, n_items), cells that may be compared
         random_key : float array (n_agents, n_items), random numbers in [0, 1)
@@ -340,7 +341,8 @@ class _LineDesign(CellDesign):
         rank = order.argsort(axis=self.axis)
         n_on_line = np.maximum(eligible.sum(axis=self.axis, keepdims=True), 1)
         if self.get_fraction(eligible) is None:
-            # under a budget, a random offset per line makes the total number of cells change by small steps
+            # Without offsets, all lines would get their next cell at the same threshold. With them, the number of cells
+            # increases in small steps, so that a budget is used well.
             offset = random_key.sum(axis=self.axis, keepdims=True) % 1
             threshold = (rank + offset) / n_on_line
         else:

@@ -155,7 +155,7 @@ def draw_comparisons(
 def _draw_partners(
     item: Positions, agent: Positions, eligible: Bools, *, n_partners: int | None, rng: np.random.Generator
 ) -> tuple[Positions, Positions]:
-    """Draw the partners of some cells: other agents on the same item.
+    """Draw partners for each of some cells: other agents to compare on the same item.
 
     Parameters
     ----------

@@ -34,9 +34,9 @@ MAX_AGENTS = 40
 
 
 def draw_difficulty(data: ReportData) -> Iterator[Figure]:
-    """Draw the difficulties of the items of a run, easiest item first. Of more than `MAX_ITEMS` items, every n-th is drawn.
+    """Draw the difficulties of the items of a run, easiest item first.
 
-    Yields one figure; nothing if no item has a difficulty.
+    If a run has more than `MAX_ITEMS` items, every n-th item is drawn. Yields nothing if no item has a difficulty.
     """
     items = [item for item in data.items.ordered if item.difficulty is not None]
     if not items:
@@ -62,11 +62,11 @@ def draw_difficulty(data: ReportData) -> Iterator[Figure]:
 def draw_curl(data: ReportData) -> Iterator[Figure]:
     """Draw how far the scores deviate from the additive model (agent + item), with one line per link function.
 
-    The deviation of two agents on two items is the curl |Δ|, with Δ the difference between the agents' score differences on
-    the two items. The link function transforms the scores first. A line is the cumulative distribution function of the curl.
+    The deviation of agents i, l on items j, k is the curl |Δ| with Δ = s_ij − s_ik − s_lj + s_lk. Each score s is transformed by
+    the link function. A line is the cumulative distribution function of the curl.
 
-    Yields a figure of raw values, and a figure of values divided by the standard deviation of the transformed scores. Yields
-    nothing if the run has no curl; the second figure omits link functions whose transformed scores are all equal.
+    Yields a figure of raw values, and a figure of values divided by the standard deviation of the transformed scores. The second
+    figure omits link functions with a standard deviation of 0. Yields nothing if the run has no curl.
     """
     curves = data.curl
     if curves:
@@ -252,8 +252,12 @@ def draw_variance_components(data: ReportData) -> Iterator[Figure]:
     if facts is None:
         return
 
-    components = [component for component in facts.components if component.ability_variance is not None]
-    variances = [component.ability_variance for component in facts.components if component.ability_variance is not None]
+    components = []
+    variances = []
+    for component in facts.components:
+        if component.ability_variance is not None:
+            components.append(component)
+            variances.append(component.ability_variance)
     frame = Frame.from_columns(
         part=[component.name for component in components],
         value=[_standard_deviation(variance.value) for variance in variances],

@@ -116,8 +116,8 @@ def _describe_bins(size: int, content: str) -> str:
 def draw_pairs(data: ReportData) -> Iterator[Figure]:
     """Draw the agreement of each pair of agents, then its residual: agreement minus the effects of both agents.
 
-    Pairs of agents within a flagged group, which agree more than honest agents do, are outlined. Yields nothing if no
-    pair was compared.
+    Pairs of agents of the same flagged group are outlined. Agents of a flagged group agree more than honest agents do. Yields
+    nothing if no pair was compared.
     """
     grid = data.checks.pairs
     if grid is None or np.isnan(grid.agreement).all():
@@ -236,10 +236,11 @@ def _draw_agents(data: ReportData) -> Iterator[Figure]:
     """Draw two heat maps of the agreement of ordered pairs of agents: by rank, and with similar agents next to each other."""
     grid = data.agents
     source = f"rates.parquet, {format_n_answers(data.summary)}"
-    for slug, order, description in (
+    figures = (
         ("agents", grid.by_rank, "best first"),
         ("agents-clustered", grid.by_cluster, "similar agents together"),
-    ):
+    )
+    for slug, order, description in figures:
         agreement, names, agents_per_tile = grid.average_tiles(order)
         note = (
             "Tile: how often the judge found that the response of the row (read first) and that of the column answer the same "

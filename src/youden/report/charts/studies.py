@@ -231,8 +231,8 @@ def draw_budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
 def _draw_recall(study: BudgetStudy) -> Figure:
     """Draw the recall of the best agents by number of calls.
 
-    The recall is the share of the best k agents by all comparisons that are also the best k by the calls of a design. A dashed
-    line per k shows the share of the best agents by one half of the items that are also the best by the other half.
+    The best k agents are selected by all comparisons, and again by the calls of a design. The recall is the share of the first
+    selection that is also in the second. A dashed line per k shows the same share for two halves of the items.
     """
     columns: dict[str, list[str | float | None]] = {name: [] for name in ("design", "calls", "top", "recall", "halves")}
     for design, budgets in study.designs.items():

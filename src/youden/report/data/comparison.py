@@ -209,7 +209,8 @@ def _match_agents(first: Sequence[RankedAgent], second: Sequence[RankedAgent]) -
     Returns one line of a slope chart per agent, in the order of the first ranking, with its ranks among these agents.
     """
     second_by_id = {row.agent: row for row in second if row.ability is not None}
-    pairs = [(row, second_by_id[row.agent]) for row in first if row.ability is not None and row.agent in second_by_id]
+    common_rows = [row for row in first if row.ability is not None and row.agent in second_by_id]
+    pairs = [(row, second_by_id[row.agent]) for row in common_rows]
     first_ability = np.array([row.ability for row, _ in pairs], dtype=np.float64)
     second_ability = np.array([row.ability for _, row in pairs], dtype=np.float64)
     first_ranks = rank_with_ties(first_ability).tolist()
@@ -241,7 +242,8 @@ def _test_changes(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Flo
     if len(pairs) < 2:
         return has_disjoint_ranks
 
-    std_error = np.array([[row.std_error for row in pair] for pair in pairs], dtype=np.float64).T
+    std_errors_of_pairs = [(first.std_error, second.std_error) for first, second in pairs]
+    std_error = np.array(std_errors_of_pairs, dtype=np.float64).T  # (2, n_agents)
     sd = ability.std(axis=1, keepdims=True)
     if np.isnan(std_error).all() or (sd == 0).any():
         return has_disjoint_ranks
@@ -250,7 +252,8 @@ def _test_changes(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Flo
     distance = (ability - ability.mean(axis=1, keepdims=True)) / sd
     difference = np.abs(distance[0] - distance[1])
     first_error, second_error = std_error / sd
-    is_different: list[bool] = (difference > ndtri(0.975) * np.hypot(first_error, second_error)).tolist()
+    half_width = ndtri(0.975) * np.hypot(first_error, second_error)
+    is_different: list[bool] = (difference > half_width).tolist()
     return is_different
 
 

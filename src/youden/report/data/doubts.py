@@ -118,7 +118,7 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
     groups : sequence of str or None
         Group of each agent; None if it has none.
     agents : sequence of str
-        Ids of the agents, in the same order as `groups` and the rows of `pairs`.
+        Ids of the agents, in the order of `groups` and of the rows of `pairs`.
 
     Returns
     -------
@@ -157,10 +157,10 @@ def groups_table(lines: Sequence[GroupLine]) -> Table:
     Returns
     -------
     Table
-        One row per group; "–" if a value is unknown. "inside" and "across" are the agreement of its agents with each other and
-        with other agents. "loses from" is the fraction of the pool that agents that always agree must reach to rank above the
-        group. "without it" is the correlation of the rankings of the other agents with and without the group as partners, and
-        "moves most" the agent whose rank changes most between them, with the change.
+        One row per group; "–" if a value is unknown. "inside" is the agreement of its agents with each other, and "across" with
+        other agents. A coalition of agents that always agree ranks above the group from the fraction "loses from" of the pool on.
+        The other agents are ranked with and without the group as partners: "without it" is the correlation of the two rankings,
+        and "moves most" the agent whose rank changes most, with the change.
     """
     rows = []
     for line in lines:
@@ -399,7 +399,7 @@ def _check_signal(summary: Summary) -> Finding:
 
 
 def _check_pairs(grid: PairGrid, *, n_agents: int) -> Finding:
-    """Report the flagged groups of agents, that there are none, or that the run has too few agents to flag any.
+    """Report the flagged groups of agents. If the run has none, report this, or that it has too few agents to flag any.
 
     A group is flagged if its agents have similar texts, or agree more with each other than any group of honest agents in the
     recorded runs of the project ("any honest group on record").
@@ -472,7 +472,9 @@ def _check_group_influence(groups: Sequence[GroupLine]) -> Iterator[Finding]:
 
 
 def _check_coalitions(groups: Sequence[GroupLine]) -> Iterator[Finding]:
-    """Report how large a coalition must be to rank above each group. Its agents always agree with each other.
+    """Report how large a coalition must be to rank above each group.
+
+    A coalition consists of agents that always agree with each other.
 
     groups : groups with a known agreement; nothing is reported if there are none
     """

@@ -80,8 +80,8 @@ def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | N
     ranked : sequence of str
         Ids of the agents, best first.
     fpr : float or None
-        False-positive rate of all pairs together, which is subtracted from the agreement of each pair. None subtracts nothing.
-        `fpr` is ignored if the run has one rate per pair; the evidence is then without this rate already.
+        False-positive rate of all pairs together. It is subtracted from the agreement of each pair, unless `evidence` has
+        subtracted one rate per pair already (`own_rates`). None subtracts nothing.
 
     Returns
     -------
@@ -89,11 +89,9 @@ def make_agent_grid(evidence: Evidence, ranked: Sequence[str], *, fpr: float | N
         Agreement by position of the agents in the run (`evidence.agent_ids`), and two orders of them: by rank, and by
         hierarchical clustering.
     """
-    has_rate_of_each_pair = evidence.own_rates  # which is subtracted already
-    pooled_rate = 0.0
-    if fpr is not None and not has_rate_of_each_pair:
-        pooled_rate = fpr
-    agreement = evidence.agreement - pooled_rate
+    agreement = evidence.agreement
+    if fpr is not None and not evidence.own_rates:
+        agreement = agreement - fpr
 
     position_by_agent = {agent: position for position, agent in enumerate(evidence.agent_ids)}
     return AgentGrid(

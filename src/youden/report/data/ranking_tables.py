@@ -168,7 +168,9 @@ def add_report_columns(
     p_best = choice.p_best if choice else {}
 
     # the axis of the bars covers all abilities and intervals
-    values = [value for row in rows for value in (row.low, row.high, row.ability) if value is not None]
+    values: list[float] = []
+    for row in rows:
+        values += [value for value in (row.low, row.high, row.ability) if value is not None]
     axis_start = min(values, default=0.0)
     axis_length = (max(values, default=1.0) - axis_start) or 1.0
 

@@ -94,8 +94,8 @@ def _make_agent_pages(
     """Return the details of each agent for the report: scores, residuals, agreement, findings and worst trials.
 
     evidence : tables of the run, with the score of each cell (an agent on an item)
-    grid : agreement of all pairs; its order of the agents is that of the result
-    checks : checks of the ranking, whose findings are divided among the agents that they name
+    grid : agreement of all pairs; the result has its agents in the same order
+    checks : checks of the ranking; each finding is shown for the agents that it names
     worst_trials : for each agent, rows of the trials that lower its ability most; empty for an imported run
     """
     cells, scores, _weights = evidence.scores.cells

@@ -37,7 +37,7 @@ Link = tuple[ScoreKind, str, LinkFacts]
 
 
 def links_table(links: Iterable[Link]) -> Table:
-    """Tabulate the curl of scores on the scale of each link function, which measures their deviation from an additive model.
+    """Tabulate the curl of scores on the scale of each link function.
 
     The curl of a rectangle (two agents and two items) is the deviation of its four transformed scores from an additive
     model. The columns are quantiles of the curl, and R² of the additive model. The quantiles have standard errors if only a
@@ -243,7 +243,7 @@ class Summary:
         """Sentence with the agents' posterior probabilities of being the best, highest first.
 
         None if only the selected agents may be the best, if agents cannot be compared, if the judge does not
-        discriminate, or if labels decide what the run recommends.
+        discriminate, or if the recommendation is based on labels.
         """
         choice = self.facts.choice
         is_by_judge = self.recommendation.decided_by != "labels" and self.facts.signal.discriminates
@@ -263,8 +263,8 @@ class Summary:
     def selection_text(self) -> str | None:
         """Sentences on the selected agent: its expected regret, and an interval of its ability adjusted for the selection.
 
-        None if several agents are selected, if agents cannot be compared, if the run recommends nothing, or if labels
-        decide what it recommends.
+        None if several agents are selected, if agents cannot be compared, if the run recommends nothing, or if the
+        recommendation is based on labels.
         """
         choice = self.facts.choice
         recommendation = self.recommendation
@@ -352,8 +352,8 @@ class Summary:
     def percent_of_dense(self) -> float | None:
         """Number of calls in percent of the calls of the dense design, which compares all pairs of agents on all items.
 
-        A run has more independent than paired trials only if calls cost nothing. Its independent trials are then not counted,
-        because they would dominate the number. None for an imported run and for self-trials.
+        Independent trials are not counted if they outnumber the paired trials. Plans contain so many only if calls cost nothing.
+        None for an imported run and for self-trials.
         """
         calls = self.calls
         if calls is None or not calls.n_dense_calls:

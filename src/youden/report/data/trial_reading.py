@@ -188,6 +188,16 @@ class _JudgedTrials(NamedTuple):
         """Return the trials that an index array or a mask selects."""
         return _JudgedTrials._make(column[index] for column in self)
 
+    def select_worst_of_texts(self) -> _JudgedTrials:
+        """Return the worst trial of each combination of an agent and two texts."""
+        # np.lexsort sorts by its last key first; the worst trial of a combination comes first
+        order = np.lexsort((self.row, self.side, -self.shortfall, self.higher_text, self.lower_text, self.agent))
+        ordered = self.select(order)
+        combination = np.stack([ordered.agent, ordered.lower_text, ordered.higher_text])
+        is_first = np.ones(len(order), dtype=np.bool_)
+        is_first[1:] = (combination[:, 1:] != combination[:, :-1]).any(axis=0)
+        return ordered.select(is_first)
+
     def concat(self, added: _JudgedTrials) -> _JudgedTrials:
         """Return these trials, followed by others."""
         return _JudgedTrials._make(np.concatenate(columns) for columns in zip(self, added, strict=True))
@@ -271,18 +281,8 @@ class WorstTrials:
 
         Of several trials of an agent with the same two texts, only the worst one is kept.
         """
-        # sort by agent and texts (np.lexsort sorts by its last key first), the worst trial of an agent and two texts first
-        trials = self._trials
-        by_texts = np.lexsort(
-            (trials.row, trials.side, -trials.shortfall, trials.higher_text, trials.lower_text, trials.agent)
-        )
-        trials = trials.select(by_texts)
-        agent_and_texts = np.stack([trials.agent, trials.lower_text, trials.higher_text])
-        is_worst_of_texts = np.ones(len(trials.row), dtype=np.bool_)
-        is_worst_of_texts[1:] = (agent_and_texts[:, 1:] != agent_and_texts[:, :-1]).any(axis=0)
-        trials = trials.select(is_worst_of_texts)
-
-        # sort these trials by agent, the worst trial first, and number the trials of each agent from 0
+        # sort by agent, the worst trial first, and number the trials of each agent from 0
+        trials = self._trials.select_worst_of_texts()
         trials = trials.select(np.lexsort((trials.row, trials.side, -trials.shortfall, trials.agent)))
         first_of_agent = np.searchsorted(trials.agent, np.arange(self._plan.n_agents + 1))
         number = np.arange(len(trials.row)) - first_of_agent[trials.agent]

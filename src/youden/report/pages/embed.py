@@ -138,6 +138,8 @@ def draw_ranking_alone(agents: Sequence[RankedAgent], *, source: str, level: flo
 def collect_agent_data(data: ReportData) -> dict[str, Json]:
     """Collect the details of all agents as JSON for the script of the page.
 
+    Returns a mapping with these keys:
+
     names : names of the agents, by position
     items : position of an item, as a text → its name, for the items that `pages` or `trials` contain
     order : positions of the agents, best first
@@ -221,8 +223,7 @@ def collect_trial_data(
         `raw` : raw answer of the judge to each trial; None if it is not stored
         `prompt` : prompt of the judge
 
-        If `has_sample` is False, the script uses only `prompt`; `first` and `second` are filled without use, and all other
-        values are empty. None for an imported run.
+        If `has_sample` is False, the script uses only `prompt`. None for an imported run.
     """
     if trials is None:
         return None

@@ -316,8 +316,8 @@ def _sort_differences(scores: Floats) -> _SortedDifferences:
     unit = largest_value / _GRID or 1 / _GRID
     steps = np.rint(relative / unit).astype(np.int64)
 
-    # The differences of a pair are from 0 to _GRID steps. With offsets that are multiples of 2·_GRID + 1, the distance of
-    # two differences of separate pairs exceeds _GRID steps.
+    # The differences of a pair are from 0 to _GRID steps. With offsets of 2·_GRID + 1, differences of separate pairs are
+    # separated by more than _GRID steps.
     offset_by_pair = np.arange(len(n_by_pair)) * (2 * _GRID + 1)
     end_by_pair = np.cumsum(n_by_pair)
     return _SortedDifferences(
