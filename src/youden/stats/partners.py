@@ -166,17 +166,17 @@ def _add_std_errors(mean: Floats, weight: Floats, n_answers: Floats, squares: Fl
     n_agents = len(weight)
     shape = n_agents, n_agents
 
-    # degrees of freedom of each pair, n_answers − 1, times the mean weight of an answer, because `squares` is weighted
+    # degrees of freedom of each pair, times the mean weight of its answers, because `squares` is weighted
     mean_weight = np.divide(weight, n_answers, out=np.zeros(shape), where=n_answers > 0)
     weighted_df = np.maximum(n_answers - 1, 0) * mean_weight
 
-    # variances of all answers (v) and of those to the pairs of each agent (v_i), around the means of pairs
+    # variances around the means of pairs: v of all answers, and v_i of the answers to the pairs of agent i
     overall_variance = float(squares.sum() / max(weighted_df.sum(), 1.0))
     df_of_agent = weighted_df.sum(axis=1)
     default = np.full(n_agents, overall_variance)
     agent_variance = np.divide(squares.sum(axis=1), df_of_agent, out=default, where=df_of_agent > 0)
 
-    # √(max(v, v_i, v_k)/n); the maximum, because the pairs of some agents vary less than others
+    # √(max(v, v_i, v_k)/n) for agents i and k
     variance = np.maximum(overall_variance, np.maximum(agent_variance[:, None], agent_variance))
     squared_error = np.divide(variance, weight, out=np.full(shape, np.nan), where=weight > 0)
     return PairMeans(mean, np.sqrt(squared_error), weight)
@@ -403,17 +403,17 @@ class _ItemSums(NamedTuple):
 
 
 def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_answer: float) -> _ItemSums:
-    """Sum the answers of a chunk by agent and item, with the weights of partners.
+    """Sum the answers of a chunk by agent and item, with the shares of the answers in the agent's ability.
 
-    The residual of an answer is its distance from the mean of its item, plus the mean of all answers, minus the effects of
-    both agents.
+    An answer is first centred: the mean of its item is replaced by the mean of all answers. Its residual is the centred
+    answer minus the effects of its two agents.
 
-    answer_share : float array (n_agents, n_agents), share of one answer of weight 1 in the ability of the agent (row), by
-        partner (column)
+    answer_share : float array (n_agents, n_agents), share of an answer of weight 1 in the ability of the agent (row), if
+        it is about this partner (column)
     effect : float array (n_agents,), effects of the agents
     mean_answer : mean of all answers
     """
-    # each trial twice: for its first agent with the second one as partner, and the reverse
+    # each trial counts twice, once for either agent, with the other agent as the partner
     agent = np.append(chunk.first, chunk.second)
     partner = np.append(chunk.second, chunk.first)
     item = np.tile(chunk.item, 2)

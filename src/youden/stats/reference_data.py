@@ -210,8 +210,8 @@ def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
     AgentVariances
         Arrays of the shape (n_data_sets,).
     """
-    # Half-width relative to the mean half-width: 1 up to the median agent, and `max_width_ratio` at quantile 1. In between
-    # it rises quadratically, because only few agents have much larger half-widths.
+    # Half-width relative to the mean half-width: 1 up to the median agent, then rising quadratically to `max_width_ratio`
+    # at quantile 1, because only few agents have much larger half-widths.
     rise = max(0.0, 2 * quantile - 1) ** 2
     max_width_ratio = np.array([data.max_width_ratio for data in REFERENCE_DATA[kind]])
     width_ratio = 1 + rise * (max_width_ratio - 1)
@@ -235,9 +235,9 @@ def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
     Returns
     -------
     ReferenceRange or None
-        Mean ρ of the reference data sets, with a range that a new pool is expected to be in: at its bounds, 1 − ρ is 4
-        times the largest and a quarter of the smallest value of the data sets. None for fewer than 60 or more than 900
-        trials, for which there are no measurements.
+        Mean ρ of the reference data sets, and the expected range for a new pool. At the lower bound, 1 − ρ is 4 times
+        the largest value of the data sets; at the upper bound, it is a quarter of the smallest one. None for fewer than
+        60 or more than 900 trials, for which there are no measurements.
     """
     rho = _interpolate(trials, [data.rho for data in REFERENCE_DATA[kind]])
     if rho is None:
@@ -249,9 +249,9 @@ def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
 
 
 def expected_recall(trials: float, kind: AnswerKind) -> ReferenceRange | None:
-    """Forecast the recall of the top 5 agents: the share of them that is in the top 5 of the ranking of a plan.
+    """Forecast the recall of the top 5 agents: the share of the true top 5 in the top 5 of a plan.
 
-    The top 5 agents are those of the dense design, which makes all comparisons.
+    The true top 5 are the best agents in the dense design, which makes all comparisons.
 
     Parameters
     ----------
@@ -263,8 +263,8 @@ def expected_recall(trials: float, kind: AnswerKind) -> ReferenceRange | None:
     Returns
     -------
     ReferenceRange or None
-        Mean recall of the reference data sets, with the range that a new pool is expected to be in: it exceeds that of the
-        data sets by 0.25 on either side, within [0, 1]. None for fewer than 60 or more than 900 trials, for which there
+        Mean recall of the reference data sets, and the expected range for a new pool. The range of the data sets is
+        extended by 0.25 on either side, within [0, 1]. None for fewer than 60 or more than 900 trials, for which there
         are no measurements.
     """
     recall = _interpolate(trials, [data.recall for data in REFERENCE_DATA[kind]])

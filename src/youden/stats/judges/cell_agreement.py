@@ -14,7 +14,7 @@ from scipy.stats import t as student
 from youden.errors import StatisticsError
 from youden.stats.base.clusters import check_level
 from youden.stats.base.metrics import Metric, rank_correlation, shape_error
-from youden.types.pool import Bools, Floats
+from youden.types.pool import Bools, Floats, Positions
 
 
 def cohen_kappa(a: Floats, b: Floats) -> float:
@@ -157,10 +157,9 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
     Returns
     -------
     CellCorrelation
-        Spearman's ρ over all cells, and the mean over items of ρ among the agents of an item. The mean leaves out items
-        with fewer than 3 agents, or on which one matrix is constant. A correlation without data is NaN. Bounds are NaN
-        with fewer than 3 items. The bounds of the overall ρ are also NaN if it is ±1, and the bounds within items if
-        all items have the same ρ.
+        Spearman's ρ over all cells (overall), and the mean over items of ρ among the agents of an item (within items).
+        Items with fewer than 3 agents or constant values are left out of the mean. A correlation without data is NaN.
+        Bounds are NaN for fewer than 3 items, for an overall ρ of ±1, and within items if all items have the same ρ.
 
     Raises
     ------
@@ -219,8 +218,8 @@ def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -
     a, b : float arrays (n_agents, n_items)
     has_both : bool array (n_agents, n_items), cells that have a value in both matrices
 
-    Returns ρ with its bounds. All are NaN if ρ is not defined. The bounds alone are NaN with fewer than 3 items, if ρ is
-    ±1, or if values are constant after a group is left out.
+    Returns ρ with its bounds, all NaN if ρ is not defined. Only the bounds are NaN if there are fewer than 3 items, if ρ is
+    ±1, or if values are constant without a group.
     """
     value_a, value_b = a[has_both], b[has_both]
     rho = _rho(value_a, value_b)
@@ -235,12 +234,7 @@ def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -
     if n_groups < _MIN_ITEMS:
         return Metric(rho, np.nan, np.nan, level, f"none: {n_groups} items are too few")
 
-    # correlations without each group of items
-    without_group = []
-    for left_out in range(n_groups):
-        is_used = group != left_out
-        without_group.append(_rho(value_a[is_used], value_b[is_used]))
-    jackknife = np.array(without_group)
+    jackknife = _leave_out_groups(value_a, value_b, group)
     max_rho = max(abs(rho), *np.abs(jackknife))
     if np.isnan(jackknife).any() or max_rho > 1 - 1e-12:
         return Metric(rho, np.nan, np.nan, level, "none: without some items, the cells do not vary or ρ is ±1")
@@ -252,3 +246,15 @@ def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -
     margin = student.ppf((1 + level) / 2, n_groups - 1) * std_error
     low, high = np.tanh(np.arctanh(rho) + np.array([-margin, margin])).tolist()
     return Metric(rho, low, high, level, f"Fisher z, jackknife over items in {n_groups} groups")
+
+
+def _leave_out_groups(value_a: Floats, value_b: Floats, group: Positions) -> Floats:
+    """Compute Spearman's ρ without each group of cells: float array (n_groups,).
+
+    value_a, value_b, group : arrays (n_cells,), values and group of each cell
+    """
+    rhos = []
+    for left_out in range(int(group.max()) + 1):
+        is_used = group != left_out
+        rhos.append(_rho(value_a[is_used], value_b[is_used]))
+    return np.array(rhos)

@@ -216,7 +216,7 @@ def parabola_r2(ability: Floats, has_label: Floats) -> float:
 
 
 def _remove_fixed_part(fixed: Floats, is_in_trial: Floats, answer: Floats) -> _AdjustedDesign:
-    """Regress the agents' columns and the answers on the fixed part of a model, and keep the residuals of both.
+    """Regress the columns of agents and the answers on the fixed part of a model, and multiply the residuals.
 
     fixed : float array (n_trials, n_columns), columns of the fixed part, which may be collinear
     is_in_trial : float array (n_trials, n_agents), 1 for the two agents of a trial
@@ -241,20 +241,19 @@ def _remove_fixed_part(fixed: Floats, is_in_trial: Floats, answer: Floats) -> _A
 def _compute_label_statistics(
     design: _AdjustedDesign, x: Floats, x_variance: Floats, ratio: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Compute the statistics from which the effect of any label of agents is estimated and tested.
+    """Compute statistics for the effects of labels in regressions on a label and a parabola in the abilities x.
 
-    The effect is the coefficient of the label in a regression on the label and a parabola in the abilities x.
+    The effect of a label f (n_agents,), 1 for agents with the label and 0 for others, is f'score / f'information·f.
 
     design : cross products of trials without the fixed part of the model
     x, x_variance : float arrays (n_agents,), abilities and the variances of their errors
     ratio : variance between agents divided by the variance of a trial
 
     Returns the score vector, float array (n_agents,), the information matrix, and the covariance matrix of the score
-    vector, float arrays (n_agents, n_agents). The effect of a label f, 1 for agents with it and else 0, is
-    f'score / f'information·f.
+    vector, float arrays (n_agents, n_agents).
     """
-    # Without the parabola, the information about the agents' effects is N(1 + ratio·N)⁻¹, and their score is
-    # (1 + ratio·N)⁻¹v, with N the products of the agents and v those with the answers. N has the eigenvectors of both matrices.
+    # Without the parabola, the information is N(1 + ratio·N)⁻¹ and the score is (1 + ratio·N)⁻¹v, with the products N of
+    # agents and v of answers. The eigenvectors of N diagonalise both matrices.
     eigenvalues, eigenvectors = np.linalg.eigh(design.agent_products)
     eigenvalues = np.maximum(eigenvalues, 0)
     denominator = 1 + ratio * eigenvalues
@@ -267,10 +266,10 @@ def _compute_label_statistics(
 
 
 def _make_parabola_remover(x: Floats, x_variance: Floats, information: Floats) -> Floats:
-    """Make the matrix that removes the part that a parabola in the abilities x explains from a score vector of agents.
+    """Make the matrix that removes a parabola in the abilities x from a score vector of agents.
 
-    Errors of x would flatten the parabola. Their contribution to the moments of x and x² is subtracted, unless it is most
-    of the moments.
+    Errors of x flatten a fitted parabola. Their contribution to the moments of x and x² is subtracted, unless it exceeds
+    the share `_MAX_ERROR_SHARE`.
 
     x, x_variance : float arrays (n_agents,), abilities and the variances of their errors
     information : float array (n_agents, n_agents), information about the agents' effects
@@ -279,38 +278,38 @@ def _make_parabola_remover(x: Floats, x_variance: Floats, information: Floats) -
     """
     powers, error_moments = _estimate_powers(x, x_variance, weight=np.diag(information))
 
-    # linear combinations of x and x², as columns, whose moments are 1 and which are uncorrelated
+    # uncorrelated linear combinations of x and x² with moments of 1, as columns
     moments, axes = np.linalg.eigh(powers.T @ information @ powers)
     is_determined = moments > _TINY
     combinations = axes[:, is_determined] / np.sqrt(moments[is_determined])
 
-    # rotate them so that their errors are uncorrelated, too; the moments of the errors are then shares of the moments
+    # rotate them so that their errors are uncorrelated, too
     error_share, rotation = np.linalg.eigh(combinations.T @ error_moments @ combinations)
     combinations = combinations @ rotation
     error_share = np.where(error_share > _MAX_ERROR_SHARE, 0.0, error_share.clip(0))
 
-    # regression on these combinations, whose moments without errors are 1 − error_share
+    # regression on these combinations; without errors, their moments are 1 − error_share
     scaled_combinations = combinations / (1 - error_share)
     explained = information @ powers @ scaled_combinations @ combinations.T @ powers.T
     return np.asarray(np.eye(len(x)) - explained)
 
 
 def _estimate_powers(x: Floats, x_variance: Floats, *, weight: Floats) -> tuple[Floats, Floats]:
-    """Estimate x and x² from values of x with errors, and the contribution of the errors to their second moments.
+    """Estimate x and x² from values with errors, and the contribution of these errors to second moments.
 
     x, x_variance : float arrays (n_agents,), observed values and the variances of their errors
     weight : float array (n_agents,), weights of the agents in the moments
 
-    Returns the estimates of x and x², float array (n_agents, 2), and the contributions of the errors to their moments,
-    float array (2, 2): the sums over agents of weight × product of two estimates.
+    Returns the estimates of x and x², float array (n_agents, 2), and the contributions of the errors, float array (2, 2).
+    A second moment is the sum over agents of weight × product of two estimates.
     """
-    # unbiased estimates of the powers 0 to 4 of the true x, by power_(m+1) = x·power_m − m·variance·power_(m−1)
+    # unbiased estimates of the powers 0 to 4 of the true x: power_(m+1) = x·power_m − m·variance·power_(m−1)
     power = [np.ones_like(x), x]
     for m in (1, 2, 3):
         next_power = x * power[m] - m * x_variance * power[m - 1]
         power.append(next_power)
 
-    # a product of two estimates contains the product of their errors; the estimate of the power a + b does not
+    # the product of two estimates minus the estimate of the power a + b is the product of their errors, on average
     error_moments = np.empty((2, 2))
     for a in (1, 2):
         for b in (1, 2):
@@ -347,12 +346,12 @@ def _fit_variance_ratio(design: _AdjustedDesign) -> tuple[float, float]:
 
     Returns the ratio τ²/σ² of the variance between agents to the variance σ² of a trial, and σ².
     """
-    # eigenvectors of the products, in whose directions the effects are independent
+    # the effects are independent in the directions of the eigenvectors
     eigenvalues, eigenvectors = np.linalg.eigh(design.agent_products)
     eigenvalues = np.maximum(eigenvalues, 0)
     products = eigenvectors.T @ design.answer_products
 
-    # for each ratio on the grid: squared answers minus their part that the random effects explain
+    # for each ratio on the grid: sum of squares minus the part that the random effects explain
     scale = 1 + _VARIANCE_RATIOS * eigenvalues
     explained = (_VARIANCE_RATIOS * products**2 / scale).sum(axis=1)
     residual_squares = np.maximum(design.squares - explained, 1e-12)

@@ -186,15 +186,15 @@ def _reliability(effect: Floats, sampling_variance: Floats) -> float:
 def _fit_effects(
     first: Ids, second: Ids, answer: Floats, n_agents: int, *, covariate: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """Fit answer ≈ a_first + a_second (+ β·covariate) by least squares; of several solutions, take the shortest.
+    """Fit answer ≈ a_first + a_second (+ β·covariate) by least squares, with the minimum-norm solution.
 
     first, second : int arrays (n_trials,), agents of each trial
     answer, covariate : float arrays (n_trials,)
 
-    Returns the coefficients a, float array (n_agents,), with β as one more entry if there is a covariate, and the
-    pseudo-inverse of the normal matrix, a square array of the same length.
+    Returns the coefficients, float array (n_coefficients,), and the pseudo-inverse of the normal matrix, float array
+    (n_coefficients, n_coefficients). The coefficients are those of the agents and, with a covariate, β.
     """
-    # normal matrix: numbers of trials of each pair, and of each agent on the diagonal
+    # normal matrix: number of trials of each pair, and of each agent on the diagonal
     n_ordered = np.zeros((n_agents, n_agents))
     np.add.at(n_ordered, (first, second), 1.0)
     normal_matrix = n_ordered + n_ordered.T

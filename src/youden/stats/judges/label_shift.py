@@ -166,9 +166,9 @@ def _check_labels(score: Floats, information: Floats, has_label: Bools) -> None:
 def _invert_permutation_test(thresholds: Floats, *, n: int, n_always: int, level: float) -> tuple[float, float, float]:
     """Compute the confidence bounds of an effect c, and the p-value of c = 0, by inverting a permutation test.
 
-    For an assumed value of c, a permutation of the labels is extreme if its test statistic is at least as large as the
-    observed one. Most permutations have a threshold: they are extreme if c is at or above it. In the test of the other
-    side, they are extreme if c is at or below it. Other permutations are extreme for every c.
+    A permutation of the labels is extreme at c if its test statistic is at least as large as the observed one. Most
+    permutations have a threshold: they are extreme if c is at least the threshold, or in the test of the other side, at
+    most the threshold. All other permutations are extreme for every c.
 
     thresholds : float array (n_thresholds,), thresholds of the permutations that have one, ascending
     n : number of all permutations
@@ -177,14 +177,14 @@ def _invert_permutation_test(thresholds: Floats, *, n: int, n_always: int, level
 
     Returns the lower bound, the upper bound and the two-sided p-value. Bounds are ∓∞ if no value can be excluded.
     """
-    # a value of c is excluded if at most the fraction (1 − level)/2 of the permutations is extreme; 1e-9 allows for rounding
-    max_n_extreme = int((1 - level) / 2 * n + 1e-9)
-    n_excluded = max_n_extreme - n_always  # number of thresholds that are excluded on each side
+    # a value of c is excluded if at most the fraction (1 − level)/2 of the permutations is extreme
+    max_n_extreme = int((1 - level) / 2 * n + 1e-9)  # 1e-9 allows for rounding
+    n_excluded = max_n_extreme - n_always  # number of thresholds outside each bound
     low, high = -np.inf, np.inf
     if 0 <= n_excluded < len(thresholds):
         low, high = thresholds[n_excluded], thresholds[-1 - n_excluded]
 
-    # the same for c = 0, in the tests of both sides
+    # p-value of c = 0 from the tests of both sides
     n_extreme_below = int((thresholds <= 0).sum())
     n_extreme_above = int((thresholds >= 0).sum())
     n_extreme = min(n_extreme_below, n_extreme_above) + n_always

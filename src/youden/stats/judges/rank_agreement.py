@@ -91,8 +91,8 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
 def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_draws: int) -> Floats:
     """Draw the true effects of the agents under judge B from their posterior distribution.
 
-    The effects under judge B are a linear function of those under judge A, plus deviations. The prior of the function is
-    flat. The deviations have the mean 0 and an unknown variance, to which a quadratic term adds.
+    The effects under judge B are modelled as a linear function of the effects under judge A, plus deviations. The prior of
+    the function is flat. `_draw_prior_variances` draws the prior variances of the deviations.
 
     shift : estimated effects of the agents under both judges, with the covariance of those under judge B
     x : float array (n_agents,), effects under judge A, centred and divided by their length √Σx²
@@ -105,7 +105,7 @@ def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_d
     slope = x @ shift.effect_b
     prior_variance = _draw_prior_variances(deviation, sampling_variance, float(slope), rng=rng, n_draws=n_draws)
 
-    # posterior of the deviations from a line: N(w·deviation, w·sampling variance), w = prior/(prior + sampling variance)
+    # posterior of the deviations from the line: N(w·deviation, w·sampling variance), w = prior/(prior + sampling variance)
     data_weight = prior_variance / (prior_variance + sampling_variance)
     noise = rng.standard_normal((n_draws, len(deviation)))
     drawn_deviation = data_weight * deviation + np.sqrt(data_weight * sampling_variance) * noise
@@ -119,14 +119,14 @@ def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_d
 def _draw_prior_variances(
     deviation: Floats, sampling_variance: Floats, slope: float, *, rng: np.random.Generator, n_draws: int
 ) -> Floats:
-    """Draw the prior variances of deviations from a line from their posterior, given the observed deviations.
+    """Draw the prior variances of deviations from a line, given the observed deviations.
 
-    All deviations have the prior variance τ². The variance of the quadratic term is added to that of the last one, which is
-    the deviation in the direction of the quadratic function.
+    All deviations have the prior variance τ². The last one, in the quadratic direction, has the variance of a quadratic term
+    in addition. The standard deviation of this term is proportional to the slope.
 
     deviation : float array (n_vectors,), observed deviations in an orthonormal basis; the last is the quadratic one
     sampling_variance : float array (n_vectors,), their sampling variances
-    slope : slope of the line, to which the standard deviation of the quadratic term is relative
+    slope : slope of the line
 
     Returns a float array (n_draws, n_vectors).
     """
@@ -154,19 +154,18 @@ def _draw_prior_variances(
 
 
 def _make_nonlinear_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]:
-    """Make an orthonormal basis of the deviations of effects from a linear function of x.
+    """Make an orthonormal basis of the space orthogonal to all linear functions of x.
 
-    A deviation is a vector with one value per agent that is orthogonal to all linear functions of x. The last vector of the
-    basis is the part of x² that is such a deviation; it is 0 for 3 agents. The other vectors are chosen so that the effects
-    under judge B have uncorrelated sampling errors in their directions.
+    The last vector is the part of x² in this space; it is 0 for 3 agents. In the directions of the other vectors, the
+    sampling errors of the effects under judge B are uncorrelated.
 
     shift : effects under both judges, with the covariance of the effects under judge B
     x : float array (n_agents,), effects under judge A, centred and divided by their length √Σx²
 
-    Returns the basis vectors as columns, float array (n_agents, n_vectors), and the sampling variance of the effects in the
-    direction of each, float array (n_vectors,).
+    Returns the basis vectors as columns, float array (n_agents, n_vectors), and the sampling variance of the effects under
+    judge B along each vector, float array (n_vectors,).
     """
-    # orthonormal columns: the linear functions of x, and the part of x² that is orthogonal to them
+    # orthonormal columns: the linear functions of x, and the part of x² orthogonal to them
     n_agents = len(x)
     linear = np.column_stack([np.full(n_agents, n_agents**-0.5), x])
     quadratic = np.zeros(n_agents)
@@ -177,16 +176,16 @@ def _make_nonlinear_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]
     if quadratic.any():
         functions = np.column_stack([linear, quadratic])
 
-    # all vectors that are orthogonal to these functions: the left singular vectors after those of the functions
+    # basis of the vectors orthogonal to these functions: the remaining left singular vectors
     left, _, _ = np.linalg.svd(functions, full_matrices=True)
     complement = left[:, functions.shape[1] :]
 
-    # eigenvectors of the covariance, in whose directions sampling errors are uncorrelated
+    # rotate the basis to the eigenvectors of the covariance, so that sampling errors are uncorrelated
     complement_covariance = complement.T @ shift.covariance @ complement
     complement_variance, rotation = np.linalg.eigh(complement_covariance)
     basis = np.column_stack([complement @ rotation, quadratic])
 
-    # variances are made positive in spite of rounding
+    # rounding may make variances negative
     quadratic_variance = float(quadratic @ shift.covariance @ quadratic)
     variance = np.append(complement_variance, quadratic_variance).clip(0) + 1e-12
     return basis, variance

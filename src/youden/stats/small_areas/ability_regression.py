@@ -149,18 +149,17 @@ class _Regression:
     prior: float
 
     def interpolate_likelihood(self, intercepts: Floats, slopes: Floats, tau: float) -> _Interpolation:
-        """Interpolate the likelihood of each agent's labels, if it is no outlier, for each intercept and slope.
+        """Interpolate the likelihood of each agent's labels for each intercept and slope, if the agent is not an outlier.
 
-        For an intercept a and a slope b, the logit quality of an agent has the mean a + b·x and the SD
-        √(τ² + (b·std_error)²), with its transformed ability x. `likelihood` has the value for a grid of means and SDs: it
-        is interpolated between two means, and taken at the nearest SD.
+        For an intercept a and a slope b, the logit quality of an agent with transformed ability x has the mean a + b·x and
+        the SD √(τ² + (b·std_error)²). The likelihood is interpolated between the two nearest means on the grid, at the
+        nearest SD.
 
         intercepts : float array (n_intercepts,)
         slopes : float array (n_slopes,)
         tau : SD τ of the agents' deviations from the regression
 
-        Returns the likelihoods, not their logarithms, as an array (n_intercepts, n_slopes, n_agents), with the indices of the
-        grid points and the fractions that were used.
+        Returns the likelihoods (not logarithms), with the indices and fractions of the interpolation.
         """
         n_sds, n_grid, n_agents = self.likelihood.shape
 
@@ -170,8 +169,7 @@ class _Regression:
         nearest = np.rint(np.log(sd / _KERNEL_SDS[0]) / log_step).astype(np.int64)
         sd_index = np.clip(nearest, 0, n_sds - 1)
 
-        # position of the mean between two points of the grid of logits: (n_intercepts, n_slopes, n_agents); the upper limit
-        # is slightly below the last point, so that there is an upper point
+        # position of the mean on the grid of logits, below the last point: (n_intercepts, n_slopes, n_agents)
         mean = intercepts[:, None, None] + slopes[:, None] * self.x
         position = np.clip((mean + _MAX_LOGIT) / self.step, 0, n_grid - 1.001)
         lower_point = position.astype(np.int64)
@@ -195,8 +193,7 @@ class _Regression:
         slopes : float array (n_slopes,), equidistant; [0] without a slope
 
         Returns a float array (n_taus, n_outlier_shares, n_intercepts, n_slopes), for the τ in `_TAUS` and the shares in
-        `_OUTLIER_SHARES`. To make them posterior log probabilities, add one constant, which is the same for all entries
-        and for all regressions.
+        `_OUTLIER_SHARES`. They equal the posterior log probabilities up to a constant, the same for all regressions.
         """
         # log likelihood of all labels; each agent is an outlier with the probability `share`
         log_weight = np.empty((len(_TAUS), len(_OUTLIER_SHARES), len(intercepts), len(slopes)))
@@ -214,11 +211,13 @@ class _Regression:
         # prior of the regression, and prior of τ
         tau_prior = _TAU_PRIOR_WITH_SLOPE if self.has_slope else _TAU_PRIOR_WITHOUT_SLOPE
         log_weight += np.log(self.prior * tau_prior / tau_prior.sum())[:, None, None, None]
-        if not self.has_slope:
-            return log_weight
+        if self.has_slope:
+            self._add_slope_prior(log_weight, slopes)
+        return log_weight
 
-        # Prior of the slope: a normal density times the step of the grid. It is multiplied by twice the prior probability of
-        # the sign of the slope, because the density has half of its mass on either side of 0.
+    def _add_slope_prior(self, log_weight: Floats, slopes: Floats) -> None:
+        """Add the log prior of each slope, a normal density times the step of the grid, to the last axis, in place."""
+        # a normal density has half of its mass on either side of 0; the prior has other probabilities of the signs
         p_positive = _P_POSITIVE if self.curvature == 0 else _P_POSITIVE_CURVED
         p_sign = np.full(len(slopes), 0.5)
         p_sign[slopes > 0] = p_positive
@@ -226,7 +225,6 @@ class _Regression:
         slope_step = slopes[1] - slopes[0]
         log_weight += np.log(2 * p_sign * slope_step / _SLOPE_SD / np.sqrt(2 * np.pi))
         log_weight -= 0.5 * (slopes / _SLOPE_SD) ** 2
-        return log_weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,7 +281,7 @@ class RegressionPosterior:
         Returns
         -------
         float
-            Quantile. Because the slope has a positive probability of being exactly 0, a range of p has the quantile 0.
+            Quantile. It is exactly 0 for a range of p, because the slope is 0 with a positive probability.
         """
         # P(slope < s) and P(slope < 0) of the regressions with a slope, summed over their grids
         sloped_grids = [grid for grid in self.grids if grid.regression.has_slope]
@@ -340,9 +338,8 @@ class RegressionPosterior:
         Returns
         -------
         float array (n_points,)
-            Posterior mean of the quality of an agent without a deviation from the regression, in [0, 1]. Under one
-            regression it is logit⁻¹(a + b·x), with a the intercept, b the slope, and x the standardised ability,
-            transformed to the linear, convex or concave form of the regression.
+            Posterior mean quality, in [0, 1], of agents that do not deviate from the regression. One regression
+            predicts the quality logit⁻¹(a + b·x), with intercept a, slope b, and transformed ability x.
         """
         standardised = _standardise(ability, self.ability)
         reference = _standardise(self.ability, self.ability)
@@ -367,13 +364,10 @@ class RegressionPosterior:
 
         Notes
         -----
-        The predictions leave the agent's own labels out: the posterior weight of each regression is proportional to the
-        product of the likelihoods of all agents' labels, and is divided by the likelihood of the agent's own labels.
-
-        The logit quality of an agent that is no outlier is a mixture of normal distributions over the regressions.
+        To leave out the agent's own labels, the posterior weight of each regression is divided by their likelihood. The
+        logit quality of an agent that is not an outlier is a mixture of normal distributions over the regressions.
         """
-        # Weights of the normal distributions in each agent's mixture, by SD, mean (a point of the grid of logits) and
-        # agent. They are summed in a flattened array, to which the regressions are added in place.
+        # flattened weights of the normal distributions in each agent's mixture, by SD, mean (a grid point) and agent
         regression = self.grids[0].regression
         shape = regression.likelihood.shape  # (n_sds, n_grid, n_agents)
         flat_weight = np.zeros(regression.likelihood.size)
@@ -408,10 +402,10 @@ def _add_prediction_weights(
 ) -> None:
     """Add the posterior weights of a grid at one value of τ to `flat_weight` and `outlier_weight`, in place.
 
-    The prediction of an agent leaves out its own labels: each weight is divided by their likelihood.
+    To leave out an agent's own labels, each weight is divided by their likelihood.
 
-    flat_weight : float array (n_sds · n_grid · n_agents,), the flattened weights of normal distributions of an agent's
-        logit quality, if it is no outlier, by SD, mean and agent
+    flat_weight : flattened float array (n_sds, n_grid, n_agents), weight of each normal distribution (SD and mean) of the
+        logit quality of an agent that is not an outlier
     outlier_weight : float array (n_agents,), weights of being an outlier
     grid : intercepts and slopes with their posterior weights
     tau_index, tau : position of τ in the weights of the grid, and its value
@@ -427,8 +421,7 @@ def _add_prediction_weights(
         regular_weight += (1 - share) * weight_without_own
         outlier_weight += share * weight_without_own.sum(axis=(0, 1))
 
-    # divide each weight between the points of the grid of logits below and above the mean; the index of the point above is
-    # larger by n_agents
+    # divide each weight between the grid points below and above the mean; their indices differ by n_agents
     n_agents = len(outlier_weight)
     lower = interpolation.lower.ravel()
     weight_of_lower = (regular_weight * (1 - interpolation.fraction)).ravel()
@@ -503,9 +496,9 @@ def _standardise(x: Floats, reference: Floats) -> Floats:
 def _transform(z: Floats, curvature: float, reference: Floats) -> tuple[Floats, Floats]:
     """Transform standardised abilities by an increasing function: linear, convex or concave.
 
-    For curvature 0, abilities z are unchanged. For another curvature c, they become sign(c)·exp(c·z), standardised so that
-    the transformed reference has mean 0 and SD 1; this is convex for c > 0 and concave for c < 0. In the exponent, z is
-    clipped to ±`_MAX_Z`, so that extreme abilities do not dominate.
+    For curvature 0, abilities z are unchanged. For curvature c, they become sign(c)·exp(c·z), which is convex for c > 0 and
+    concave for c < 0. The result is standardised so that the transformed reference has mean 0 and SD 1. In the exponent, z
+    is clipped to ±`_MAX_Z`, so that extreme abilities do not dominate.
 
     z : float array (n,), standardised abilities
     curvature : number c
@@ -532,11 +525,10 @@ def _normal_kernels(step: float) -> Floats:
 
 
 def _make_log_weight_grid(regression: _Regression) -> _PosteriorGrid:
-    """Make a grid of intercepts and slopes around their posterior means, with logarithms of unnormalised posterior weights.
+    """Make a grid of intercepts and slopes around their posterior means, which come from a coarse grid.
 
-    A coarse grid of all plausible values gives the posterior mean and SD of intercept and slope.
-
-    Returns a grid whose `weight` is the array (n_taus, n_outlier_shares, n_intercepts, n_slopes) of logarithms.
+    The `weight` of the grid contains logarithms of unnormalised posterior weights, float array (n_taus, n_outlier_shares,
+    n_intercepts, n_slopes).
     """
     coarse_intercepts = np.linspace(-_INTERCEPT_LIMIT, _INTERCEPT_LIMIT, _N_COARSE_INTERCEPTS)
     coarse_slopes = np.zeros(1)

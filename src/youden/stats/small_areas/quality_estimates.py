@@ -270,9 +270,9 @@ def _mean_by_agent(agent: Positions, x: Floats, n: Floats) -> Floats:
 
 
 def _estimate_relative_variance(agent: Positions, value: Floats, mean: Floats) -> float:
-    """Estimate the variance of labels in [0, 1] relative to that of labels of 0 or 1 with the same means.
+    """Estimate the variance of labels, divided by mean·(1 − mean), the variance of labels of 0 or 1 with the same mean.
 
-    The variance of a label of 0 or 1 is mean·(1 − mean), with the mean of the agent. Grades between 0 and 1 vary less.
+    Grades between 0 and 1 vary less than labels of 0 or 1.
 
     agent : int array (n_labels,), agent of each label
     value : float array (n_labels,), the labels
@@ -284,7 +284,7 @@ def _estimate_relative_variance(agent: Positions, value: Floats, mean: Floats) -
         return 1.0
     n_labels = len(value)
     n_labelled = (np.bincount(agent, minlength=len(mean)) > 0).sum()
-    correction = n_labels / max(n_labels - n_labelled, 1)  # for the means, which are estimates
+    correction = n_labels / max(n_labels - n_labelled, 1)  # for the degrees of freedom of the means
 
     binary_squares = (mean * (1 - mean))[agent].sum() + _PRIOR_VARIANCE
     squares = correction * ((value - mean[agent]) ** 2).sum() + _PRIOR_VARIANCE
@@ -297,8 +297,7 @@ def _estimate_from_labels(labels: _LabelMeans, level: float) -> QualityEstimates
     labels : label means and numbers of labels of the agents
     level : confidence level
 
-    Returns the label means, NaN for an agent without a label. The posterior densities, which all agents have, are for a
-    uniform prior of quality.
+    The posterior densities are those of a uniform prior of quality. The estimate is NaN for an agent without a label.
     """
     mean, n_labels = labels.mean, labels.n
     is_labelled = n_labels > 0
@@ -422,8 +421,7 @@ def _compute_credible_bounds(
 ) -> tuple[Floats, Floats]:
     """Compute credible bounds of quality.
 
-    The bounds of an agent that is probably an outlier are widened until they contain the Wilson interval from its labels
-    alone.
+    For a probable outlier, the bounds are widened to contain the Wilson interval of its labels.
 
     density : float array (n_agents, n_grid), posterior probabilities of the logits of quality
     likelihood : likelihood of the labels, with the grid of logits
@@ -455,8 +453,8 @@ def _make_curve(posterior: RegressionPosterior) -> tuple[tuple[float, float], ..
 def _count_equivalent_labels(labels: _LabelMeans, quality: Floats, variance: Floats) -> int:
     """Compute the number of labels with which label means would be as precise as the estimates.
 
-    It is the number of existing labels times the ratio of the variance of label means to that of the estimates, both summed
-    over the agents with labels.
+    It is the number of labels times the variance of label means, divided by the variance of the estimates. Variances are
+    summed over the agents with labels.
 
     labels : label means and numbers of labels
     quality, variance : float arrays (n_agents,), estimates and their posterior variances

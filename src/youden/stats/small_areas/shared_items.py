@@ -83,9 +83,8 @@ class LabelResiduals:
 
         Notes
         -----
-        The estimate is the sum of products of two standardised residuals on one item, minus 1.65 times the standard
-        error that this sum has without correlation, divided by the number of products plus 20, which shrinks it towards
-        0.
+        Let S be the sum of the products of two standardised residuals on one item, N the number of products, and e the
+        standard error of S without correlation. The estimate is (S − 1.65·e)/(N + 20). The 20 shrinks it towards 0.
         """
         standardised = self.value / self.sd
         products = self._sum_products(standardised)
@@ -119,9 +118,7 @@ class LabelResiduals:
         return predicted, np.asarray(1 - correlation * weight * n_others)
 
     def shared_variance(self, relative_variance: float) -> float:
-        """Estimate the variance of an error that is common to the label means of all agents.
-
-        The error arises because the labelled items may be easier or harder than others, for all agents.
+        """Estimate the variance of the error that all label means share because labelled items may be easier than others.
 
         Parameters
         ----------
@@ -135,13 +132,12 @@ class LabelResiduals:
 
         Notes
         -----
-        The covariance of two labels on one item, in units of q·(1 − q), is estimated by a ratio of sums over pairs of
-        labels, because a mean of ratios is biased towards 0. A weighted mean of this estimate and of a usual value is taken.
-        The estimate has the weight of the effective number of items, and the usual value the weight of 20 items. The usual
-        value is 0.25, and at most half of `relative_variance`, because grades vary less than labels of 0 or 1. The
-        covariance is at least the usual value and at most 0.8.
+        The variance is the covariance of two labels on one item, in units of q·(1 − q), times the share of pairs of
+        labels that are on one item.
 
-        The variance of the error is the covariance times the share of pairs of labels that are on one item.
+        The covariance is estimated by a ratio of sums over pairs of labels, because a mean of ratios is biased towards 0.
+        It is then averaged with a usual value of 0.25, or half of `relative_variance` if this is smaller. The weights are
+        the effective number of items and 20. The result is limited to at least the usual value and at most 0.8.
         """
         n_labels = len(self.value)
         usual_covariance = min(_USUAL_COVARIANCE, _MAX_SHARE * relative_variance)

@@ -146,8 +146,7 @@ class AgentRates(ReadOnly):
         Parameters
         ----------
         covariance : CentredCovariance
-            Covariance of the abilities. An entry of NaN marks a pair of agents that cannot be compared; other entries
-            are not used.
+            Covariance of the abilities. Only its NaN entries are used, which mark pairs that cannot be compared.
         reference : bool array (n_agents,), optional
             Agents over which the mean is taken, as far as they can be compared with an agent. Default: for each agent, all
             that can be compared with it.
@@ -267,9 +266,9 @@ class IndependentTotals:
         self._add_by_agent(second, other_item, answer, counts=is_used & for_second)
 
     def _add_by_agent(self, agent: Ids | Positions, item: Ids | Positions, answer: Floats, *, counts: Bools) -> None:
-        """Add answers to the sums of the agents on one side of the trials, and of their cells (agents on items), in place.
+        """Add answers to the sums by agent and by cell (an agent on an item), for one side of the trials, in place.
 
-        agent, item : int arrays (n_trials,), agent and item of the first text of each trial, or of the second
+        agent, item : int arrays (n_trials,), agent and item of the first text of each trial, or of the second one
         answer : float array (n_trials,)
         counts : bool array (n_trials,), whether a trial counts for this agent
         """
@@ -297,10 +296,10 @@ class IndependentTotals:
             self._cell_chunks = [self._sum_by_cell()]
 
     def _sum_by_cell(self) -> tuple[Positions, Floats, Floats]:
-        """Sum all chunks by cell, a cell being one agent on one item.
+        """Sum all chunks by cell (an agent on an item).
 
-        Returns three arrays (n_cells,): the cells as numbers, agent · n_items + item, each once and ascending, and the
-        number and the sum of their answers.
+        Returns three arrays (n_cells,): the distinct cells as codes agent · n_items + item, ascending, and the number and
+        the sum of their answers.
         """
         cell = np.concatenate([chunk[0] for chunk in self._cell_chunks])
         n = np.concatenate([chunk[1] for chunk in self._cell_chunks])
@@ -577,16 +576,15 @@ class _RateFit:
 
         Returns arrays (n_kappa, n_agents), one row for each κ in `_KAPPA`.
         """
-        # The sum of the answers, divided by the dispersion, is modelled as a Poisson variable with the mean
-        # n·rate/dispersion: a number of yes answers.
+        # answer_sum/dispersion, a number of yes answers, is modelled as a Poisson variable of mean n·rate/dispersion
         n_yes = answer_sum / dispersion
         expected_n_yes = np.maximum(n * self._mean / dispersion, 1e-300)
         log_regular, log_outlier = _log_likelihoods(n_yes, expected_n_yes)
         log_likelihood = np.logaddexp(log_regular, log_outlier)
         p_outlier = np.exp(log_outlier - log_likelihood)
 
-        # If κ = 0, in the first row, regular rates are equal to the mean rate. Otherwise, their prior is a gamma
-        # distribution of shape 1/κ² around it, and so is the posterior, to whose shape the number of yes answers is added.
+        # For κ = 0, the first row, regular rates equal the mean rate. For other κ, their prior is a gamma distribution of
+        # shape 1/κ² with this mean. Their posterior is a gamma distribution, too, of shape 1/κ² + n_yes.
         regular_mean = np.full((len(_KAPPA), len(n)), self._mean)
         regular_variance = np.zeros_like(regular_mean)
         squared_error_variance = np.zeros_like(regular_mean)
@@ -651,7 +649,7 @@ class _RateFit:
 
         n, answer_sum : float arrays (n_linked,), number and sum of the answers to the independent trials of each of them
 
-        Returns rates (n_linked,), whose errors are independent of each other; the mean of the prior for an agent with n = 0.
+        Returns rates (n_linked,) with independent errors. The rate of an agent with n = 0 is the mean of the prior.
         """
         posterior = self._compute_posterior(n, answer_sum, self._linked_dispersion)
         likelihood = np.exp(posterior.log_likelihood - posterior.log_likelihood.max(axis=0))
@@ -663,10 +661,10 @@ class _RateFit:
 
         # as in `to_rates`, the prior probability of equal rates (κ = 0) shrinks the rates, but not their error variances
         rate = (kappa_weights(_SHRINKING_PRIOR) * posterior.mean).sum(axis=0)
+
+        # variance of the error: the mean over κ of the expected squared error given κ, (n_kappa, n_linked)
         weight = kappa_weights(_PRIOR)
-        expected_square = (
-            posterior.variance + (posterior.mean - rate) ** 2
-        )  # of the error, given κ: (n_kappa, n_linked)
+        expected_square = posterior.variance + (posterior.mean - rate) ** 2
         error_variance = (weight * expected_square).sum(axis=0)
 
         # variance of the squared errors: that of their expectation over κ, plus the mean of that given κ
@@ -679,10 +677,9 @@ class _RateFit:
     ) -> AgentRates:
         """Shift estimated rates so that their mean is the mean answer, and add 95 % intervals.
 
-        The rates may be of the agents to which the distribution was fitted, or of agents that joined later. The same shift
-        is added to all rates. With it, the mean rate of the fitted agents is equal to the mean answer to all independent
-        trials, unless the rate of one of them would leave [0, 1]. The covariance is increased for the uncertainty of the
-        fitted mean.
+        One shift is added to all rates. It makes the mean rate of the fitted agents equal to the mean answer to all
+        independent trials, but leaves their rates in [0, 1]. Rates of agents that joined later have the same shift. The
+        covariance is increased for the uncertainty of the fitted mean.
 
         rate, squared_error_variance, n_trials : float arrays (n_agents,), rates, the variances of their squared errors, and
             numbers of trials

@@ -147,8 +147,8 @@ class AnchorScale:
             n_by_item[items] = n_chunk_trials
             item_mean[items] = chunk_mean
 
-        # Variance of an answer given its item, and variance between the effects of items. The square of the mean of n
-        # residuals exceeds the squared effect of its item by the variance of an answer/n on average.
+        # Variance of an answer given its item, and variance between the effects of items. On average, the square of the
+        # mean of n residuals exceeds the squared effect of the item by residual_variance/n.
         is_observed = n_by_item > 0
         n_trials = int(n_by_item.sum())
         df = n_trials - int(is_observed.sum()) - len(self.effect)
@@ -175,14 +175,14 @@ class AnchorScale:
         return np.asarray(chunk.value - self.centre - self.effect[chunk.first] - self.effect[chunk.second])
 
     def _estimate_shared_variances(self, chunks: ChunkSource) -> tuple[float, float]:
-        """Estimate the variances that two answers share if they are about one agent in one block, or about one pair of agents.
+        """Estimate the variance of effects of agents in blocks (cell variance) and of effects of pairs (pair variance).
 
-        A block is a set of trials on one item in which each anchor appears once first and once second.
+        The cell variance is the covariance of two answers about one agent in one block. The pair variance is the
+        covariance of two answers about the same two agents. In a block, each anchor appears once first and once second.
 
         chunks : function that yields the anchors' answers in chunks of items at each call
 
-        Returns the covariance of two answers about one agent in one block (cell variance), and the covariance of two
-        answers about the same two agents (pair variance). Both are at least 0.
+        Returns the cell variance and the pair variance, at least 0.
         """
         n_anchors = len(self.effect)
         product_sum = 0.0
@@ -196,8 +196,7 @@ class AnchorScale:
                 product_sum += chunk_sum
                 n_products += n_chunk_products
 
-        # The variance of a residual contains one cell variance of each of its two agents. Both together are limited to half
-        # of it.
+        # the variance of a residual contains two cell variances, one for each agent, which are limited to half of it
         cell_variance = 0.0
         if n_products:
             mean_product = product_sum / n_products
@@ -210,8 +209,7 @@ class AnchorScale:
 def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) -> tuple[float, int]:
     """Multiply the two residuals of each anchor in each block, and sum the products.
 
-    A block is a set of trials on one item in which each anchor appears at most twice. An anchor that appears only once in
-    a block has no product.
+    An anchor appears at most twice in a block. If it appears only once, it has no product.
 
     chunk : trials between anchors, whose effect groups are the blocks
     residual : float array (n_trials,), residual of each of them
@@ -258,7 +256,7 @@ def _item_fpc(share_squares: Floats, n_items: int) -> Floats:
 def _estimate_pair_variance(n_residuals: Floats, total: Floats, squares: Floats) -> float:
     """Estimate the variance of the effects of pairs of anchors on their answers.
 
-    The effect of a pair is the expected value of its residuals, and has the mean 0 over pairs.
+    The effect of a pair is the expected value of its residuals. Its mean over pairs is 0.
 
     n_residuals, total, squares : float arrays (n_anchors, n_anchors), number, sum and sum of squares of the residuals
         of each unordered pair, above the diagonal
@@ -418,8 +416,8 @@ def _sum_clusters(chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats
         squares += np.bincount(agent, residual_sum**2, n_agents)
         n_blocks += np.bincount(agent, minlength=n_agents)
 
-        # An item has a share in the trials of the agent, and another one in the trials that define the scale. The error of
-        # its effect cancels unless the shares differ.
+        # the error of an item's effect counts with the difference between two shares of the item: in the trials of the
+        # agent, and in the trials that define the scale
         item_counts = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items)
         item_share = item_counts / np.maximum(n, 1)[:, None]
         share_difference = item_share - scale.item_share[items]
@@ -695,9 +693,8 @@ class _ResidualSums:
 
         The variance is the residual variance, pooled over all agents, divided by the agent's number of residuals.
 
-        df_share : degrees of freedom that fitted means leave to the residuals, as a fraction of the number of residuals;
-            the mean square is divided by it, because fitted means make residuals smaller
-        centred : whether residuals are measured from their mean over all agents, in both results, and not from 0
+        df_share : degrees of freedom of the residuals, as a fraction of their number
+        centred : whether the mean over all agents is subtracted from the residuals
 
         Returns means and variances, float arrays (n_agents,), NaN for an agent without a residual.
         """

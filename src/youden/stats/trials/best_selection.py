@@ -159,7 +159,7 @@ def _compute_bound_distances(
     The lower bound holds simultaneously for all candidates, by Šidák's correction; the upper bound is not adjusted.
 
     covariance : covariance of all abilities
-    agent : position of the agent, which was selected as the one with the highest estimate of `n_candidates` agents
+    agent : position of the agent, which has the highest estimate of `n_candidates` agents
     level : confidence level
 
     Returns the distance of the lower bound and the distance of the upper bound, both above 0.
@@ -249,10 +249,10 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
 
 
 def _compute_t_quantiles(std_error: Floats, df: Floats, level: float) -> Floats:
-    """Compute the critical values with which Dunnett's test compares all other agents with a control, for each control.
+    """Compute critical values of Dunnett's test of all other agents against a control, with each agent as the control.
 
-    The test assumes normal errors. Its quantile is replaced by that of Student's t with the same tail probability and the
-    degrees of freedom of the other agent.
+    The test assumes normal errors. Its quantile is replaced by the quantile of Student's t with the same tail probability
+    and the degrees of freedom of the other agent.
 
     std_error, df : float arrays (n_agents,), standard errors and degrees of freedom
     level : confidence level of all comparisons with one control
@@ -460,14 +460,14 @@ def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Fl
 
     Returns the grid of abilities, float array (n_grid,), and the posterior probabilities, float array (n_agents, n_grid).
 
-    The prior starts as a normal distribution. A few EM steps adapt its shape. With many steps it would become a few atoms
-    (Laird 1978, J. American Statistical Association 73; Jiang & Zhang 2009, Annals of Statistics 37), under which the
-    expected regret is too small.
+    The prior starts as a normal distribution, and a few EM steps adapt its shape. After many steps, it would be discrete
+    (Laird 1978, J. American Statistical Association 73; Jiang & Zhang 2009, Annals of Statistics 37), and the expected
+    regret would be too small.
     """
     n_agents = len(ability)
 
-    # Variance of the prior: that of the estimates, minus that of their errors. If all abilities are equal, this difference
-    # has the standard error error_variance·√(2/(n − 1)); the variance is at least half of it.
+    # Variance of the prior: variance of the estimates minus error variance. If all abilities are equal, the standard error
+    # of this difference is error_variance·√(2/(n − 1)). The minimum is half of it.
     error_variance = float((std_error**2).mean())
     min_variance = error_variance * float(np.sqrt(0.5 / (n_agents - 1)))
     prior_variance = max(float(ability.var(ddof=1)) - error_variance, min_variance)
@@ -499,7 +499,7 @@ def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level:
     The errors e of all agents are independent and normal. A difference is standardised by its standard deviation:
     (e_control − e_agent)/√(variance_control + variance_agent).
 
-    control_errors : float array (n_sizes,), standard errors of the control, for each of which to compute the quantile
+    control_errors : float array (n_sizes,), standard errors of the control; one quantile is computed for each
     std_error : float array (n_agents,), standard errors of all agents
     level : probability of the quantile
 
@@ -508,8 +508,8 @@ def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level:
     n_agents = len(std_error)
     n_others = n_agents - 1
 
-    # A standardised difference is control_factor·z − agent_factor·z_agent, with independent standard normal z of the control
-    # and z_agent. The squares of both factors are shares of the variance, and sum to 1.
+    # A standardised difference is control_factor·z − agent_factor·z_agent, with independent standard normal z and z_agent.
+    # The squared factors are shares of the variance, and sum to 1.
     total_variance = control_errors[:, None] ** 2 + std_error**2
     has_variance = total_variance > 0
     control_factor = control_errors[:, None] / np.sqrt(np.where(has_variance, total_variance, 1.0))
@@ -518,15 +518,15 @@ def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level:
 
     def cdf(d: Floats) -> Floats:
         """Compute the probability that all differences are at most d, as its mean over the nodes of z."""
-        # Given z, the differences are independent, and at most d with the probability Φ((d − control_factor·z)/agent_factor).
-        # The nodes of z are symmetric around 0, so its sign does not matter. Axes: size, node, agent.
+        # Given z, the differences are independent, and P(difference ≤ d) = Φ((d − control_factor·z)/agent_factor). The sign
+        # of z does not matter, because its nodes are symmetric around 0. Axes: size, node, agent.
         log_p_by_agent = log_ndtr((d[:, None, None] + control_factor * _NODES[:, None]) / agent_factor)
 
-        # the sum over all agents, the control included, is scaled to the number of other agents
+        # this sum includes the control; it is scaled to the number of other agents
         log_p = log_p_by_agent.sum(axis=2) * (n_others / n_agents)
         return np.asarray(np.exp(log_p) @ _WEIGHTS / _WEIGHTS.sum())
 
-    # the quantile is at least that of one comparison, and at most that of Bonferroni's correction for all others
+    # lower and upper limits of the quantile: for one comparison, and by Bonferroni's correction for all others
     one_comparison = np.full(len(control_errors), ndtri(level))
     bonferroni = np.full(len(control_errors), -ndtri((1 - level) / n_others))
     return _bisect(cdf, one_comparison, bonferroni, level)

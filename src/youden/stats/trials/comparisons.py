@@ -239,10 +239,9 @@ class Differences(ReadOnly):
         The lowest rank is 1 plus the number of better agents. The highest rank is n_agents minus the number of worse
         agents. An agent is better than another one in any of three cases:
 
-        - Their difference, multiplied by a factor, exceeds its half-width. The factor is √(1 − Σ SE²/Σ value²), at least 0,
-          with sums over all pairs. It is near 1 if agents differ widely. It is small if they hardly differ by more than their
-          sampling error: among many pairs, some intervals would exclude 0 by chance.
-        - It is simultaneously better, with the confidence level for all pairs jointly.
+        - Their difference exceeds its half-width after shrinkage by the factor √(1 − Σ SE²/Σ value²), at least 0, with sums
+          over all pairs. The factor is near 1 if agents differ widely, and small if differences are mostly sampling error.
+        - It is better at the confidence level for all pairs jointly.
         - It is the unique best agent.
 
         References

@@ -275,9 +275,9 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
 
 
 def _predict_variance(table: InfluenceTable, pair: list[int]) -> float:
-    """Predict the variance of the difference of two abilities from the variance per trial, averaged over all agents.
+    """Predict the variance of the difference of two abilities as σ²·(1/n_new + 1/n_old).
 
-    The prediction is σ²·(1/n_new + 1/n_old), with n_new and n_old the numbers of trials of the two agents.
+    σ² is the variance per trial, averaged over all agents. n_new and n_old are the numbers of trials of the two agents.
 
     table : influence of each item on each ability, with numbers of trials
     pair : positions of the two agents
@@ -290,7 +290,7 @@ def _predict_variance(table: InfluenceTable, pair: list[int]) -> float:
     influence = table.influence[has_trials]
     ability_variance = ((influence - influence.mean(axis=0)) ** 2).sum(axis=1)
 
-    # σ², the mean over agents of this variance times the number of trials; n_agents − 1, because a mean was subtracted
+    # σ² is the mean over agents of this variance times the number of trials; the subtracted mean costs 1 degree of freedom
     variance_per_trial = float((ability_variance * n_trials[has_trials]).sum()) / (n_agents - 1)
     return variance_per_trial * float((1 / n_trials[pair]).sum())
 

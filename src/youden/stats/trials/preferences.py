@@ -210,7 +210,7 @@ def _iter_influence(
     adjusted_residual : float array (n_trials,), residuals with the correction for leverage
     inverse : float array (n_agents + 1, n_agents + 1), pseudo-inverse P of the normal matrix
 
-    In all of them, the last row or column over agents is that of the position effect.
+    The last row or column over agents is that of the position effect.
     """
     n_agents = len(inverse) - 1
     n_items = int(item.max(initial=-1)) + 1
@@ -295,7 +295,7 @@ def _find_linked_agents(first: Ids | Positions, second: Ids | Positions, n_agent
     pair_codes = np.unique(first.astype(np.int64) * n_agents + second)
     first_of_pair, second_of_pair = np.divmod(pair_codes, n_agents)
 
-    # `agent_components` links agents with a common item; here each pair takes the place of an item, which its agents share
+    # `agent_components` links agents that share an item; each pair counts as an item that its two agents share
     agent = np.append(first_of_pair, second_of_pair)
     pair = np.tile(np.arange(len(pair_codes)), 2)
     return agent_components(agent, pair, n_agents=n_agents, n_items=len(pair_codes))
@@ -304,9 +304,8 @@ def _find_linked_agents(first: Ids | Positions, second: Ids | Positions, n_agent
 def _centre_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> Floats:
     """Change the pseudo-inverse P so that it gives abilities relative to a mean over linked agents.
 
-    The product of a row of P with the row x of a trial is the influence of the trial's error on one ability. From the row
-    of each agent, the mean row of all agents linked to it is subtracted, weighted by their numbers of trials. With these
-    weights, agents with few trials hardly influence the mean.
+    The mean row of all linked agents is subtracted from the row of each agent. It is weighted by numbers of trials, so that
+    agents with few trials hardly influence the mean.
 
     inverse : float array (n_agents + 1, n_agents + 1), the pseudo-inverse P; its last row is that of the position effect
     n_trials : int array (n_agents,), number of trials of each agent
@@ -334,7 +333,7 @@ def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Fl
     Returns float array (n_agents + 1,), for the abilities and, last, the position effect; 0 for an estimate that no trial
     influences.
     """
-    # divide the trials into chunks of whole items, to limit memory: an item belongs to the chunk of its first trial
+    # to limit memory, divide the trials into chunks of whole items; an item belongs to the chunk of its first trial
     trials_per_chunk = max(1, _MAX_CELLS_PER_CHUNK // len(inverse))
     first_trial_of_item = _find_first_positions(item)
     chunk_of_item = first_trial_of_item // trials_per_chunk
@@ -360,8 +359,8 @@ def _find_first_positions(values: Ids | Positions) -> Positions:
 def _min_error_variance(value: Floats, n_effective_items: Floats, *, has_position: bool) -> Floats:
     """Compute the minimum variance of a trial's error for each estimate: min(1, 12/m)·s².
 
-    s² is the variance that the errors have if all abilities are equal, and m the effective number of items. If abilities
-    are equal, the expected value of a trial is the position effect, or 0 in a model without it.
+    s² is the variance of the errors if all abilities are equal, and m is the effective number of items. For equal
+    abilities, the expected value of a trial is the position effect, or 0 in a model without a position effect.
 
     value : float array (n_trials,), 2y − 1 for the answers y
     n_effective_items : float array (n_agents + 1,), for the abilities and, last, the position effect
@@ -394,7 +393,7 @@ def _limit_covariance(
     covariance = estimate.with_scaled_variances(factor).covariance
     df = np.minimum(estimate.df, max(max_df, 1))
 
-    # `MIN_ITEMS` items of equal weight have this effective number, except for rounding errors, which `ROUNDING` allows for
+    # `ROUNDING` allows for rounding errors in the effective number of `MIN_ITEMS` items of equal weight
     has_too_few_items = n_effective_items < MIN_ITEMS - ROUNDING
     is_unknown_pair = has_too_few_items[:, None] | has_too_few_items
     return CentredCovariance(np.where(is_unknown_pair, np.nan, covariance), np.where(has_too_few_items, np.nan, df))

@@ -515,11 +515,11 @@ class _BlockSums:
         return compute_residuals(chunk.first, chunk.second, chunk.effect_groups, chunk.value, ability=self._ability)
 
     def estimate_components(self, relative_variance: Floats) -> tuple[Floats, Floats] | None:
-        """Estimate, for each agent, the variance of its effects on items, and of its effects on partners.
+        """Estimate the variances of each agent's effects on items and on partners.
 
-        Both are mean products of two residuals that share such an effect: of the agent's two residuals in a block, and of
-        two residuals of one ordered pair of agents. Each is shrunk towards a prior value: the average over all agents,
-        multiplied by the agent's relative variance.
+        The item variance is the mean product of an agent's two residuals in a block. The partner variance is the mean
+        product of two residuals of one ordered pair of agents. Both are shrunk towards their average over all agents,
+        times the relative variance of the agent.
 
         relative_variance : float array (n_agents,), residual variance of each agent divided by the mean over agents
 
@@ -530,8 +530,8 @@ class _BlockSums:
         if not self.n_products.any():
             return None
 
-        # Residuals are measured from the mean of their block. In a block of m trials, this lowers the mean product of
-        # two residuals by variance/m; the mean of this over the blocks is added again.
+        # Because residuals are measured from the mean of their block of m trials, their mean product is too low by
+        # variance/m. The correction is the mean of variance/m over the blocks.
         residual_variance = self.squares_by_pair.sum() / self.n_by_pair.sum()
         correction = float(residual_variance * self._sum_of_inverse_sizes / self._n_all_blocks)
         item_variance = shrink_component(self.products, self.n_products, relative_variance, correction=correction)

@@ -280,8 +280,8 @@ def _compute_sums_of_squares(
 ) -> tuple[Floats, Floats]:
     """Compute sums of squares for each item, and the coefficients of the variance components in their expectations.
 
-    There is one sum for each component, in this order: the sum over agents of the squared sum of an agent's residuals on
-    the item; the same over responses, which is missing if `responses` is None; and the sum of squared residuals.
+    The components are agents, responses (only if `responses` is given) and residuals, in this order. The sum of squares of
+    agents adds the squared sum of each agent's residuals on the item; that of responses is analogous.
 
     first, second, item : int arrays (n_trials,), agents and item of each trial
     residual : float array (n_trials,)
@@ -289,8 +289,7 @@ def _compute_sums_of_squares(
     n_repeats : largest number of responses of an agent to an item
 
     Returns the sums, float array (n_items, n_components), and the coefficients, float array (n_items, n_components,
-    n_components): for each item, sums are rows and components are columns. Large plans are represented by a sample of
-    their items.
+    n_components), by item, sum and component. Large plans are represented by a sample of their items.
     """
     n_units_per_item = n_agents * n_repeats if responses is not None else n_agents
     max_items = max(20, MAX_DESIGN_ENTRIES // max(n_units_per_item**2, 1))
@@ -353,9 +352,9 @@ def _compute_expectation_coefficients(designs: list[Floats], n_trials: int) -> F
     Returns a float array (n_components, n_components): rows are sums of squares, columns are components. The last row is
     for the sum of squared residuals, and the last column for the residual variance.
     """
-    # A component with the design Z_b contributes Z_b·(effects) to the residuals e. For effects of variance 1, the expected
-    # value of ‖Z_aᵀe‖² is ‖Z_aᵀZ_b‖², and that of ‖e‖² is ‖Z_b‖². Residual errors of variance 1 contribute ‖Z_a‖² to the
-    # former and n_trials − 1 to the latter. ‖ ‖² is the sum of squared entries.
+    # With ‖ ‖² for a sum of squared entries, the expected values of the sums of squares of the residuals e are:
+    # - effects of design Z_b and variance 1: ‖Z_aᵀZ_b‖² for ‖Z_aᵀe‖², and ‖Z_b‖² for ‖e‖²
+    # - residual errors of variance 1: ‖Z_a‖² for ‖Z_aᵀe‖², and n_trials − 1 for ‖e‖²
     n_components = len(designs) + 1
     coefficients = np.empty((n_components, n_components))
     for row, Z_a in enumerate(designs):
