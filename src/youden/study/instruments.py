@@ -14,6 +14,7 @@ import numpy as np
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
 from youden.stats.base.metrics import Metric, spearman
+from youden.study.judged_runs import read_ranked_agents
 from youden.text.sentences import format_with_interval
 from youden.text.tables import Table, format_decimal, make_table
 from youden.types.facts import RankingRow
@@ -96,7 +97,7 @@ def compare_instruments(first: RunFolder, second: RunFolder) -> InstrumentsStudy
         missing or damaged.
     """
     information, preference = sorted((first, second), key=lambda run: run.asks_preference)
-    by_information, by_preference = _read_ranked_agents(information), _read_ranked_agents(preference)
+    by_information, by_preference = read_ranked_agents(information), read_ranked_agents(preference)
     common = [agent for agent in by_preference if agent in by_information]
     if first.asks_preference == second.asks_preference:
         question = "preference" if first.asks_preference else "information"
@@ -128,11 +129,6 @@ def compare_instruments(first: RunFolder, second: RunFolder) -> InstrumentsStudy
     correlation = spearman(information_ability, preference_ability)
     names = information.path.resolve().name, preference.path.resolve().name
     return InstrumentsStudy(names, preference.read_facts().level, correlation, agents)
-
-
-def _read_ranked_agents(run: RunFolder) -> dict[str, RankingRow]:
-    """Read the ranking row of each agent that has an ability, best first."""
-    return {row.agent: row for row in run.read_ranking() if row.ability is not None}
 
 
 def _compare_with_average(ranking: Mapping[str, RankingRow]) -> dict[str, int]:

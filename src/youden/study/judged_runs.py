@@ -25,6 +25,7 @@ from youden.run_keys import Target
 from youden.stats.trials.best_selection import reliability
 from youden.stats.trials.comparisons import Differences
 from youden.types import MISSING_REASONS, PAIRED, Plan, Scores, Verdicts
+from youden.types.facts import RankingRow
 from youden.types.planning import Split
 from youden.types.pool import Bools, Floats, Ids
 from youden.types.recommendation import Recommendation
@@ -77,6 +78,22 @@ class JudgedRun:
     target: Target = "items-like-these"
     recommendation: Recommendation | None = None
     pool_digests: frozenset[str] = frozenset()
+
+
+def read_ranked_agents(folder: RunFolder) -> dict[str, RankingRow]:
+    """Read the rows of a ranking by agent id, best first, without agents that have no ability.
+
+    Parameters
+    ----------
+    folder : RunFolder
+        Folder of a fitted run.
+
+    Returns
+    -------
+    dict of str to RankingRow
+        Row of each agent with an ability.
+    """
+    return {row.agent: row for row in folder.read_ranking() if row.ability is not None}
 
 
 def read_judged_run(folder: RunFolder) -> JudgedRun:

@@ -17,6 +17,7 @@ from youden.stats.base.metrics import Metric
 from youden.stats.judges.cell_agreement import krippendorff_alpha
 from youden.study.agreement import OrderComparison, describe_recommendations
 from youden.study.judge_shifts import correlation
+from youden.study.judged_runs import read_ranked_agents
 from youden.text.sentences import format_with_interval
 from youden.text.tables import Table, format_decimal, make_table
 from youden.types import Verdicts
@@ -113,7 +114,7 @@ def compare_preference_runs(first: RunFolder, second: RunFolder) -> PreferenceJu
         damaged.
     """
     folders = first, second
-    rankings = [_read_ranked_agents(folder) for folder in folders]
+    rankings = [read_ranked_agents(folder) for folder in folders]
     common = tuple(agent for agent in rankings[0] if agent in rankings[1])
     if len(common) < 3:
         raise RunFolderError(
@@ -149,11 +150,6 @@ def compare_preference_runs(first: RunFolder, second: RunFolder) -> PreferenceJu
         agents={agent: (rankings[0][agent], rankings[1][agent]) for agent in common},
         recommendations=(read_recommendation(first), read_recommendation(second)),
     )
-
-
-def _read_ranked_agents(folder: RunFolder) -> dict[str, RankingRow]:
-    """Return the ranking row of each agent that has an ability, best first."""
-    return {row.agent: row for row in folder.read_ranking() if row.ability is not None}
 
 
 def _get_abilities(ranking: Mapping[str, RankingRow], agents: Sequence[str]) -> Floats:
