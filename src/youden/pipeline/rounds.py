@@ -11,14 +11,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from math import ceil
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from youden.pipeline.abilities import Abilities, SearchState, select_best_agents
 from youden.pipeline.precision import estimate_variance_components
 from youden.protocol.blocks import with_round
-from youden.protocol.designs.adaptive import NextRound, get_adaptive_design
+from youden.protocol.designs.adaptive import NextRound, RoundStop, get_adaptive_design
 from youden.protocol.designs.cyclic import number_blocks
 from youden.protocol.designs.fixed_width import HALF_WIDTH_FRACTION, FixedWidth, get_width_design
 from youden.protocol.pooled_trials import (
@@ -42,8 +42,6 @@ from youden.streams import stream
 from youden.types import INDEPENDENT, PAIRED, Plan, Rounds, Trials, Verdicts
 from youden.types.pool import Bools
 
-StopReason = Literal["near enough", "narrow", "budget", "items", "judge"]
-"""Why a plan gets no more rounds, see `NextRound`."""
 APPROACH_FRACTION = 0.7
 """Fraction of the missing blocks that a round adds, while the goal is not nearly reached (see `NEAR_FRACTION`)."""
 NEAR_FRACTION = 0.1
@@ -107,7 +105,7 @@ def _select_all_agents(plan: Plan) -> Bools:
     return np.ones(plan.n_agents, dtype=np.bool_)
 
 
-def _stop(plan: Plan, reason: StopReason, detail: str = "") -> NextRound:
+def _stop(plan: Plan, reason: RoundStop, detail: str = "") -> NextRound:
     """Return a round without trials, because the plan gets no more rounds for this reason."""
     no_trials = number_blocks([])
     return NextRound(no_trials, _select_all_agents(plan), reason, detail)

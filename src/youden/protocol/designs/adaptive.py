@@ -30,6 +30,8 @@ MIN_SEARCH_PILOT_BLOCKS = 24
 """Minimum number of blocks in the pilot of a search."""
 PILOT_BLOCKS_PER_REGRET = 0.04
 """A search with a maximum regret has a pilot of about this number / max_regret² blocks."""
+RoundStop = Literal["near enough", "narrow", "budget", "items", "judge"]
+"""Why a plan gets no more rounds, see `NextRound`."""
 
 
 class NextRound(NamedTuple):
@@ -50,7 +52,7 @@ class NextRound(NamedTuple):
 
     trials: Trials
     active: Bools
-    stop_reason: Literal["near enough", "narrow", "budget", "items", "judge"] | None
+    stop_reason: RoundStop | None
     detail: str = ""
 
 
@@ -299,7 +301,7 @@ class Adaptive(TrialDesign):
         first_block = rounds.starts[1] if has_earlier_round else int(plan.block.max()) + 1
         n_trials = n_after_round - n_spent
         trials = self._draw_blocks(plan, active, eligible, rng, first_block=first_block, n_trials=n_trials)
-        stop_reason: Literal["budget"] | None = None if len(trials) else "budget"
+        stop_reason: RoundStop | None = None if len(trials) else "budget"
         return NextRound(trials, active, stop_reason)
 
     def budget(self, eligible: Bools) -> int:
