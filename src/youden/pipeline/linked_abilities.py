@@ -150,14 +150,27 @@ def _estimate_extended_covariance(
     n_total = n_block + n_linked
     with np.errstate(divide="ignore", invalid="ignore"):
         block_weight, linked_weight = n_block / n_total, n_linked / n_total
-    if anchors.item_influence is None:
+    anchor_influence = anchors.item_influence
+    if anchor_influence is None:
         ability_per_effect = effect_scale(n_anchors)
         return _combine_variances(
             anchors.covariance, linked, block_weight, linked_weight, ability_per_effect=ability_per_effect
         )
 
-    weights = (block_weight, linked_weight)
-    iter_influence = _make_influence_source(trials, anchors.item_influence, linked, scale, weights=weights)
+    def get_anchor_influence(items: slice) -> Floats:
+        return anchor_influence.to_matrices(items, n_anchors).influence
+
+    iter_linked_influence = compute_linked_influence(
+        select_added_answers(trials), linked, scale=scale, anchors=get_anchor_influence
+    )
+    iter_influence = partial(
+        _iter_item_influence,
+        iter_linked_influence,
+        anchor_influence,
+        n_anchors=n_anchors,
+        block_weight=np.nan_to_num(block_weight),
+        linked_weight=np.nan_to_num(linked_weight),
+    )
     covariance = _estimate_covariance(partial(iter_influence, anchors_by_blocks_only=False), n_total, n_anchors)
     focused = np.flatnonzero(n_linked[:n_anchors] > 0)
     if not len(focused):
@@ -190,41 +203,6 @@ def _keep_anchors(abilities: Abilities, anchors: Abilities, unchanged: Positions
     unchanged_pairs = np.ix_(unchanged, unchanged)
     covariance[unchanged_pairs] = before.covariance.covariance[unchanged_pairs]
     return abilities._replace(ability=ability, covariance=CentredCovariance(covariance, df))
-
-
-def _make_influence_source(
-    trials: TrialsByItem,
-    anchor_influence: ItemInfluence,
-    linked: LinkedEffects,
-    scale: AnchorScale,
-    *,
-    weights: tuple[Floats, Floats],
-) -> Callable[..., Iterator[ItemMatrices]]:
-    """Return `_iter_item_influence` with all arguments set except `anchors_by_blocks_only`.
-
-    anchor_influence : influence of the items on the abilities of the anchors by complete blocks
-    linked : effects of all agents by linking trials, which compare an agent with an anchor
-    scale : effects of the anchors and of the items, from which `linked` was estimated
-    weights : two float arrays (n_agents,), the fractions of an agent's trials that are in complete blocks, and that are
-        linking trials
-    """
-    n_anchors = len(scale.effect)
-
-    def get_anchor_influence(items: slice) -> Floats:
-        return anchor_influence.to_matrices(items, n_anchors).influence
-
-    iter_linked_influence = compute_linked_influence(
-        select_added_answers(trials), linked, scale=scale, anchors=get_anchor_influence
-    )
-    block_weight, linked_weight = weights
-    return partial(
-        _iter_item_influence,
-        iter_linked_influence,
-        anchor_influence,
-        n_anchors=n_anchors,
-        block_weight=np.nan_to_num(block_weight),
-        linked_weight=np.nan_to_num(linked_weight),
-    )
 
 
 def _iter_item_influence(

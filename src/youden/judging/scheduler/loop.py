@@ -334,7 +334,9 @@ class RequestLoop:
             try:
                 if self._dispatcher.leases.maybe_expired:
                     self._n_possible_expiries += 1
-                    self._leave_unsent_to_other_processes()
+                    # other processes may send the requests of all calls that are not in flight, so wait for their answers
+                    unsent_calls = self._queue.withdraw_all()
+                    self._dispatcher.leased_by_others |= {call.key: call for call in unsent_calls}
                 await asyncio.to_thread(self._flush_and_renew)
                 self._flushed.set()
                 self._share_limits()
@@ -351,11 +353,6 @@ class RequestLoop:
                     self._queue.notify_change()
             except YoudenError as error:
                 self._stop.request_stop_with_error(error)
-
-    def _leave_unsent_to_other_processes(self) -> None:
-        """Wait for the answers of other processes to all calls that are not in flight; they may send the requests now."""
-        unsent_calls = self._queue.withdraw_all()
-        self._dispatcher.leased_by_others |= {call.key: call for call in unsent_calls}
 
     def _flush_and_renew(self) -> None:
         """Write all outcomes to the store, then renew the leases on the requests; runs in another thread."""
