@@ -354,18 +354,16 @@ class BatchRunner:
             return job
 
         max_usd, spent_usd = self._store_outcomes(outcomes)
+        remaining_job = None
         if missing_keys:
-            remaining_usd = job.usd - max_usd
-            remaining_job = replace(job, keys=tuple(missing_keys), usd=remaining_usd, id=new_id())
-            self._leases.replace_record(job, remaining_job)
-            self._store.flush()
-            self._budget.reserve_unconditionally(remaining_usd)
-            self._budget.settle(job.usd, spent_usd)
-            return remaining_job
-
-        self._leases.replace_record(job, None)
+            remaining_job = replace(job, keys=tuple(missing_keys), usd=job.usd - max_usd, id=new_id())
+        self._leases.replace_record(job, remaining_job)
         self._store.flush()
+        if remaining_job is not None:
+            self._budget.reserve_unconditionally(remaining_job.usd)
         self._budget.settle(job.usd, spent_usd)
+        if remaining_job is not None:
+            return remaining_job
 
         if state.status == "failed" and not outcomes:
             self._stop.request_stop_with_error(batch_refused_error(job, state, judge=self._config.name))
