@@ -169,8 +169,8 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     Returns
     -------
     Plan
-        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note says how many there are,
-        and if fewer than requested were left.
+        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note states their
+        number, and whether fewer than requested were left.
 
     Raises
     ------
@@ -220,8 +220,8 @@ def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     Returns
     -------
     Plan
-        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note says how many there are,
-        and if fewer than requested were left.
+        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note states their
+        number, and whether fewer than requested were left.
 
     Raises
     ------
@@ -275,8 +275,8 @@ def add_calls(
     Returns
     -------
     Plan
-        A new plan of the same pool: the trials of `plan`, unchanged, and then the new ones. A note says how many there
-        are, and if fewer than requested were left.
+        A new plan of the same pool: the trials of `plan`, unchanged, and then the new ones. A note states
+        their number, and whether fewer than requested were left.
 
     Raises
     ------
@@ -313,8 +313,8 @@ def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     Returns
     -------
     Plan
-        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note says how many there are,
-        and if fewer than requested were left.
+        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note states their
+        number, and whether fewer than requested were left.
 
     Raises
     ------
@@ -521,7 +521,7 @@ class _PlanExtender:
         sequence, and the plan already contains the first of them. Block numbers begin at `next_block`, which is updated.
 
         design : design of the plan
-        set_number : number of the set, from 0; the number after the last set stands for the new items of the pool
+        set_number : number of the set, from 0; the number after the last set selects the new items of the pool
         n_blocks : maximum number of blocks
 
         Returns the trials; and the items of the set, int32 array, with the items of these trials first.
@@ -572,7 +572,8 @@ class _PlanExtender:
     ) -> Plan:
         """Return the plan with its own trials first, then the drawn paired trials, and independent trials for them.
 
-        The plan gets a note. If the drawn trials are fewer than requested by at least one block, the note says so.
+        The plan gets a note with the numbers of new trials. The note also states if the drawn trials are fewer than
+        requested by at least one block.
 
         kind : what is added: "agents", "items", "repeats" or "calls"
         drawn : tables of paired trials

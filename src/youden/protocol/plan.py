@@ -248,7 +248,7 @@ def make_plan(
     -------
     Plan
         N calls as columns of length N: `item`, `first`, `second` (positions), `trial_type` (0 paired, 1 independent,
-        2 self-trial), and others. If the pool allows fewer calls than requested, its first note says so.
+        2 self-trial), and others. If the pool allows fewer calls than requested, its first note states this.
 
     Raises
     ------
@@ -492,9 +492,9 @@ def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> D
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
     seed : seed of the plan
 
-    Raises PlanError [nothing-shared] or [plan-empty] if the design draws no trial: because no item has two eligible agents, or
-    because the number of calls is too small. Errors of the design are passed on, with the ids of agents
-    and items in place of their positions.
+    Raises PlanError if the design draws no trial: [nothing-shared] if no item has two eligible agents, [plan-empty] if the
+    number of calls is too small. Errors of the design are passed on, with the ids of agents and items in place of their
+    positions.
     """
     try:
         drawn = design.draw(eligible, stream("trials", seed))

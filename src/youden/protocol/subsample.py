@@ -190,11 +190,12 @@ def _find_usable_rows(plan: Plan) -> Positions:
 
 
 def _find_trials_of_earlier_part(plan: Plan, earlier: Plan | None, rows: Positions) -> Positions:
-    """Find the trials that an earlier part of the plan contains, too; none if there is no earlier part.
+    """Find the trials that are also in an earlier part of the plan.
 
+    earlier : the earlier part; None without one
     rows : int array, rows of the trials to consider
 
-    Returns an int array, the rows of these trials.
+    Returns the rows of these trials, int array; it is empty without an earlier part.
     """
     if earlier is None:
         return rows[:0]

@@ -123,8 +123,9 @@ class JudgeShifts:
     level, slope : float
         Confidence level of the agents' shifts, and slope of the second judge's abilities on the first's.
     rho, rho_seen, rho_same : RankAgreement, float, float or None
-        Spearman's ρ of the first judge's ranking by all trials with three others: the second judge's, had it answered
-        all trials; the second judge's by the shared trials; its own by the shared trials. None if undefined.
+        Spearman's ρ with the ranking by all answers of the first judge. `rho`: predicted for the ranking by the second
+        judge if it answered all trials. `rho_seen`, `rho_same`: of the rankings by the second and by the first judge on
+        the trials that both answered. None if ρ is not defined.
     agents, families : tuple of AgentShift, tuple of FamilyShift
         Shifts of agents, by p-value, and of families, by name.
     judge_families : dict of str to str or None
@@ -254,7 +255,7 @@ def _compute_family_shift(
     """Compute the shift of one family, and whether a nonlinear relation between the judges may explain it.
 
     A shift is the mean difference of the family's yes rates from a curve that predicts them from the first judge. If the
-    agents of the family have similar abilities, an error in the shape of the curve looks like a shift.
+    agents of the family have similar abilities, an error in the shape of the curve cannot be distinguished from a shift.
 
     is_member : bool array (n_agents,), agents of the family
     judge_families : model family of each judge, None if unknown
@@ -415,9 +416,9 @@ def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: t
 
 
 def _find_favouring_judge(judges_of_family: tuple[str, ...], judges: tuple[str, ...], side: int) -> tuple[str, ...]:
-    """Return the name of the judge that rates its own family significantly higher than the other judge does, as a tuple.
+    """Return the judge that rates its own family significantly higher than the other judge does.
 
-    The tuple is empty if there is no such judge, or if the family is that of the two judges.
+    The result is a tuple with its name. It is empty if no judge does this, or if both judges are of the family.
 
     judges_of_family : names of the judges of the family
     judges : names of the first and of the second judge

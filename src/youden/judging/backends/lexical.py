@@ -469,7 +469,8 @@ def _warn_without_prompts(pool: Pool) -> list[Finding]:
 def _compute_copied_shares(pool: Pool, texts: SegmentedTexts, *, agent_of: Index, item_of: Index) -> Floats:
     """Compute the fraction of each response that is copied from its prompt.
 
-    The parameters are those of `_find_copying`.
+    texts : words of all responses, in the order of `item_of`, followed by the words of the prompts of all items
+    agent_of, item_of : int arrays (n_responses,), row and column of each response in `Pool.all_texts`; `item_of` ascends
 
     Returns a float array with the shape of `Pool.all_texts`; NaN without a response or a prompt.
     """

@@ -324,8 +324,7 @@ def is_in_progress(store: Store, run: str) -> bool:
     -------
     bool
         Whether a process that takes part in the run is alive. A process counts as alive until `LEASE_SECONDS` after its
-        last heartbeat, unless it is known to have ended. Also False if the storage
-        backend has no method `read_members`.
+        last heartbeat, unless it is known to have ended. False if the storage backend has no method `read_members`.
     """
     if not hasattr(store.backend, "read_members"):  # a plugin for an earlier version of the contract
         return False

@@ -151,9 +151,9 @@ class _Regression:
     def interpolate_likelihood(self, intercepts: Floats, slopes: Floats, tau: float) -> _Interpolation:
         """Interpolate the likelihood of each agent's labels for each intercept and slope, if the agent is not an outlier.
 
-        For an intercept a and a slope b, the logit quality of an agent with transformed ability x has the mean a + b·x and
-        the SD √(τ² + (b·std_error)²). The likelihood is interpolated between the two nearest means on the grid, at the
-        nearest SD.
+        The logit quality of an agent has the mean a + b·x and the SD √(τ² + (b·std_error)²), with a the intercept, b the
+        slope and x the transformed ability. The likelihood is interpolated between the two nearest means on the grid, at
+        the nearest SD.
 
         intercepts : float array (n_intercepts,)
         slopes : float array (n_slopes,)
