@@ -106,25 +106,25 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
         )
 
     # numbers of paired and of independent trials in the budget
-    kept_paired = _find_trials_of_earlier_part(plan, earlier, paired)
-    kept_independent = _find_trials_of_earlier_part(plan, earlier, independent)
+    earlier_paired = _find_trials_of_earlier_part(plan, earlier, paired)
+    earlier_independent = _find_trials_of_earlier_part(plan, earlier, independent)
     takes_all = calls >= n_usable
-    n_independent = min(max_independent, count_independent(calls, plan.n_agents), calls - len(kept_paired))
-    n_independent = max(n_independent, len(kept_independent))
+    n_independent = min(max_independent, count_independent(calls, plan.n_agents), calls - len(earlier_paired))
+    n_independent = max(n_independent, len(earlier_independent))
     n_paired = len(paired) if takes_all else min(len(paired), calls - n_independent)
     if n_paired < MIN_PAIRED_PER_AGENT * plan.n_agents / 2:
         raise _too_few_error(plan, calls, n_paired)
 
     rng = stream("part of a run", seed)
-    has_blocks = _has_complete_blocks(plan, paired) and _are_whole_blocks(plan, kept_paired, paired)
+    has_blocks = _has_complete_blocks(plan, paired) and _are_whole_blocks(plan, earlier_paired, paired)
     if takes_all:
         drawn_paired = paired
         n_independent = max_independent
     else:
         draw = _sample_blocks if has_blocks else _sample_evenly
-        drawn_paired = draw(plan, paired, n_paired, rng, kept=kept_paired)
+        drawn_paired = draw(plan, paired, n_paired, rng, earlier_rows=earlier_paired)
         n_independent = min(len(independent), calls - len(drawn_paired))  # with the calls that do not fill a block
-    drawn_independent = _sample_evenly(plan, independent, n_independent, rng, kept=kept_independent)
+    drawn_independent = _sample_evenly(plan, independent, n_independent, rng, earlier_rows=earlier_independent)
     drawn = np.sort(np.append(drawn_paired, drawn_independent))
 
     note = (
@@ -202,9 +202,9 @@ def _find_trials_of_earlier_part(plan: Plan, earlier: Plan | None, rows: Positio
     return np.intersect1d(match_trials(earlier, plan), rows)
 
 
-def _are_whole_blocks(plan: Plan, kept: Positions, paired: Positions) -> bool:
-    """Return whether the rows `kept` are all trials of their blocks; `paired` are the rows of all paired trials."""
-    return int(np.isin(plan.block[paired], plan.block[kept]).sum()) == len(kept)
+def _are_whole_blocks(plan: Plan, rows: Positions, paired: Positions) -> bool:
+    """Return whether some rows are all trials of their blocks; `paired` are the rows of all paired trials."""
+    return int(np.isin(plan.block[paired], plan.block[rows]).sum()) == len(rows)
 
 
 def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
@@ -230,13 +230,15 @@ def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
     return bool(has_each_once.all() and has_all_agents.all())
 
 
-def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generator, *, kept: Positions) -> Positions:
+def _sample_blocks(
+    plan: Plan, paired: Positions, n: int, rng: np.random.Generator, *, earlier_rows: Positions
+) -> Positions:
     """Draw random blocks, the groups of trials that compare all agents on one item, with at most n trials in all.
 
     No item gets its second block before each item has its first, and so on.
 
     paired : int array, rows of paired trials, all in blocks
-    kept : int array, rows of the trials whose blocks are drawn first
+    earlier_rows : int array, rows of the trials in an earlier part of the plan; their blocks are drawn first
 
     Returns the rows of the trials in the drawn blocks, int array, in the order of `paired`.
     """
@@ -244,14 +246,14 @@ def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generat
     block_numbers, first_trials, n_trials = np.unique(block_by_trial, return_index=True, return_counts=True)
     item_by_block = plan.item[paired][first_trials]
 
-    # blocks in random order, but the kept ones before the others
+    # blocks in random order, but those of the earlier part before the others
     random_order = rng.permutation(len(block_numbers))
-    is_kept = np.isin(block_numbers, plan.block[kept])
-    kept_first = random_order[np.argsort(~is_kept[random_order], kind="stable")]
+    is_earlier = np.isin(block_numbers, plan.block[earlier_rows])
+    earlier_first = random_order[np.argsort(~is_earlier[random_order], kind="stable")]
 
     # among the other blocks, the first block of each item, then the second one, and so on
-    n_earlier_on_item = count_earlier(item_by_block[kept_first])
-    order = kept_first[np.lexsort((n_earlier_on_item, ~is_kept[kept_first]))]
+    n_before_on_item = count_earlier(item_by_block[earlier_first])
+    order = earlier_first[np.lexsort((n_before_on_item, ~is_earlier[earlier_first]))]
 
     # the first blocks that have at most n trials in all
     fits = np.cumsum(n_trials[order]) <= n
@@ -259,7 +261,9 @@ def _sample_blocks(plan: Plan, paired: Positions, n: int, rng: np.random.Generat
     return paired[np.isin(block_by_trial, drawn_numbers)]
 
 
-def _sample_evenly(plan: Plan, rows: Positions, n: int, rng: np.random.Generator, *, kept: Positions) -> Positions:
+def _sample_evenly(
+    plan: Plan, rows: Positions, n: int, rng: np.random.Generator, *, earlier_rows: Positions
+) -> Positions:
     """Draw n trials of a plan one at a time, so that agents and items are drawn about equally often.
 
     Each draw takes the agent that was drawn least often, then the partner drawn least often, then the item drawn
@@ -267,7 +271,7 @@ def _sample_evenly(plan: Plan, rows: Positions, n: int, rng: np.random.Generator
 
     rows : int array, rows of the trials to draw from
     n : number of trials to draw
-    kept : int array, rows of the trials that are drawn first, at most n of `rows`
+    earlier_rows : int array, rows of the trials in an earlier part of the plan, at most n of `rows`; they are drawn first
 
     Returns n of the rows in random order, or all if there are at most n.
     """
@@ -275,7 +279,7 @@ def _sample_evenly(plan: Plan, rows: Positions, n: int, rng: np.random.Generator
         return rows
     shuffled = rng.permutation(rows)
     first, second, item = plan.first[shuffled], plan.second[shuffled], plan.item[shuffled]
-    is_drawn = np.isin(shuffled, kept)
+    is_drawn = np.isin(shuffled, earlier_rows)
 
     # positions in `shuffled` of the trials of each agent that can still be drawn
     remaining = []
@@ -284,10 +288,10 @@ def _sample_evenly(plan: Plan, rows: Positions, n: int, rng: np.random.Generator
         remaining.append(np.flatnonzero(has_agent & ~is_drawn))
 
     # numbers of trials drawn so far
-    agents_of_kept = np.append(first[is_drawn], second[is_drawn])
-    n_of_agent = np.bincount(agents_of_kept, minlength=plan.n_agents).astype(float)
+    agents_of_earlier = np.append(first[is_drawn], second[is_drawn])
+    n_of_agent = np.bincount(agents_of_earlier, minlength=plan.n_agents).astype(float)
     n_on_item = np.bincount(item[is_drawn], minlength=plan.n_items).astype(float)
-    for _ in range(n - len(kept)):
+    for _ in range(n - len(earlier_rows)):
         # the agent drawn least often; an agent without remaining trials gets an infinite count, so that it is not tried again
         agent = int(np.argmin(n_of_agent))
         while len(remaining[agent]) == 0:
