@@ -478,8 +478,7 @@ class TrialsByItem:
         if not self.plan.split.n_holdout:
             return RateChunk(start, rates, clean=rates)
 
-        is_training = _is_usable_for_training(
-            self.plan.split,
+        is_training = self.plan.split.allows_training(
             independent["first"],
             independent["item"] + start,
             independent["second"],
@@ -586,7 +585,7 @@ class TrialsByItem:
         is_added : bool array (n_rows,), whether a row is added
         """
         first, item, second, other_item, answer = [columns[name][is_added] for name in _INDEPENDENT_COLUMNS]
-        is_training = _is_usable_for_training(self.plan.split, first, item, second, other_item)
+        is_training = self.plan.split.allows_training(first, item, second, other_item)
         self.independent.add(answer[is_training], item[is_training], other_item[is_training])
 
         step, in_complete_block, counts_for_first, counts_for_second = self._get_extension_columns(columns, is_added)
@@ -865,19 +864,3 @@ def select_paired_answers(rates: Rates) -> PairChunk:
     return PairChunk(
         rates.first[is_used], rates.second[is_used], rates.item[is_used], value, weight, fpr, rates.n_items
     )
-
-
-def _is_usable_for_training(split: Split, first: Ids, item: Ids, second: Ids, other_item: Ids) -> Bools:
-    """Return which independent trials a training score may use: bool array (n_trials,).
-
-    A cell (agent, item) can be held out. The holdout rule "strict" excludes a trial if the cell of its first or second response
-    is held out. The rule "paper" excludes it only if the cell of its first response is.
-
-    split : holdout of the plan
-    first, item : int arrays (n_trials,), agent and item of the first response of each trial
-    second, other_item : int arrays (n_trials,), agent and item of the second response
-    """
-    is_held_out = split.holdout[first, item]
-    if split.rule != "paper":
-        is_held_out |= split.holdout[second, other_item]
-    return np.asarray(~is_held_out)

@@ -16,7 +16,6 @@ import numpy as np
 from youden.errors import StatisticsError
 from youden.types import INDEPENDENT, PAIRED, Scores, Verdicts
 from youden.types.cells import CELLS_IN_CACHE, CellIndex, ScoredCells
-from youden.types.planning import Split
 from youden.types.pool import Bools, Floats, Ids, Positions
 from youden.types.results import IndependentRates, Rates, ScoreKind, ScoreRole
 from youden.types.trials import PROBE
@@ -174,26 +173,13 @@ def training_differences(rates: Rates) -> Floats:
     detail_mask = None
     detail = rates.detail
     if detail is not None:
-        detail_mask = _may_train(rates.split, (detail.first, detail.item), (detail.second, detail.other_item))
+        detail_mask = rates.split.allows_training(detail.first, detail.item, detail.second, detail.other_item)
         if rates.independent == "matched" and not detail_mask.all():
             fpr = _compute_fpr_from_detail(rates, detail, detail_mask)
 
     difference = _compute_differences(rates, fpr, detail_mask)
-    is_training = _may_train(rates.split, (rates.first, rates.item), (rates.second, rates.item))
+    is_training = rates.split.allows_training(rates.first, rates.item, rates.second, rates.item)
     return np.where(is_training, difference, np.nan)
-
-
-def _may_train(split: Split, first_cells: tuple[Ids, Ids], second_cells: tuple[Ids, Ids]) -> Bools:
-    """Return which comparisons training may use, bool array (n,).
-
-    The cell of the first text must not be held out. By the rule "strict", the cell of the second text must not be either.
-
-    first_cells, second_cells : agents and items of the two texts of each comparison, int arrays (n,)
-    """
-    is_held_out = split.holdout[first_cells]
-    if split.rule != "paper":
-        is_held_out |= split.holdout[second_cells]
-    return ~is_held_out
 
 
 def holdout_scores(rates: Rates, *, kind: ScoreKind) -> Scores:

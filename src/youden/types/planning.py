@@ -90,6 +90,29 @@ class Split(ReadOnly):
         """Number of held-out cells."""
         return int(self.holdout.sum())
 
+    def allows_training(self, first: Ids, item: Ids, second: Ids, other_item: Ids) -> Bools:
+        """Return which comparisons may be used for training scores.
+
+        The cell of the first text must not be held out. By the rule `strict`, the cell of the second text must not be
+        held out either.
+
+        Parameters
+        ----------
+        first, item : int array (n_comparisons,)
+            Agent and item of the first text of each comparison.
+        second, other_item : int array (n_comparisons,)
+            Agent and item of the second text.
+
+        Returns
+        -------
+        bool array (n_comparisons,)
+            Whether each comparison may be used.
+        """
+        is_held_out = self.holdout[first, item]
+        if self.rule == "strict":
+            is_held_out |= self.holdout[second, other_item]
+        return np.asarray(~is_held_out)
+
 
 @dataclass(frozen=True, eq=False)
 class DesignResult:
