@@ -123,7 +123,6 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
         folder.check_judged()
         verdicts = folder.read_verdicts(folder.read_plan())
     pool_digests = frozenset[str]() if verdicts is None else _get_pool_digests(verdicts.plan)
-    families = {agent.id: str(agent.meta["family"]) for agent in pool.agents if agent.meta.get("family")}
 
     # results of a fit, if there is one
     abilities = None
@@ -136,7 +135,7 @@ def read_judged_run(folder: RunFolder) -> JudgedRun:
         digest=pool.digest,
         rates=folder.read_rates(),
         result=verdicts,
-        families=families,
+        families=pool.families,
         family=_read_judge_family(folder),
         abilities=abilities,
         target=folder.fit_settings.target,

@@ -129,9 +129,12 @@ def read_recorded_answers(folder: RunFolder) -> RecordedAnswers:
         check_compares_agents(folder.read_plan_without_trials(), "study")
         fpr = folder.read_facts().fpr
 
-    groups = {agent.id: agent.group for agent in folder.read_pool().agents}
     return make_recorded_answers(
-        folder.read_rates(), groups=groups, difference_only=not is_judged, fpr=fpr, caveats=folder.read_notes()
+        folder.read_rates(),
+        groups=folder.read_pool().groups,
+        difference_only=not is_judged,
+        fpr=fpr,
+        caveats=folder.read_notes(),
     )
 
 
