@@ -345,8 +345,9 @@ def draw_baseline_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
 
     title = "Models on the same held-out cells"
     note = (
-        f"Mean and central 95 % of the seeds, rule {study.rule}, {study.coverage.mean:.0%} of all cells observed. Models may "
-        "differ although their intervals overlap, because they are compared on the same seeds, as in the sentences above."
+        f"Mean and central 95 % of the seeds; holdout rule {study.rule}, {study.coverage.mean:.0%} of all cells observed. "
+        "Models may differ although their intervals overlap, because they are compared on the same seeds, as in the "
+        "sentences above."
     )
     source = f"youden study baselines, {study.kind} scores"
     height = 40 + 18 * len(rows)
