@@ -182,7 +182,7 @@ def test_init_check_run_and_report_work_for_one_and_two_agents(
     assert "not that it is correct" in page
     assert "<dt>Answers to self-trials</dt>" in page
     assert "How good is the judge?" not in page
-    assert "number of answered paired trials of the agent" in page
+    assert "number of answered paired trials from which its ability is estimated" in page
     assert "a difference of two mean answers of the judge (0: no, 1: yes)" in page
     assert "average agent" not in page.partition("How made")[0].partition("<main")[2]
     markdown = youden("report", "runs/versions", "--format", "md").well().out
