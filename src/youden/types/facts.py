@@ -98,7 +98,9 @@ class RankingRow:
     simultaneous_rank_high: Annotated[
         int, Meaning("worst rank of the simultaneous 95 % rank interval", alternative=True)
     ]
-    n_trials: Annotated[int, Meaning("number of answered paired trials from which its ability is estimated", heading="trials")]
+    n_trials: Annotated[
+        int, Meaning("number of answered paired trials from which its ability is estimated", heading="trials")
+    ]
     std_error: Annotated[
         float | None, Meaning("standard error of the distance from the average ability", alternative=True)
     ]
