@@ -31,7 +31,7 @@ ROOT = Path(__file__).parents[1]
 MAX_ERROR_SECONDS = 0.6
 PURPOSES = {
     "pyarrow": "a run's Parquet files; pools and imports as Parquet",
-    "scipy": "fits and intervals: sparse solvers, distributions, optimisation",
+    "scipy": "fits and intervals: sparse solvers, distributions, optimization",
     "pandas": "`rank`'s DataFrame, studies, exports",
     "numpy": "arrays everywhere",
     "openai": "judges with backend openai, and batches",

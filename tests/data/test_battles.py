@@ -274,7 +274,7 @@ def test_one_battle_in_the_other_order_gives_no_recommendation(youden: Youden, t
     assert "No recommendation: the ability of a depends on too few comparisons" in ended.out
     gate = youden("gate", "run", "--agent", "b", "--baseline", "a")
     assert gate.code == 3, gate.out
-    assert "as little information as comparisons on 1 item; an interval needs 6" in gate.err + gate.out
+    assert "only as much information as comparisons on 1 item; an interval needs 6" in gate.err + gate.out
 
 
 def test_agents_that_no_battles_link_are_not_compared(youden: Youden, tmp_path: Path) -> None:

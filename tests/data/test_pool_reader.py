@@ -353,7 +353,7 @@ WIDE = pd.DataFrame({"item": ["x", "y"], "a": ["1", "2"], "b": ["3", "4"]})
 
 @pytest.mark.parametrize("name", ["group", "Question", "repeat", "id", "Prompt"])
 def test_a_column_of_a_wide_frame_that_names_no_agent_is_refused(name: str) -> None:
-    with pytest.raises(PoolError, match=rf"the column {name} .*Remove the column.*pool-columns"):
+    with pytest.raises(PoolError, match=rf"got a column {name}\. Remove the column.*pool-columns"):
         read_pool(WIDE.assign(**{name: "math"}))
 
 

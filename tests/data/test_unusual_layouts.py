@@ -99,7 +99,7 @@ def test_a_column_that_may_or_may_not_be_an_agent_is_refused_with_the_option(
     header, make_cell = DOUBTFUL[case]
     lines = [[*line, make_cell(item)] for item, line in enumerate(wide_lines())]
     path = write(tmp_path / name, [["Question", *AGENTS, header], *lines])
-    with pytest.raises(ImportFormatError, match=r"may be an agent or .*--column text=gpt,llama,claude"):
+    with pytest.raises(ImportFormatError, match=r"may be an agent, or .*--column text=gpt,llama,claude"):
         read_table([path], columns={}, exact=False)
     check_is_complete(
         read_table([path], columns={"prompt": "Question", "text": ",".join(AGENTS)}, exact=False).pool, AGENTS
@@ -110,7 +110,7 @@ def test_a_column_that_may_or_may_not_be_an_agent_is_refused_with_the_option(
 def test_short_responses_between_those_of_other_agents_are_not_left_out(tmp_path: Path, texts: list[object]) -> None:
     lines = [[*line[:2], text, *line[2:]] for line, text in zip(wide_lines(), texts, strict=True)]
     path = write(tmp_path / "t.csv", [["Question", "gpt", "qwen", "llama", "claude"], *lines])
-    with pytest.raises(ImportFormatError, match=r"'qwen' may be an agent or .*--column text=gpt,llama,claude"):
+    with pytest.raises(ImportFormatError, match=r"'qwen' may be an agent, or .*--column text=gpt,llama,claude"):
         read_table([path], columns={}, exact=False)
     named = {"prompt": "Question", "text": "gpt,qwen,llama,claude"}
     assert read_table([path], columns=named, exact=False).pool.n_agents == 4

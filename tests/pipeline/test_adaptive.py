@@ -20,7 +20,7 @@ from youden.data.pools.pool_reader import write_pool
 from youden.errors import PlanError
 from youden.pipeline.abilities import SearchState
 from youden.pipeline.fitted_run import fit_run
-from youden.pipeline.interim_analyses import analyze_extended_run
+from youden.pipeline.interim_analyses import analyse_extended_run
 from youden.pipeline.judged_run import judge_run, plan_run
 from youden.pipeline.ranking import estimate_abilities
 from youden.pipeline.rounds import run_rounds
@@ -300,5 +300,5 @@ def test_a_maximum_regret_of_zero_leaves_alpha_for_later_analyses() -> None:
     plan = make_plan(make_pool(5, 12), calls=300)
     answer = (np.random.default_rng(0).random(len(plan)) < 0.5).astype(float)
     abilities = estimate_abilities(answer_with(plan, answer))
-    spent = [analyze_extended_run(abilities, top=1, max_regret=x).alpha_spent for x in (0.0, 1e-9, None)]
+    spent = [analyse_extended_run(abilities, top=1, max_regret=x).alpha_spent for x in (0.0, 1e-9, None)]
     assert spent[0] == spent[1] < spent[2] == 1

@@ -18,7 +18,7 @@ from youden.stats import BASELINES, Rasch, curl_quantiles
 from youden.stats import baselines as nuclear_norm
 from youden.stats.additive.rasch import RaschMethod
 from youden.stats.base.links import LINKS
-from youden.stats.baselines import GRID, ImputedSVD, IsotonicOnTop, NuclearNorm, UVFactorisation, draw_folds
+from youden.stats.baselines import GRID, ImputedSVD, IsotonicOnTop, NuclearNorm, UVFactorization, draw_folds
 from youden.types import Scores
 from youden.types.pool import Floats
 
@@ -115,7 +115,7 @@ def test_uv_of_rank_one_recovers_a_rank_one_matrix() -> None:
     truth = np.outer([0.2, 0.5, 0.9], [0.4, 0.8, 1.0, 0.6])
     value = truth.copy()
     value[0, 1] = value[2, 3] = np.nan
-    np.testing.assert_allclose(UVFactorisation(ridge=1e-9, n_sweeps=200).fit(value).predict(), truth, atol=1e-6)
+    np.testing.assert_allclose(UVFactorization(ridge=1e-9, n_sweeps=200).fit(value).predict(), truth, atol=1e-6)
 
 
 @settings(max_examples=10, deadline=None)

@@ -21,10 +21,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from youden import ClippedLinear
 from youden.stats import Rasch
-from youden.stats.baselines import ImputedSVD, IsotonicOnTop, NuclearNorm, UVFactorisation
+from youden.stats.baselines import ImputedSVD, IsotonicOnTop, NuclearNorm, UVFactorization
 from youden.types.pool import Floats
 
-ESTIMATORS = (ClippedLinear, Rasch, ImputedSVD, UVFactorisation, NuclearNorm, IsotonicOnTop)
+ESTIMATORS = (ClippedLinear, Rasch, ImputedSVD, UVFactorization, NuclearNorm, IsotonicOnTop)
 
 EXPECTED = {
     "check_estimators_unfitted": "refuses with StatisticsError [not-fitted], not with scikit-learn's NotFittedError",

@@ -25,7 +25,7 @@ from youden.stats import (
     spearman,
 )
 from youden.stats.base.metrics import rank_ranges
-from youden.stats.baselines import ImputedSVD, IsotonicOnTop, NuclearNorm, UVFactorisation
+from youden.stats.baselines import ImputedSVD, IsotonicOnTop, NuclearNorm, UVFactorization
 from youden.stats.curl.quantiles import median_differences
 from youden.stats.judges.cell_agreement import cell_correlation
 from youden.stats.trials.partner_halves import partner_split_half
@@ -49,8 +49,8 @@ CASES: list[tuple[str, Callable[[], object]]] = [
       for make in ESTIMATORS.values() for slug, value in WRONG_SCORES.items()),
     ("baseline-parameter", lambda: ImputedSVD(rank=0).fit(SCORES)),
     ("baseline-parameter", lambda: untyped(ImputedSVD)(fill="median").fit(SCORES)),
-    ("baseline-parameter", lambda: UVFactorisation(ridge=0.0).fit(SCORES)),
-    ("baseline-parameter", lambda: UVFactorisation(n_sweeps=0).fit(SCORES)),
+    ("baseline-parameter", lambda: UVFactorization(ridge=0.0).fit(SCORES)),
+    ("baseline-parameter", lambda: UVFactorization(n_sweeps=0).fit(SCORES)),
     ("baseline-parameter", lambda: NuclearNorm(penalty=-1.0).fit(SCORES)),
     ("baseline-parameter", lambda: NuclearNorm(n_folds=1).fit(SCORES)),
     ("baseline-parameter", lambda: IsotonicOnTop(n_folds=1).fit(SCORES)),

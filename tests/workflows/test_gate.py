@@ -134,7 +134,7 @@ def test_agents_without_observed_differences_are_inconclusive_until_items_suffic
     assert youden("gate", "enough", "--agent", "a0", "--baseline", "a1").code == 0
     stderr = youden("gate", "few", "--agent", "a0", "--baseline", "a1").err
     assert (
-        f"If the true difference equals the estimate, {needed} items with as many comparisons each as now decide."
+        f"If the true difference equals the estimate, {needed} items with as many comparisons each as now are enough"
         in stderr
     )
 

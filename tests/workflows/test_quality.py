@@ -385,7 +385,7 @@ def test_a_gate_by_quality_requires_labels_and_states_what_would_decide(youden: 
     assert "require each other" in youden(*words, "--labels", "l.csv").err
     output = youden(*words, "--by", "quality", "--labels", "l.csv", "--markdown", "-")
     assert output.code == 3
-    assert "Label more answers of both" in output.out
+    assert "Label more responses of both agents" in output.out
     assert "from 7 labelled answers and ability" in output.out.lower()
     two = pd.DataFrame([{"agent": f"a{k}", "item": "i1", "label": 1} for k in range(2, 5)])
     two.to_csv("l.csv", index=False)

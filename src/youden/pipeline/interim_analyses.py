@@ -1,4 +1,4 @@
-"""Analyze a search for the best agents after each of its rounds, and correct the abilities for adaptive-sampling bias.
+"""Analyse a search for the best agents after each of its rounds, and correct the abilities for adaptive-sampling bias.
 
 Alpha is spent over all interim analyses of a search, so the error rate of the search holds whenever it stops.
 """
@@ -50,7 +50,7 @@ NEARLY_SPENT = 0.999
 
 
 def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
-    """Estimate the abilities of an adaptive plan, and analyze its search after each round.
+    """Estimate the abilities of an adaptive plan, and analyse its search after each round.
 
     To save time, `request` may hold the state of the search after an earlier analysis. None if the trials do not link
     all agents.
@@ -62,7 +62,7 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
     selected. Statements about the selected agents use the differences among them, which later rounds estimate again.
     """
     mean_score = _average_pilot_answers(trials)
-    return analyze_rounds(trials, request, partial(_fit_rounds, trials, request.target, mean_score))
+    return analyse_rounds(trials, request, partial(_fit_rounds, trials, request.target, mean_score))
 
 
 def _fit_rounds(trials: TrialsByItem, target: Target, mean_score: float, last_round: int) -> Abilities | None:
@@ -87,19 +87,19 @@ def _fit_rounds(trials: TrialsByItem, target: Target, mean_score: float, last_ro
     return mean_answers.with_rates_subtracted()
 
 
-def analyze_rounds(
+def analyse_rounds(
     trials: TrialsByItem, request: EstimationRequest, estimate: Callable[[int], Abilities | None]
 ) -> Abilities | None:
-    """Analyze the search of an adaptive plan after each of its rounds.
+    """Analyse the search of an adaptive plan after each of its rounds.
 
     trials : trials of the run
     request : target of the intervals; with `previous_search`, only rounds after its analyses, but always the last round,
-        are analyzed
+        are analysed
     estimate : function of the number of a round, from 0, that returns the abilities by the answers of the rounds up to
         it; None if these do not link all agents
 
     Returns the abilities after the last round with the state of the search, or None if `estimate` returned None for any
-    of the analyzed rounds. An agent that was sampled because its estimates were high has estimates that are too high. The
+    of the analysed rounds. An agent that was sampled because its estimates were high has estimates that are too high. The
     fraction `BIAS_FRACTION` of this expected selection bias is subtracted, but never so much that another agent would be
     selected.
     """
@@ -108,10 +108,10 @@ def analyze_rounds(
     rounds = _summarize_rounds(trials)
     analyses = [] if request.previous_search is None else list(request.previous_search.analyses)
 
-    # one analysis per round; the last round is always analyzed again, because its abilities are returned
+    # one analysis per round; the last round is always analysed again, because its abilities are returned
     n_rounds = len(rounds.n_trials)
-    first_to_analyze = min(len(analyses), n_rounds - 1)
-    for last_round in range(first_to_analyze, n_rounds):
+    first_to_analyse = min(len(analyses), n_rounds - 1)
+    for last_round in range(first_to_analyse, n_rounds):
         estimated = estimate(last_round)
         if estimated is None:
             return None
@@ -301,7 +301,7 @@ def _add_bias(last: InterimAnalysis, is_active: Bools) -> Floats:
     return last.cumulative_bias + np.where(is_active, added_bias, 0.0)
 
 
-def analyze_extended_run(
+def analyse_extended_run(
     abilities: Abilities, *, top: int, max_regret: float | None, previous: Sequence[InterimAnalysis] = ()
 ) -> InterimAnalysis:
     """Run one interim analysis of a run that is extended by a search, before its first step or after a step.

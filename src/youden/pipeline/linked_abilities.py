@@ -22,7 +22,7 @@ from youden.pipeline.abilities import (
     SearchState,
     find_components,
 )
-from youden.pipeline.interim_analyses import analyze_extended_run
+from youden.pipeline.interim_analyses import analyse_extended_run
 from youden.protocol.blocks import get_extensions, is_in_complete_block, plan_after_extensions, restrict_to_anchors
 from youden.stats.base.clusters import PRIOR_CLUSTERS, CentredCovariance, covariance_of_chunks
 from youden.stats.base.pair_chunks import ChunkSource, PairChunk
@@ -44,7 +44,7 @@ def select_first_plan(trials: TrialsByItem) -> TrialsByItem:
     return trials.select(restrict_to_anchors(trials.plan), lambda columns: is_in_complete_block(columns, n_anchors))
 
 
-def center_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: int) -> Abilities:
+def centre_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: int) -> Abilities:
     """Shift abilities so that their mean over agents is the mean answer on the items of the first plan.
 
     n_items : number of items of the first plan; later items were added by extensions
@@ -236,12 +236,12 @@ def _iter_item_influence(
         yield ItemMatrices(influence, share)
 
 
-def analyze_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByItem], Abilities]) -> Abilities:
-    """Estimate the abilities of an extended run, and analyze its search for the best agents, if it has one.
+def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByItem], Abilities]) -> Abilities:
+    """Estimate the abilities of an extended run, and analyse its search for the best agents, if it has one.
 
     A run is extended in steps. The last step is a search if it has a number of best agents to find (`top`). Earlier steps
     belong to the same search if all steps from there on have this `top` and a maximum regret. Interim analyses are made
-    before each step of the search, and after the last one. A last step without a maximum regret is analyzed only after it.
+    before each step of the search, and after the last one. A last step without a maximum regret is analysed only after it.
 
     trials : all trials of the run
     estimate : function that estimates abilities from the trials of the run, or from its trials after an earlier step
@@ -265,10 +265,10 @@ def analyze_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByIt
     for n_steps in range(n_before, len(steps)):
         abilities_before = estimate(trials_after_steps(trials, n_steps))
         max_regret = steps[n_steps].max_regret
-        analyses.append(analyze_extended_run(abilities_before, top=top, max_regret=max_regret, previous=analyses))
+        analyses.append(analyse_extended_run(abilities_before, top=top, max_regret=max_regret, previous=analyses))
 
     # analysis after the last step
-    analyses.append(analyze_extended_run(abilities, top=top, max_regret=last_step.max_regret, previous=analyses))
+    analyses.append(analyse_extended_run(abilities, top=top, max_regret=last_step.max_regret, previous=analyses))
     return abilities._replace(search=SearchState(top, last_step.max_regret, tuple(analyses)))
 
 

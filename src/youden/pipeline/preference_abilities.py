@@ -12,8 +12,8 @@ import numpy as np
 
 from youden.engines.trial_blocks import TrialsByItem
 from youden.pipeline.abilities import Abilities, EstimationRequest, no_answers_error
-from youden.pipeline.interim_analyses import analyze_rounds
-from youden.pipeline.linked_abilities import analyze_extended_search
+from youden.pipeline.interim_analyses import analyse_rounds
+from youden.pipeline.linked_abilities import analyse_extended_search
 from youden.protocol.designs.adaptive import Adaptive
 from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.preferences import fit_preferences
@@ -93,7 +93,7 @@ def _fit_abilities(trials: TrialsByItem) -> Abilities:
 
 
 def estimate_preferences(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
-    """Estimate abilities from preferences, and analyze the search for the best agents if the run has one.
+    """Estimate abilities from preferences, and analyse the search for the best agents if the run has one.
 
     trials : trials of the run
     request : the search so far (`previous_search`), whose analyses are not repeated; other options have no effect, and
@@ -104,10 +104,10 @@ def estimate_preferences(trials: TrialsByItem, request: EstimationRequest) -> Ab
     plan = trials.plan
     is_search_in_rounds = plan.design == Adaptive.name
     if not is_search_in_rounds:
-        return analyze_extended_search(trials, _fit_abilities)
+        return analyse_extended_search(trials, _fit_abilities)
 
     def estimate_until(last_round: int) -> Abilities:
         """Estimate abilities by the answers of the rounds up to `last_round`."""
         return _fit_abilities(trials.select(plan, lambda columns: columns["step"] <= last_round))
 
-    return analyze_rounds(trials, request, estimate_until)
+    return analyse_rounds(trials, request, estimate_until)

@@ -33,8 +33,8 @@ from youden.pipeline.alternative_rankings import (
 )
 from youden.pipeline.interim_analyses import fit_search
 from youden.pipeline.linked_abilities import (
-    analyze_extended_search,
-    center_on_first_items,
+    analyse_extended_search,
+    centre_on_first_items,
     estimate_extended_abilities,
     select_first_plan,
 )
@@ -267,7 +267,7 @@ ESTIMATORS = (
     AbilityEstimator(lambda plan: plan.question == "preference", estimate_preferences),
     AbilityEstimator(
         lambda plan: plan.extensions is not None,
-        lambda trials, request: analyze_extended_search(
+        lambda trials, request: analyse_extended_search(
             trials,
             partial(estimate_extended_abilities, anchors=estimate_anchor_abilities(trials, target=request.target)),
         ),
@@ -366,7 +366,7 @@ def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-l
     request = EstimationRequest(target, with_items=True, with_rates=False)
     trial_means = estimate_trial_abilities(first_plan, request)
     if trial_means is not None:
-        return center_on_first_items(trial_means, first_plan, n_first_items)
+        return centre_on_first_items(trial_means, first_plan, n_first_items)
     return fit_trials(first_plan, request, n_first=n_first_items)
 
 

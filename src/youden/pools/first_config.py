@@ -25,7 +25,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.data.importers import IMPORTERS
 from youden.data.importers.output_folder import check_output_folder, write_imported_pool
 from youden.data.importers.pool_joiner import ImportedPool
-from youden.data.importers.recognised_files import recognise_format
+from youden.data.importers.recognized_files import recognize_format
 from youden.data.importers.table_import import read_table
 from youden.data.pools.pool_reader import AGENTS_SPEC, RESPONSES, read_pool, write_pool
 from youden.errors import ConfigError, PoolError
@@ -144,7 +144,7 @@ def _import_if_needed(
     known_pool : pool that was imported from the same source before; its items keep their ids
     """
     has_responses_file = (source / RESPONSES).is_file()
-    format_ = None if has_responses_file else recognise_format([source])
+    format_ = None if has_responses_file else recognize_format([source])
     fits_columns = not columns or format_ in TABLE_FORMATS  # only tables have named columns
     if format_ is not None and fits_columns:
         importer = IMPORTERS.load(format_)

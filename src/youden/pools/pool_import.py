@@ -14,7 +14,7 @@ from youden.data.importers import IMPORTERS
 from youden.data.importers.foreign_files import MAX_DROPPED
 from youden.data.importers.output_folder import write_imported_pool
 from youden.data.importers.pool_joiner import SECOND_RESPONSE, ImportedPool
-from youden.data.importers.recognised_files import recognise_format
+from youden.data.importers.recognized_files import recognize_format
 from youden.data.importers.role_messages import unclear_columns_error
 from youden.errors import ConfigError, ImportFormatError
 from youden.text.sentences import format_count
@@ -76,7 +76,7 @@ def import_pool(
         [import-columns] for a table whose columns were inferred, and [import-unshared] for another format. (A table
         with `columns` is not checked.) Also if a file cannot be read.
     """
-    recognized = recognise_format(paths) if format_ == "table" and not columns else None
+    recognized = recognize_format(paths) if format_ == "table" and not columns else None
     format_ = recognized or format_
     read = IMPORTERS.load(format_)
     if columns and format_ not in TABLE_FORMATS:

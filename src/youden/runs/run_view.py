@@ -388,7 +388,7 @@ class RunView:
         DataFrame
             One row per agent, the highest quality first, with the columns of quality.csv: among others `agent`, `n_labels`,
             `label_mean`, `quality` (the estimated mean label, in the unit of the labels), `low` and `high` (its 95 %
-            interval), `rank` and `p_best` (probability of being the best). `attrs["summary"]` has sentences that summarise
+            interval), `rank` and `p_best` (probability of being the best). `attrs["summary"]` has sentences that summarize
             it.
 
         Raises

@@ -252,7 +252,7 @@ class NuclearNorm(MatrixCompletion):
 
     Notes
     -----
-    Minimises ½·Σ (s − x)² + penalty·‖X‖_*, the sum over observed cells. The paper uses penalty 1.
+    Minimizes ½·Σ (s − x)² + penalty·‖X‖_*, the sum over observed cells. The paper uses penalty 1.
 
     References
     ----------
@@ -304,7 +304,7 @@ class NuclearNorm(MatrixCompletion):
         return GRID[int(squared_error.argmin())]
 
     def _impute(self, value: Floats, observed: Bools, *, penalty: float, start: Floats) -> Floats:
-        """Minimise the penalised squared error for one penalty, by iterations from `start`.
+        """Minimize the penalized squared error for one penalty, by iterations from `start`.
 
         value, start : float array (n_rows, n_columns)
         observed : bool of the same shape
@@ -386,8 +386,8 @@ _INITIAL_SD = 0.1
 """Standard deviation of the initial factors of items."""
 
 
-class UVFactorisation(MatrixCompletion):
-    """Low-rank factorisation of the scores by alternating ridge regressions.
+class UVFactorization(MatrixCompletion):
+    """Low-rank factorization of the scores by alternating ridge regressions.
 
     Parameters
     ----------
@@ -403,7 +403,7 @@ class UVFactorisation(MatrixCompletion):
 
     Notes
     -----
-    The model is s_ij ≈ u_i·v_j. It minimises Σ (s − u_i·v_j)² + ridge·(‖U‖² + ‖V‖²), the first sum over observed cells.
+    The model is s_ij ≈ u_i·v_j. It minimizes Σ (s − u_i·v_j)² + ridge·(‖U‖² + ‖V‖²), the first sum over observed cells.
     """
 
     def __init__(self, *, rank: int = 1, ridge: float = 0.01, n_sweeps: int = 20, seed: int = 0) -> None:
@@ -453,9 +453,9 @@ class UVFactorisation(MatrixCompletion):
         return np.asarray(coefficients[:, :, 0])
 
 
-def paper_uv() -> UVFactorisation:
-    """Make the factorisation with the settings of the paper: rank 3, ridge .01."""
-    return UVFactorisation(rank=3)
+def paper_uv() -> UVFactorization:
+    """Make the factorization with the settings of the paper: rank 3, ridge .01."""
+    return UVFactorization(rank=3)
 
 
 class Baseline(Protocol):
@@ -509,7 +509,7 @@ BASELINES: Registry[Callable[[], Baseline]] = Registry(
         "nuclear-norm-paper": "youden.stats.baselines:paper_nuclear_norm",
         "svd": "youden.stats.baselines:ImputedSVD",
         "svd-paper": "youden.stats.baselines:paper_svd",
-        "uv": "youden.stats.baselines:UVFactorisation",
+        "uv": "youden.stats.baselines:UVFactorization",
         "uv-paper": "youden.stats.baselines:paper_uv",
     },
 )

@@ -459,16 +459,16 @@ def fit_robust_effects(means: PairMeans) -> Floats:
         residual = mean - effect[first] - effect[second]
         weight = 1 / np.maximum(np.abs(residual), _PRECISION)
 
-    # Tukey's biweight: weights (1 − u²)² divided by the variance SE² + τ², with u the standardised residual divided by
+    # Tukey's biweight: weights (1 − u²)² divided by the variance SE² + τ², with u the standardized residual divided by
     # the one from which pairs are ignored
     for _ in range(_MAX_ITERATIONS // 2):
         residual = mean - effect[first] - effect[second]
         sd = _MAD_TO_SD * float(np.median(np.abs(residual)))
         between_variance = max(sd**2 - float(np.median(variance)), 0.0)
         total_variance = variance + between_variance + _PRECISION**2
-        standardised = residual / np.sqrt(total_variance)
-        scale = max(_MAD_TO_SD * float(np.median(np.abs(standardised))), _PRECISION)
-        u = np.clip(standardised / (TUKEY * scale), -1, 1)
+        standardized = residual / np.sqrt(total_variance)
+        scale = max(_MAD_TO_SD * float(np.median(np.abs(standardized))), _PRECISION)
+        u = np.clip(standardized / (TUKEY * scale), -1, 1)
         weight = (1 - u**2) ** 2 / total_variance
 
         previous, effect = effect, _fit_weighted_effects(first, second, mean, weight, n_agents)

@@ -63,8 +63,8 @@ def _describe_rankings(shifts: JudgeShifts, rho: RankAgreement, rho_seen: float,
     yield (
         f"On the {shifts.n_trials:,} {shifts.units} that both answered, the ranking by {second} has ρ = {rho_seen:.2f} with the "
         f"ranking by all answers of {first}; the ranking by {first} on these alone has ρ = {rho_same:.2f}. If {second} answered "
-        f"all trials of {first}, the prediction is ρ = {predicted_rho}. By the standard errors of {first}, a judge that differs "
-        f"from it by repetition alone would reach about ρ = {rho.ceiling:.2f}: only an interval below that shows that they rank "
+        f"all trials of {first}, the prediction is ρ = {predicted_rho}. By the standard errors of {first}, the same judge "
+        f"would reach about ρ = {rho.ceiling:.2f} if it judged again: only an interval below that shows that the judges rank "
         "differently."
     )
     if shifts.slope < 0.8:
@@ -174,8 +174,8 @@ def _explain_confounding(family: FamilyShift, shifts: JudgeShifts) -> tuple[str,
     has_similar_agents = family.together
     if has_similar_agents:
         reason = (
-            f"its {family.n_agents} agents are close together in a judge's ranking, where one judge may only say yes more "
-            "readily than the other"
+            f"its {family.n_agents} agents have similar ranks, and one judge may merely answer yes more often than the other for "
+            "agents of such ranks"
         )
         return reason, "Run a third judge, or add weaker and stronger agents of the family."
     reason = f"{shifts.first_judge}'s answers are too few to estimate abilities precisely"

@@ -179,8 +179,8 @@ def _summarize_links(links: dict[str, LinkFacts], partners: float) -> list[str]:
     """
     if partners < MIN_PARTNER_SHARE:
         summary = [
-            f"The median cell was compared with {partners:.0%} of its partners only, so curl and R² mostly depend on which "
-            "partners were drawn. They show neither which link to use nor whether scores are additive. Run this study on a "
+            f"The median cell was compared with only {partners:.0%} of the other agents, so curl and R² mostly depend on "
+            "which agents were drawn. They show neither which link to use nor whether scores are additive. Run this study on a "
             "dense run, or on one of a cell design."
         ]
     else:

@@ -89,7 +89,7 @@ class LabelFacts:
     n_unexplained: int
     """Number of agents whose two ranges of compatible ranks do not overlap."""
     summary: tuple[str, ...]
-    """Sentences that summarise the agreement."""
+    """Sentences that summarize the agreement."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +186,6 @@ class QualityFacts:
     item_variance_share: float
     """Fraction of the variance of the labels that the items explain."""
     summary: tuple[str, ...]
-    """Sentences that summarise the result."""
+    """Sentences that summarize the result."""
     agents: tuple[QualityRow, ...]
     """One row per agent, best first."""

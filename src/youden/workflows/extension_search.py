@@ -15,7 +15,7 @@ from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
 from youden.pipeline.abilities import LEVEL, select_best_agents
-from youden.pipeline.interim_analyses import analyze_extended_run
+from youden.pipeline.interim_analyses import analyse_extended_run
 from youden.pipeline.ranking import estimate_abilities
 from youden.pipeline.recommendation import explain_no_discrimination
 from youden.protocol.designs.adaptive import DEFAULT_ROUNDS, select_contenders
@@ -76,7 +76,7 @@ def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: i
             analysis = ranked.search.analyses[-1]
             selection = select_best_agents(ranked, pairwise)
         else:
-            analysis = analyze_extended_run(ranked, top=top, max_regret=max_regret)
+            analysis = analyse_extended_run(ranked, top=top, max_regret=max_regret)
             selection = select_best(ranked.ability, ranked.covariance, pairwise, top=top)
         if selection is not None and selection.regret_bound <= max_regret:
             return "the regret bound is met"

@@ -231,7 +231,7 @@ def plan_analyses(
     """Determine the interim analyses that the next call of `gate_run` would make; nothing is computed or written.
 
     A gate compares new agents with a baseline. Each interim analysis of the same comparison spends less alpha than the
-    one before, so their numbers are kept in a file, the ledger. An analysis of answers that were analyzed before keeps
+    one before, so their numbers are kept in a file, the ledger. An analysis of answers that were analysed before keeps
     its number.
 
     Parameters

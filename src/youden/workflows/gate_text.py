@@ -130,11 +130,13 @@ def _describe_requirement(gate: Gate, row: GateResult) -> str:
     """
     required = row.required
     if gate.by == "quality":
-        return "Label more answers of both; `youden label` selects them."
+        return "Label more responses of both agents; `youden label` selects them."
     if row.low is None or required is None:
         return _describe_missing_interval(gate, row)
     if required.calls is not None:
-        return f"{required.calls:,} more calls decide with a conditional power of 90 %, wherever the truth is."
+        return (
+            f"{required.calls:,} more calls decide with a conditional power of 90 %, whatever the true difference is."
+        )
 
     # no number of calls on the present items suffices
     if required.conditional_power is not None:
@@ -152,7 +154,7 @@ def _describe_requirement(gate: Gate, row: GateResult) -> str:
         return message
     return (
         f"{message} If the true difference equals the estimate, {required.items_at_current_difference:,} items with as many "
-        "comparisons each as now decide."
+        "comparisons each as now are enough for a decision."
     )
 
 
@@ -161,12 +163,10 @@ def _describe_missing_interval(gate: Gate, row: GateResult) -> str:
     n_items = format_count(row.n_items, "item")
     if gate.is_of_preferences:
         return (
-            f"The comparisons of the two contain as little information as comparisons on {n_items}; an interval needs "
-            f"{MIN_ITEMS}. Add comparisons of both agents on more items, with several agents and in both orders."
+            f"The comparisons of the two agents contain only as much information as comparisons on {n_items}; an "
+            f"interval needs {MIN_ITEMS}. Add comparisons of both agents on more items, with several agents and in both orders."
         )
-    return (
-        f"One of the two was compared on {n_items} only; an interval needs {MIN_ITEMS}. Add comparisons on more items."
-    )
+    return f"One of the two agents was compared on {n_items} only; an interval needs {MIN_ITEMS}. Add comparisons on more items."
 
 
 def format_next_command(gate: Gate) -> str | None:

@@ -99,7 +99,7 @@ def check_labelled_agents(source: str, names: Sequence[str], agent_ids: Sequence
     labelled_names = ", ".join(quote_with_suggestions(names, agent_ids))
     raise ConfigError(
         f"{source} labels no agent of this run: got {labelled_names}. The run has {', '.join(shorten_list(agent_ids))}. "
-        "Set the ids of the agents as in the pool.",
+        "Use these ids in the labels.",
         slug="labels-unknown",
     )
 

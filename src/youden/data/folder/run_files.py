@@ -364,14 +364,14 @@ class GateLedger(StrictFile):
         agent, baseline : str
             Ids of the agents that are compared.
         answers : str
-            SHA-256 (hex) of the analyzed answers, by which an analysis is recognized.
+            SHA-256 (hex) of the analysed answers, by which an analysis is recognized.
         target : {"items-like-these", "these-items"}, default "items-like-these"
             What the intervals describe: items like those of the run, or exactly these items.
 
         Returns
         -------
         int
-            Number of the analysis, from 1. If the same answers were analyzed before, it is the number of this earlier
+            Number of the analysis, from 1. If the same answers were analysed before, it is the number of this earlier
             analysis; otherwise, the next number. The ledger is not changed; `with_analysis` adds the analysis.
 
         Raises
@@ -403,7 +403,7 @@ class GateLedger(StrictFile):
         agent, baseline : str
             Ids of the agents that are compared.
         answers : str
-            SHA-256 (hex) of the analyzed answers, by which an analysis is recognized.
+            SHA-256 (hex) of the analysed answers, by which an analysis is recognized.
         target : {"items-like-these", "these-items"}, default "items-like-these"
             What the intervals describe: items like those of the run, or exactly these items. Recorded with the first
             analysis of this agent against this baseline, and ignored after it.
@@ -474,6 +474,6 @@ def _damaged_ledger_error(path: Path, problem: str) -> RunFolderError:
     """Return the error that a file is not a ledger; `problem` is a clause without a full stop."""
     return RunFolderError(
         f"{path} is not a record of interim analyses ({problem}). Restore the file: it records how often the answers were "
-        "analyzed, and each analysis spends a part of alpha. Remove it only to start with new answers.",
+        "analysed, and each analysis spends a part of alpha. Remove it only to start with new answers.",
         slug="gate-ledger",
     )

@@ -351,7 +351,7 @@ def _make_doubtful_columns_error(
     if question:
         options["prompt"] = question
     names = ", ".join(map(repr, doubtful_columns))
-    problem = f"{names} may be an agent or be about the items or responses (add the names of agents to text=)"
+    problem = f"{names} may be an agent, or describe the items or responses (add the names of agents to text=)"
     return UnclearColumnsError(problem, **options)
 
 

@@ -244,7 +244,7 @@ def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
     if no_agents:
         raise Source(_FRAME, unit="row").make_error(
             None,
-            f"the column {no_agents[0]} seems to contain no responses of an agent, as each column except item and prompt does. "
+            f"each column except item and prompt must contain the responses of an agent: got a column {no_agents[0]}. "
             "Remove the column, name it prompt if it contains the prompts, or pass one row per response.",
             slug="pool-columns",
         )
@@ -377,7 +377,7 @@ class _TidyRows:
                 number,
                 f"the {description} is {format_excerpt(value)}, in {self._source.unit} {earlier_number} it is "
                 f"{format_excerpt(earlier_value)}. "
-                "Set the same value in all rows, or in one of them.",
+                "Set the same value in all rows, or only in one of them.",
                 slug="pool-contradiction",
             )
 

@@ -44,7 +44,7 @@ LENGTH_POWER = 2.0
 """Power of (limit / common mass) in the weight of a text whose common mass exceeds this limit."""
 
 _BASELINE = (
-    "The lexical judge is a similarity baseline: it compares shared words only, does not recognise contradiction and "
+    "The lexical judge is a similarity baseline: it compares shared words only, does not recognize contradiction and "
     "paraphrase, and favours long texts. Before you conclude, use a language model as the judge, or check that length alone does "
     "not explain the result."
 )
@@ -74,7 +74,7 @@ class Lexical:
     that collects the words of all others counts little.
 
     The soft answer is clip(similarity / 95th percentile of paired similarities, 0, 1). The hard answer is similarity ≥
-    threshold, with the threshold that maximises TPR − FPR. For each trial, idf, scale and threshold are fitted on the
+    threshold, with the threshold that maximizes TPR − FPR. For each trial, idf, scale and threshold are fitted on the
     items outside the folds (of 5) that contain the trial's items. Whether two texts respond to the same item is known,
     so no labels are needed.
     """
@@ -318,7 +318,7 @@ def sample_pairs(
 def _fit_scale_and_threshold(paired: Floats, independent: Floats, *, is_self_plan: bool) -> tuple[float, float]:
     """Fit the scale and the threshold that convert similarities to answers.
 
-    The scale is the 95th percentile of the paired similarities. The threshold is the lowest one that maximises TPR − FPR.
+    The scale is the 95th percentile of the paired similarities. The threshold is the lowest one that maximizes TPR − FPR.
 
     paired : float array (n_paired,), similarities of two texts on the same item
     independent : float array (n_independent,), similarities of two texts on different items

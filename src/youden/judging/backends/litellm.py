@@ -34,7 +34,7 @@ from youden.types import Completion, Request
 _NO_KEY = "none"
 _NO_CREDENTIALS = ("unable to locate credentials", "default credentials were not found")
 """Parts of messages with which Amazon's and Google's libraries report missing credentials, before anything is sent."""
-_UNAUTHORISED = 401
+_UNAUTHORizED = 401
 _MIN_ERROR_STATUS = 400
 _SERVER_ERROR = 500
 
@@ -120,10 +120,10 @@ def _to_call_error(error: Exception) -> CallError:
     if not isinstance(error, openai.APIError):
         return CallError(f"{type(error).__name__}: {error}", kind="transient")
 
-    # missing credentials and fatal codes are recognised in the text of the error
+    # missing credentials and fatal codes are recognized in the text of the error
     message = str(error)
     if any(part in message.lower() for part in _NO_CREDENTIALS):
-        return CallError(message, kind="fatal", status=_UNAUTHORISED)
+        return CallError(message, kind="fatal", status=_UNAUTHORizED)
     fatal_code = find_fatal_code(message)
 
     # litellm also reports a lost connection as status 500, so this status is not used

@@ -1,4 +1,4 @@
-"""Recognise errors that end a run, whatever their HTTP status: no credit, an invalid key, or an unknown model.
+"""Recognize errors that end a run, whatever their HTTP status: no credit, an invalid key, or an unknown model.
 
 A provider's code decides. With some statuses, such as 400, some providers send no code, so their message is searched
 for known wording. A message may repeat a judged text, which is untrusted, so wording that also occurs in the request

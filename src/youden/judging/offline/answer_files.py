@@ -69,7 +69,7 @@ def iter_result_rows(path: Path) -> Iterator[list[ResultLine]]:
     Parameters
     ----------
     path : Path
-        Parquet file, which is recognised by its first bytes, or file of JSON lines.
+        Parquet file, which is recognized by its first bytes, or file of JSON lines.
 
     Yields
     ------

@@ -1,7 +1,7 @@
 """Send batches to the Batch APIs of OpenAI and Anthropic over HTTP, and fetch their status and results.
 
 Requests and results are in OpenAI's format for both providers. A batch counts as ended only in a known final state: a
-status that is not recognised raises an error that is retried, so that no request is sent twice.
+status that is not recognized raises an error that is retried, so that no request is sent twice.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from youden.report.charts.marks import (
     SCORE,
     Figure,
     Frame,
-    color_by,
+    colour_by,
     format_n_answers,
     make_chart,
     make_dashed_line,
@@ -120,7 +120,7 @@ def _draw_curl_figure(
     chart = chart.encode(
         x=alt.X("x:Q", title=axis_title),
         y=alt.Y("share:Q", title="share of rectangles", axis=alt.Axis(format="%")),
-        color=color_by("link", "link"),
+        color=colour_by("link", "link"),
         strokeDash=alt.StrokeDash("link:N", title="link"),
         tooltip=make_tooltips("link:N", "x:Q .3f", "share:Q .1%"),
     )
@@ -142,7 +142,7 @@ def draw_false_positive_rates(data: ReportData) -> Iterator[Figure]:
 
     base = make_chart().encode(
         y=alt.Y("agent:N", sort=None, title=None, axis=alt.Axis(labelLimit=170)),
-        color=color_by("alarm", domain=["no alarm", "alarm"]),
+        color=colour_by("alarm", domain=["no alarm", "alarm"]),
         tooltip=make_tooltips("agent:N", "yes:Q", "n:Q", "low:Q .1%", "high:Q .1%"),
     )
     interval_start = alt.X("low:Q", title="yes-answers among independent trials", axis=alt.Axis(format="%"))
@@ -219,7 +219,7 @@ def draw_quality(data: ReportData) -> Iterator[Figure]:
     decimal_tooltips = [f"{name}:Q .3f" for name in ("ability", "label_mean", "quality", "low", "high")]
     base = make_chart().encode(
         x=alt.X("ability:Q", title=f"ability, {SCORE}", scale=alt.Scale(zero=False, nice=False, padding=12)),
-        color=color_by("kind", domain=["no outlier", "outlier"]),
+        color=colour_by("kind", domain=["no outlier", "outlier"]),
         tooltip=make_tooltips("agent:N", *decimal_tooltips, "labels:Q ,"),
     )
     label_axis = alt.Y("low:Q", title=f"label ({printable(facts.label)})", scale=alt.Scale(domain=list(facts.scale)))
@@ -272,7 +272,7 @@ def draw_variance_components(data: ReportData) -> Iterator[Figure]:
     )
     bars = base.mark_bar().encode(
         x=alt.X("value:Q", title=["standard deviation in an ability", SCORE]),
-        color=color_by("included", domain=["in the interval", "not in it"]),
+        color=colour_by("included", domain=["in the interval", "not in it"]),
     )
     intervals = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
 

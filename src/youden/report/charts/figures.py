@@ -18,7 +18,7 @@ from youden.report.charts.marks import (
     Column,
     Figure,
     Frame,
-    color_by_group,
+    colour_by_group,
     format_n_answers,
     make_chart,
     make_tile_scale,
@@ -207,7 +207,7 @@ def draw_ranking_figure(agents: Sequence[RankedAgent], *, level: float, source: 
     names = ["agent:N", "group:N", "ranks:N"] if has_groups else ["agent:N", "ranks:N"]
     base = make_chart().encode(
         y=alt.Y("agent:N", sort=None, title=None, axis=alt.Axis(labelLimit=170)),
-        color=color_by_group(frame),
+        color=colour_by_group(frame),
         tooltip=make_tooltips(*names, *numbers),
     )
     x = alt.X("distance:Q", title=["ability minus the average agent's", unit or SCORE], scale=alt.Scale(zero=False))

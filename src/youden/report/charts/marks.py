@@ -186,7 +186,7 @@ def make_tooltips(*columns: str) -> list[alt.Tooltip]:
     return tooltips
 
 
-def color_by(column: str, title: str | None = None, *, domain: Sequence[str] = ()) -> alt.Color:
+def colour_by(column: str, title: str | None = None, *, domain: Sequence[str] = ()) -> alt.Color:
     """Colour marks by the texts of a column.
 
     With `domain`, these texts get the colours in this order; otherwise, in the order of the alphabet.
@@ -199,12 +199,12 @@ NO_GROUP = "no group"
 """Text of an agent without a group in a figure."""
 
 
-def color_by_group(frame: Frame) -> alt.Color | alt.ColorValue:
+def colour_by_group(frame: Frame) -> alt.Color | alt.ColorValue:
     """Colour marks by group, with the same colours in all figures of a run; one colour without a legend if there are none."""
     groups = sorted({str(group) for group in frame.columns.get("group", ())})
     if groups in ([], [NO_GROUP]):
         return alt.ColorValue(GROUP_COLOURS[0])
-    return color_by("group", "group", domain=groups)
+    return colour_by("group", "group", domain=groups)
 
 
 def make_dashed_line(x: str, y: str, points: Sequence[tuple[float, float]]) -> alt.Chart:

@@ -14,8 +14,8 @@ from youden.report.charts.marks import (
     Column,
     Figure,
     Frame,
-    color_by,
-    color_by_group,
+    colour_by,
+    colour_by_group,
     format_n_answers,
     make_chart,
     make_tile_scale,
@@ -61,7 +61,7 @@ def draw_slope(data: Comparison) -> Figure:
     base = make_chart().encode(
         x=alt.X("run:N", title=None, scale=alt.Scale(domain=runs, padding=0.8), axis=run_axis),
         y=alt.Y("height:Q", title=None, scale=height_scale, axis=None),
-        color=color_by_group(frame),
+        color=colour_by_group(frame),
         tooltip=make_tooltips("agent:N", "group:N", "run:N", "rank:Q", "interval:N", "ability:Q .3f", "change:N"),
     )
     dash_scale = alt.Scale(domain=["significant", "not significant"], range=[[1, 0], [4, 4]])
@@ -103,7 +103,7 @@ def draw_abilities_by_question(study: InstrumentsStudy) -> Figure:
     x = alt.X("information_ability:Q", title="ability by information", scale=alt.Scale(zero=False))
     y = alt.Y("preference_ability:Q", title="ability by preference", scale=alt.Scale(zero=False))
     tooltips = make_tooltips("agent:N", "flag:N", "information_ability:Q .3f", "preference_ability:Q .3f")
-    base = make_chart().encode(x=x, y=y, color=color_by("flag", "flag"), tooltip=tooltips)
+    base = make_chart().encode(x=x, y=y, color=colour_by("flag", "flag"), tooltip=tooltips)
     chart = base.mark_rule(opacity=0.5).encode(x=alt.X("information_low:Q"), x2=alt.X2("information_high:Q"))
     chart += base.mark_rule(opacity=0.5).encode(y=alt.Y("preference_low:Q"), y2=alt.Y2("preference_high:Q"))
     chart += base.mark_point(filled=True, size=60, opacity=1)
@@ -156,7 +156,7 @@ def draw_stress_figure(stress: Stress) -> Figure:
     base = make_chart().encode(
         y=alt.Y("attack:N", title=None, scale=y_scale, axis=alt.Axis(labelLimit=170)),
         x=alt.X("rank:Q", title=f"rank of the best attacker, of {stress.n_agents}", scale=x_scale),
-        color=color_by("ranking", "ranking", domain=rankings),
+        color=colour_by("ranking", "ranking", domain=rankings),
         tooltip=make_tooltips("attack:N", "ranking:N", "rank:Q", "others:Q .2f", "check:N"),
     )
     opacity_scale = alt.Scale(domain=["detected", "not detected"], range=[1, 0])
@@ -211,7 +211,7 @@ def draw_budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
 
     base = make_chart().encode(
         x=alt.X("calls:Q", title="calls of both trial types", scale=alt.Scale(zero=False)),
-        color=color_by("design", "design"),
+        color=colour_by("design", "design"),
         tooltip=make_tooltips("design:N", "calls:Q ,.0f", "percent:Q", "rho:Q .3f"),
     )
     rho_axis = alt.Y("rho:Q", title=f"Spearman ρ to the dense {study.target} ranking", scale=alt.Scale(zero=False))
@@ -247,7 +247,7 @@ def _draw_recall(study: BudgetStudy) -> Figure:
     frame = Frame.from_columns(**columns)
 
     base = make_chart().encode(
-        color=color_by("top", "found of"), tooltip=make_tooltips("design:N", "top:N", "calls:Q ,.0f", "recall:Q .2f")
+        color=colour_by("top", "found of"), tooltip=make_tooltips("design:N", "top:N", "calls:Q ,.0f", "recall:Q .2f")
     )
     recall_by_calls = base.encode(
         x=alt.X("calls:Q", title="calls of both trial types", scale=alt.Scale(zero=False)),
@@ -306,7 +306,7 @@ def draw_sparsity_figures(study: SparsityStudy) -> tuple[Figure, ...]:
     ):
         base = make_chart().encode(
             x=alt.X(f"{column}:Q", title=axis_title, axis=alt.Axis(format=number_format)),
-            color=color_by("design", "design"),
+            color=colour_by("design", "design"),
             tooltip=make_tooltips("regime:N", "rmse:Q .4f", "rho:Q .3f"),
         )
         chart = _draw_means_with_errors(base, rmse_axis, width=1.5)
@@ -345,8 +345,9 @@ def draw_baseline_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
 
     title = "Models on the same held-out cells"
     note = (
-        f"Mean and central 95 % of the seeds, rule {study.rule}, {study.coverage.mean:.0%} of all cells observed. Models may "
-        "differ although their intervals overlap, because they are compared on the same seeds, as in the sentences above."
+        f"Mean and central 95 % of the seeds; holdout rule {study.rule}, {study.coverage.mean:.0%} of all cells observed. "
+        "Models may differ although their intervals overlap, because they are compared on the same seeds, as in the "
+        "sentences above."
     )
     source = f"youden study baselines, {study.kind} scores"
     height = 40 + 18 * len(rows)

@@ -44,7 +44,7 @@ class SlopeLine(NamedTuple):
     second_rank: int
     """Rank in the second ranking, among the agents in both."""
     differs: bool
-    """Whether its standardised distance from the average agent differs significantly between the rankings."""
+    """Whether its standardized distance from the average agent differs significantly between the rankings."""
 
 
 class Comparison:

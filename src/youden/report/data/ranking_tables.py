@@ -74,7 +74,7 @@ class IntervalBar:
     """Position of the lower bound."""
     width: float
     """Width of the interval."""
-    center: float
+    centre: float
     """Position of the ability."""
 
 
@@ -183,7 +183,7 @@ def add_report_columns(
         if row.ability is not None and row.low is not None and row.high is not None:
             low = to_percent_of_axis(row.low)
             high = to_percent_of_axis(row.high)
-            bar = IntervalBar(low=low, width=high - low, center=to_percent_of_axis(row.ability))
+            bar = IntervalBar(low=low, width=high - low, centre=to_percent_of_axis(row.ability))
         length_rank = length_ranks.get(row.agent)
         agents.append(RankedAgent(**vars(row), p_best=p_best.get(row.agent), length_place=length_rank, bar=bar))
     return tuple(agents)

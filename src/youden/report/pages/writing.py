@@ -49,7 +49,7 @@ class StudyPart:
     name: str
     """Name of the run."""
     summary: tuple[str, ...]
-    """Sentences that summarise the results."""
+    """Sentences that summarize the results."""
     figures: tuple[Figure, ...]
     """Figures."""
     signature: str = ""

@@ -86,7 +86,7 @@ class OnBound(NamedTuple):
 
 
 class _BoxPoint(NamedTuple):
-    """Effects that minimise the objective with given effects on the bounds.
+    """Effects that minimize the objective with given effects on the bounds.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ def fit_box(equations: Equations) -> Fit:
 
 
 def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
-    """Minimise the objective with given effects on the bounds, and the others free.
+    """Minimize the objective with given effects on the bounds, and the others free.
 
     active : effects that are on the upper and on the lower bound
 
@@ -511,7 +511,7 @@ class _Saturated:
         return solve(reduced, reduced.row_total, reduced.column_total)
 
     def line_search(self, effects: Effects, step: Effects) -> float:
-        """Find the multiple of a step, in (0, 1], that minimises the objective.
+        """Find the multiple of a step, in (0, 1], that minimizes the objective.
 
         The derivative of the objective along the step is the derivative of the plain fit minus the contribution of
         exceeded scores. It is piecewise linear and increasing.

@@ -83,7 +83,7 @@ class ClippedLinear(Estimator):
 
     Notes
     -----
-    The model minimises Σ w(s − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²) over cells, with Σ b = 0 over observed items. The
+    The model minimizes Σ w(s − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²) over cells, with Σ b = 0 over observed items. The
     predictions are clip(θ_i − b_j, −1, 1). A weight w is the number of answered trials of a cell divided by its mean.
 
     Intervals are for items like the sampled ones, with each item as one independent draw. With "censored", scores of ±1
@@ -139,7 +139,7 @@ class ClippedLinear(Estimator):
             the box needs too much memory.
         """
         check_level(self.level)
-        index, value, weight = _normalise_cells(scores)
+        index, value, weight = _normalize_cells(scores)
         cells = cells_from_arrays(
             index.agent, index.item, value, n_agents=index.n_agents, n_items=index.n_items, weight=weight
         )
@@ -302,7 +302,7 @@ def _check_positions(positions: Ids | Positions, *, size: int, noun: str) -> Non
         )
 
 
-def _normalise_cells(scores: Scores | ArrayLike) -> ScoredCells:
+def _normalize_cells(scores: Scores | ArrayLike) -> ScoredCells:
     """Select the observed cells of scores, and scale their weights to a mean of 1.
 
     scores : scores with weights, or array (n_agents, n_items) with NaN for unobserved cells and equal weights for others

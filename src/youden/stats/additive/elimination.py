@@ -2,7 +2,7 @@
 
 The smaller side of the cells, agents or items, are the rows (effects x). The larger side are the columns (effects y), so
 that a score is s ≈ x − y. If there are more agents than items, the items are the rows and the scores change their sign.
-The remaining system of the row effects is solved by a Cholesky factorisation if its matrix is cheap to form, and by
+The remaining system of the row effects is solved by a Cholesky factorization if its matrix is cheap to form, and by
 conjugate gradients otherwise.
 """
 
@@ -79,7 +79,7 @@ def sides(cells: Cells) -> Sides:
 class Equations:
     """Normal equations of the additive model.
 
-    They minimise Σ w (s − x + y)² + ridge·(‖x‖² + ‖y‖²) under the constraint that the effects of the observed items sum
+    They minimize Σ w (s − x + y)² + ridge·(‖x‖² + ‖y‖²) under the constraint that the effects of the observed items sum
     to 0.
 
     Attributes
@@ -111,7 +111,7 @@ class Equations:
 
     @property
     def uses_cholesky(self) -> bool:
-        """Whether a Cholesky factorisation solves for the row effects, because its matrix is cheap to form."""
+        """Whether a Cholesky factorization solves for the row effects, because its matrix is cheap to form."""
         if len(self.row_weight) > MAX_CHOLESKY_ROWS:
             return False
         if isinstance(self.weights, np.ndarray):
@@ -133,7 +133,7 @@ class Equations:
         return product
 
     def gradient(self, effects: Effects, row_total: Floats, column_total: Floats) -> Effects:
-        """Compute half the gradient of the Lagrangian of the penalised sum of squared residuals.
+        """Compute half the gradient of the Lagrangian of the penalized sum of squared residuals.
 
         A residual is a score minus the row effect plus the column effect. Rows are the smaller side, agents or items. If
         they are items (`swapped`), scores have the opposite sign. The Lagrangian includes the constraint that the effects
@@ -159,7 +159,7 @@ class Equations:
         row_gradient = (self.row_weight + self.ridge) * x - self.weights @ y - row_total
         column_gradient = (self.column_weight + self.ridge) * y - x @ self.weights + column_total
 
-        # the multiplier that minimises the norm of the gradient is its mean over the observed items
+        # the multiplier that minimizes the norm of the gradient is its mean over the observed items
         if self.swapped:
             multiplier = (self.row_constraint @ row_gradient) / self.row_constraint.sum()
             row_gradient -= multiplier * self.row_constraint
@@ -365,7 +365,7 @@ def _solve_rows(
 def _solve_rows_by_cholesky(
     equations: Equations, w: Floats, h: Floats, *, sigma: float, targets: list[Floats]
 ) -> list[Floats]:
-    """Solve (S + σhhᵀ) x = target for each target by a Cholesky factorisation, with S = diag(n + ridge) − A diag(w) Aᵀ.
+    """Solve (S + σhhᵀ) x = target for each target by a Cholesky factorization, with S = diag(n + ridge) − A diag(w) Aᵀ.
 
     A and n are the weights of the cells and their sums by row, as in `Equations`.
 

@@ -64,8 +64,8 @@ class Rasch(Estimator):
     -----
     All cells have the same weight, whatever their numbers of trials, and Σ b = 0 over the observed items.
 
-    Least squares minimises Σ (g(s) − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²), with s clipped to the interval of the link.
-    Quasi-likelihood maximises Σ [p ln μ + (1 − p) ln(1 − μ)] − ridge/2·(‖θ‖² + ‖b‖²), with p = (s + 1)/2 and
+    Least squares minimizes Σ (g(s) − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²), with s clipped to the interval of the link.
+    Quasi-likelihood maximizes Σ [p ln μ + (1 − p) ln(1 − μ)] − ridge/2·(‖θ‖² + ‖b‖²), with p = (s + 1)/2 and
     μ = (g⁻¹(θ_i − b_j) + 1)/2. It needs no clipping: a score of ±1 has a finite influence.
 
     References
@@ -113,7 +113,7 @@ class Rasch(Estimator):
         self.status_, self.message_ = solution.status, solution.message
 
         if self.method == "quasi":
-            solution, self.n_rounds_ = _maximise_quasi_likelihood(cells, link, start=solution)
+            solution, self.n_rounds_ = _maximize_quasi_likelihood(cells, link, start=solution)
             if self.n_rounds_ > _MAX_ROUNDS:
                 self.status_ = "not_converged"
                 self.message_ = f"Quasi-likelihood did not converge in {_MAX_ROUNDS} rounds. Set a larger ridge."
@@ -220,8 +220,8 @@ class _Cells:
         return np.asarray(fit.ability[self.agent] - fit.difficulty[self.item])
 
 
-def _maximise_quasi_likelihood(cells: _Cells, link: Link, *, start: Solution) -> tuple[Solution, int]:
-    """Maximise the quasi-likelihood by Fisher scoring, and halve steps that would lower it.
+def _maximize_quasi_likelihood(cells: _Cells, link: Link, *, start: Solution) -> tuple[Solution, int]:
+    """Maximize the quasi-likelihood by Fisher scoring, and halve steps that would lower it.
 
     start : least-squares fit
 
@@ -229,7 +229,7 @@ def _maximise_quasi_likelihood(cells: _Cells, link: Link, *, start: Solution) ->
     """
     fit = start
     eta = cells.predict(fit)  # predictions on the scale of the link
-    objective = _penalised_likelihood(cells, link, fit)
+    objective = _penalized_likelihood(cells, link, fit)
     for n_rounds in range(1, _MAX_ROUNDS + 1):
         # weighted least squares on the linearised scores η + (s − ŝ)/ŝ'(η)
         predicted_score = link.inverse(eta)
@@ -263,14 +263,14 @@ def _step_towards(
     step = 1.0
     for _ in range(_MAX_HALVINGS):
         trial = _interpolate(fit, target, step)
-        trial_objective = _penalised_likelihood(cells, link, trial)
+        trial_objective = _penalized_likelihood(cells, link, trial)
         if trial_objective >= objective:
             return trial, trial_objective
         step /= 2
     return None
 
 
-def _penalised_likelihood(cells: _Cells, link: Link, fit: Solution) -> float:
+def _penalized_likelihood(cells: _Cells, link: Link, fit: Solution) -> float:
     """Compute the quasi-likelihood Σ [p ln μ + (1 − p) ln(1 − μ)] of a fit, minus its ridge penalty."""
     p = (cells.score + 1) / 2
     s = link.inverse(cells.predict(fit))

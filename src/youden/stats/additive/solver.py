@@ -125,8 +125,8 @@ def solve_additive(
 
     Notes
     -----
-    Minimises Σ w(s − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²) over cells, subject to Σ b = 0 over the observed items. The
-    solution is exact; the paper's alternating minimisation of the same objective has the constraint over all items.
+    Minimizes Σ w(s − θ_i + b_j)² + ridge·(‖θ‖² + ‖b‖²) over cells, subject to Σ b = 0 over the observed items. The
+    solution is exact; the paper's alternating minimization of the same objective has the constraint over all items.
     """
     cells = cells_from_arrays(agent, item, score, n_agents=n_agents, n_items=n_items, weight=weight)
     return solve_cells(cells, ridge=ridge, constraint=constraint)
@@ -217,7 +217,7 @@ def _label_components(cells: Cells, equations: Equations, *, is_complete: bool) 
 
     Returns the label of each agent, int32 array (n_agents,), −1 for an agent without a cell, and the number of sets.
     """
-    # a fast check, which recognises most sets of cells that connect all agents
+    # a fast check, which recognizes most sets of cells that connect all agents
     if is_complete and reaches_all_rows(equations):
         agent_weight = equations.column_weight if equations.swapped else equations.row_weight
         has_cell = agent_weight > 0

@@ -261,7 +261,7 @@ def fit_pair_effects(weight: Floats, total: Floats) -> Floats:
 
     Notes
     -----
-    Minimises Σ w_ik (m_ik − a_i − a_k)². If several solutions exist, the one of the smallest norm is returned.
+    Minimizes Σ w_ik (m_ik − a_i − a_k)². If several solutions exist, the one of the smallest norm is returned.
 
     Examples
     --------

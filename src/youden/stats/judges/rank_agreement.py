@@ -70,7 +70,7 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
     """
     a = shift.effect_a
     K = len(a)
-    x = _normalise(a - a.mean())
+    x = _normalize(a - a.mean())
     if not x.any():
         return RankAgreement(np.nan, np.nan, np.nan, shift.level, np.nan)
 
@@ -171,7 +171,7 @@ def _make_nonlinear_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]
     quadratic = np.zeros(n_agents)
     if n_agents > 3:
         linear_part = linear @ (linear.T @ x**2)
-        quadratic = _normalise(x**2 - linear_part)
+        quadratic = _normalize(x**2 - linear_part)
     functions = linear
     if quadratic.any():
         functions = np.column_stack([linear, quadratic])
@@ -196,7 +196,7 @@ def _log_density(value: Floats, variance: Floats) -> Floats:
     return np.asarray(-0.5 * (np.log(variance) + value**2 / variance))
 
 
-def _normalise(vector: Floats) -> Floats:
+def _normalize(vector: Floats) -> Floats:
     """Scale a vector to length 1; a vector of length 0 becomes 0."""
     length = float(np.sqrt(vector @ vector))
     if length <= 1e-12:

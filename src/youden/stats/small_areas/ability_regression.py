@@ -1,6 +1,6 @@
 """Regress logit quality on ability, averaged over monotone forms of ability and over the absence of a relation.
 
-The model is logit(quality) = a + b·t(z) + u, with z the standardised ability, t one of three monotone forms (linear,
+The model is logit(quality) = a + b·t(z) + u, with z the standardized ability, t one of three monotone forms (linear,
 convex or concave), and u a deviation of the agent with SD τ. Four uncertainties are averaged over instead of being
 decided: b may be 0, so that ability predicts nothing; the form; an agent may be an outlier, of any quality; and ability
 has a standard error. Everything is integrated on grids instead of sampled, so that equal labels give equal digits.
@@ -34,7 +34,7 @@ _P_POSITIVE, _P_POSITIVE_CURVED = 0.8, 0.95
 """Prior probability of b > 0 if b is not 0, in the linear form and in the curved forms. A curved relation that decreases
 would fit a few weak agents that game the labels."""
 _CURVATURES, _CURVATURE_PRIOR = (0.0, 0.5, -0.5), (0.6, 0.2, 0.2)
-"""Curvatures c of the forms, and their prior probabilities: t = z if c = 0, else sign(c)·exp(c·z), standardised."""
+"""Curvatures c of the forms, and their prior probabilities: t = z if c = 0, else sign(c)·exp(c·z), standardized."""
 _MAX_Z = 3.0
 """Limit of |z| in the exponential."""
 _OUTLIER_SHARES, _OUTLIER_PRIOR = np.array([0.02, 0.1]), np.array([0.6, 0.4])
@@ -341,12 +341,12 @@ class RegressionPosterior:
             Posterior mean quality, in [0, 1], of agents that do not deviate from the regression. One regression
             predicts the quality logit⁻¹(a + b·x), with intercept a, slope b, and transformed ability x.
         """
-        standardised = _standardise(ability, self.ability)
-        reference = _standardise(self.ability, self.ability)
+        standardized = _standardize(ability, self.ability)
+        reference = _standardize(self.ability, self.ability)
 
-        mean_quality = np.zeros(len(standardised))
+        mean_quality = np.zeros(len(standardized))
         for grid in self.grids:
-            x, _ = _transform(standardised, grid.regression.curvature, reference)
+            x, _ = _transform(standardized, grid.regression.curvature, reference)
             logit = grid.intercepts[:, None, None] + grid.slopes[:, None] * x  # (n_intercepts, n_slopes, n_points)
             weight = grid.weight.sum(axis=(0, 1))  # (n_intercepts, n_slopes)
             mean_quality += np.tensordot(weight, expit(logit), axes=2)
@@ -449,7 +449,7 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
     """
     has_ability = np.isfinite(ability) & np.isfinite(std_error)
     finite_ability = ability[has_ability]
-    reference = _standardise(finite_ability, finite_ability)
+    reference = _standardize(finite_ability, finite_ability)
     z, z_error = np.zeros(len(ability)), np.ones(len(ability))
     z[has_ability] = reference
     z_error[has_ability] = std_error[has_ability] / _sd(finite_ability)
@@ -487,22 +487,22 @@ def _sd(x: Floats) -> float:
     return (float(x.std()) if len(x) else 0.0) or 1.0
 
 
-def _standardise(x: Floats, reference: Floats) -> Floats:
-    """Standardise x such that the values of the reference have mean 0 and SD 1."""
+def _standardize(x: Floats, reference: Floats) -> Floats:
+    """Standardize x such that the values of the reference have mean 0 and SD 1."""
     centre = float(reference.mean()) if len(reference) else 0.0
     return (x - centre) / _sd(reference)
 
 
 def _transform(z: Floats, curvature: float, reference: Floats) -> tuple[Floats, Floats]:
-    """Transform standardised abilities by an increasing function: linear, convex or concave.
+    """Transform standardized abilities by an increasing function: linear, convex or concave.
 
     For curvature 0, abilities z are unchanged. For curvature c, they become sign(c)·exp(c·z), which is convex for c > 0 and
-    concave for c < 0. The result is standardised so that the transformed reference has mean 0 and SD 1. In the exponent, z
+    concave for c < 0. The result is standardized so that the transformed reference has mean 0 and SD 1. In the exponent, z
     is clipped to ±`_MAX_Z`, so that extreme abilities do not dominate.
 
-    z : float array (n,), standardised abilities
+    z : float array (n,), standardized abilities
     curvature : number c
-    reference : float array (n_reference,), standardised abilities of all agents
+    reference : float array (n_reference,), standardized abilities of all agents
 
     Returns the transformed abilities, and their derivatives by z (as if z were not clipped), float array (n,) each.
     """
@@ -511,7 +511,7 @@ def _transform(z: Floats, curvature: float, reference: Floats) -> tuple[Floats, 
 
     exponential = np.exp(curvature * np.clip(z, -_MAX_Z, _MAX_Z))
     reference_exponential = np.exp(curvature * np.clip(reference, -_MAX_Z, _MAX_Z))
-    transformed = np.sign(curvature) * _standardise(exponential, reference_exponential)
+    transformed = np.sign(curvature) * _standardize(exponential, reference_exponential)
     derivative = abs(curvature) * exponential / _sd(reference_exponential)
     return transformed, derivative
 
@@ -527,7 +527,7 @@ def _normal_kernels(step: float) -> Floats:
 def _make_log_weight_grid(regression: _Regression) -> _PosteriorGrid:
     """Make a grid of intercepts and slopes around their posterior means, which come from a coarse grid.
 
-    The `weight` of the grid contains logarithms of unnormalised posterior weights, float array (n_taus, n_outlier_shares,
+    The `weight` of the grid contains logarithms of unnormalized posterior weights, float array (n_taus, n_outlier_shares,
     n_intercepts, n_slopes).
     """
     coarse_intercepts = np.linspace(-_INTERCEPT_LIMIT, _INTERCEPT_LIMIT, _N_COARSE_INTERCEPTS)

@@ -139,8 +139,8 @@ class QualityEstimates:
         left : int array (n_agents,)
             Largest number of labels that each agent can still get, 0 or more.
         for_best : bool
-            Whether to maximise the expected gain in the quality of the selected agent. Otherwise the reduction of the
-            variances of all agents is maximised.
+            Whether to maximize the expected gain in the quality of the selected agent. Otherwise the reduction of the
+            variances of all agents is maximized.
 
         Returns
         -------

@@ -83,11 +83,11 @@ class LabelResiduals:
 
         Notes
         -----
-        Let S be the sum of the products of two standardised residuals on one item, N the number of products, and e the
+        Let S be the sum of the products of two standardized residuals on one item, N the number of products, and e the
         standard error of S without correlation. The estimate is (S − 1.65·e)/(N + 20). The 20 shrinks it towards 0.
         """
-        standardised = self.value / self.sd
-        products = self._sum_products(standardised)
+        standardized = self.value / self.sd
+        products = self._sum_products(standardized)
 
         # each pair is summed in both orders, so the variance of the sum without correlation is 2·n_pairs
         chance_products = _CHANCE_ERRORS * np.sqrt(2 * self.n_pairs)
@@ -101,7 +101,7 @@ class LabelResiduals:
         Parameters
         ----------
         correlation : float in [0, 1)
-            Correlation of standardised residuals on one item.
+            Correlation of standardized residuals on one item.
 
         Returns
         -------
@@ -110,11 +110,11 @@ class LabelResiduals:
         remaining : float array (n_labels,)
             Share of the variance that remains.
         """
-        standardised = self.value / self.sd
+        standardized = self.value / self.sd
         n_others = self.n_by_item[self.item_index] - 1
         weight = correlation / (1 - correlation + correlation * n_others)
-        total = np.bincount(self.item_index, weights=standardised)
-        predicted = self.sd * weight * (total[self.item_index] - standardised)
+        total = np.bincount(self.item_index, weights=standardized)
+        predicted = self.sd * weight * (total[self.item_index] - standardized)
         return predicted, np.asarray(1 - correlation * weight * n_others)
 
     def shared_variance(self, relative_variance: float) -> float:

@@ -494,9 +494,9 @@ def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Fl
 
 
 def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level: float) -> Floats:
-    """Compute the `level` quantile of the largest standardised difference between a control and the other agents.
+    """Compute the `level` quantile of the largest standardized difference between a control and the other agents.
 
-    The errors e of all agents are independent and normal. A difference is standardised by its standard deviation:
+    The errors e of all agents are independent and normal. A difference is standardized by its standard deviation:
     (e_control − e_agent)/√(variance_control + variance_agent).
 
     control_errors : float array (n_sizes,), standard errors of the control; one quantile is computed for each
@@ -508,7 +508,7 @@ def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level:
     n_agents = len(std_error)
     n_others = n_agents - 1
 
-    # A standardised difference is control_factor·z − agent_factor·z_agent, with independent standard normal z and z_agent.
+    # A standardized difference is control_factor·z − agent_factor·z_agent, with independent standard normal z and z_agent.
     # The squared factors are shares of the variance, and sum to 1.
     total_variance = control_errors[:, None] ** 2 + std_error**2
     has_variance = total_variance > 0
@@ -533,7 +533,7 @@ def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level:
 
 
 def _compute_range_quantile(K: int, level: float) -> float:
-    """Compute the `level` quantile of the largest standardised difference of K agents, the studentised range / √2.
+    """Compute the `level` quantile of the largest standardized difference of K agents, the studentised range / √2.
 
     The agents have equal abilities, and independent normal errors of equal variance.
     """

@@ -1,6 +1,6 @@
-"""Recognise the import format of files by their names and first bytes.
+"""Recognize the import format of files by their names and first bytes.
 
-No file is parsed, so that a folder of large files is recognised quickly.
+No file is parsed, so that a folder of large files is recognized quickly.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _HEAD_BYTES = 65_536
 _TEXT_FILES = (".json", ".jsonl", ".csv")
 
 
-def recognise_format(paths: Sequence[Path]) -> str | None:
-    """Recognise the import format of files, or of the files in a folder.
+def recognize_format(paths: Sequence[Path]) -> str | None:
+    """Recognize the import format of files, or of the files in a folder.
 
     Parameters
     ----------
@@ -47,18 +47,18 @@ def recognise_format(paths: Sequence[Path]) -> str | None:
     Returns
     -------
     str or None
-        Format of the first file that is recognised; None if there is none.
+        Format of the first file that is recognized; None if there is none.
     """
     for path in paths:
         files = sorted(path.rglob("*")) if path.is_dir() else [path]
         for file in filter(Path.is_file, files):
-            format_ = _recognise_file(file)
+            format_ = _recognize_file(file)
             if format_ is not None:
                 return format_
     return None
 
 
-def _recognise_file(file: Path) -> str | None:
+def _recognize_file(file: Path) -> str | None:
     """Return the import format of a file by its name or its first bytes; None if it is unknown."""
     for pattern, format_ in _NAMES.items():
         if fnmatch(file.name, pattern):
