@@ -93,7 +93,8 @@ def run(
     PoolError, PlanError
         If the pool is invalid, or the plan is impossible on it.
     RunFolderError
-        [run-mismatch]: if the folder contains answers to another plan or of another judge.
+        [run-mismatch]: if the folder contains answers to another plan or of another judge; [run-foreign]: if it is not that
+        of a run, and contains files that a run would replace.
     BudgetError, TooManyMissingError
         If `max_cost` is reached, or more answers are missing than `max_missing` allows. Answers are stored: repeat the
         call to resume.
@@ -123,7 +124,6 @@ def run(
     all_keys = {"name": name, "pool": "in memory", "judge": judge, "max_cost": max_cost, "out": folder, **keys}
     plain_keys = {key: _to_plain(value) for key, value in all_keys.items()}
     config = run_config_from_keys(plain_keys, origin="youden.run")  # validate the keys before the pool is written
-    check_no_foreign_files(RunFolder(folder))
     config = config.model_copy(update={"pool": _resolve_pool(pool, folder)})
     if config.store is not None:
         allow_store(config.store)
@@ -501,9 +501,15 @@ def _to_plain(value: Any) -> Any:
 
 
 def _resolve_pool(pool: PoolLike, folder: Path) -> str:
-    """Return the path of a pool. A pool in memory is written to pools/NAME-DIGEST in `folder` first."""
+    """Return the path of a pool. A pool in memory is written to pools/NAME-DIGEST in `folder` first.
+
+    folder : folder of a run, which need not exist
+
+    Raises: RunFolderError [run-foreign] if a pool in memory must be written, and the folder is not that of a run.
+    """
     if isinstance(pool, str | PathLike):
         return fspath(pool)
+    check_no_foreign_files(RunFolder(folder))
     from youden.data.pools.pool_reader import read_pool, write_pool
     from youden.types import Pool
 
