@@ -346,7 +346,7 @@ class Run(RunView):
 
     def rejudge(
         self,
-        judge: str,
+        judge: PathOrText,
         *,
         calls: int | str | None = None,
         out: PathOrText | None = None,
@@ -364,7 +364,7 @@ class Run(RunView):
 
         Parameters
         ----------
-        judge : str
+        judge : str or path
             Second judge: a name, or the path of a .yaml file.
         calls : int or str, optional
             Budget: a number of calls (4000), a percentage of the dense calls ("1%"), or the mean number of paired
@@ -399,13 +399,13 @@ class Run(RunView):
         """
         from youden.workflows.rejudge import plan_rejudge
 
-        check_argument("judge", judge, str, "Pass the name of a judge, or the path of its .yaml file.")
+        check_argument("judge", judge, str | PathLike, "Pass the name of a judge, or the path of its .yaml file.")
         overrides = {"calls": calls, "store": store, "seed": seed, "max_cost": max_cost, "max_missing": max_missing}
         changes: dict[str, object] = {key: value for key, value in overrides.items() if value is not None}
         if out is not None:
             changes["out"] = fspath(out)
         with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as judging_options:
-            planned = plan_rejudge(self.folder, judge=judge, changes=changes, usual_store=usual_store())
+            planned = plan_rejudge(self.folder, judge=fspath(judge), changes=changes, usual_store=usual_store())
             judge_run(planned.again, judging_options)
         second_folder = planned.again.folder
         fit_run(second_folder)
