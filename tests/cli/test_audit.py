@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from commands import Youden
+from youden.report.pages import audit_page
 
 TABLE = "model,x,y,z\na,.9,.5,.25\nb,.8,.75,.125\nc,.1,.2,.05\n"
 
@@ -52,6 +53,18 @@ def test_an_audit_replaces_no_file_that_no_audit_wrote(youden: Youden, tmp_path:
     assert (tmp_path / "items.csv").read_text(encoding="utf-8") == TABLE
     for _ in range(2):
         youden("audit", "items.csv", "--out", "audited").well()
+
+
+def test_an_audit_that_stopped_while_it_was_written_is_repeated(youden: Youden, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(TABLE, encoding="utf-8")
+
+    def fail(*_: object) -> None:
+        raise OSError("disk full")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(audit_page, "write_items", fail)
+        assert youden("audit", "t.csv", "--out", "audited").refuses("file")
+    youden("audit", "t.csv", "--out", "audited").well()
 
 
 def test_names_are_escaped_in_the_terminal_and_on_the_page(youden: Youden, tmp_path: Path) -> None:

@@ -110,6 +110,15 @@ def test_a_loss_is_refused_unless_it_is_named_as_the_score(name: str) -> None:
     assert f"the highest values of {name!r} rank first, although lower ones seem to be better" in named.notes
 
 
+@pytest.mark.parametrize("name", ["1 - WER", "neg_log_loss", "Non-toxicity", "Win/Loss", "hinglish_toxicity"])
+def test_a_score_whose_name_only_contains_that_of_a_loss_is_read(name: str) -> None:
+    assert read_scores(WIDE.assign(**{name: [0.5, 0.25]})).item_ids == ("x", "y", name)
+
+
+def test_a_loss_with_its_sign_changed_is_a_score() -> None:
+    assert read_scores(WIDE.assign(loss=[-0.5, -0.25])).item_ids == ("x", "y", "loss")
+
+
 def test_models_whose_names_differ_only_by_case_are_noted() -> None:
     table = read_scores(pd.concat([LONG, LONG[:2].assign(model="A")]))
     assert "names that differ only in upper and lower case or blanks count as different: 'A', 'a'" in table.notes

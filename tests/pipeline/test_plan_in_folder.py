@@ -18,10 +18,12 @@ from youden import streams
 from youden.data.folder.run_config import RunConfig, load_run_config
 from youden.data.folder.run_folder import RunFolder
 from youden.data.pools.pool_reader import write_pool
+from youden.errors import RunFolderError
 from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.judged_run import judge_run, plan_run
 from youden.pipeline.planned_run import draw_run_plan
 from youden.protocol.designs.cyclic import Cyclic
+from youden.runs.run_object import run
 
 KEYS = {"pool": "pool", "judge": "lexical"}
 
@@ -155,6 +157,18 @@ def test_a_run_replaces_no_file_that_no_run_wrote(name: str, youden: Youden, tmp
     own_file.write_text("mine", encoding="utf-8")
     assert youden("run", "own.yaml", "--out", "out").refuses("run-foreign")
     assert own_file.read_text(encoding="utf-8") == "mine"
+    with pytest.raises(RunFolderError, match="run-foreign"):
+        run(make_pool(4, 20), out=own_file.parent)
+    assert [*own_file.parent.iterdir()] == [own_file]
+
+
+def test_an_unjudged_run_whose_plan_was_removed_is_planned_again(youden: Youden, planned_folder: Path) -> None:
+    folder = RunFolder(planned_folder / "new")
+    youden("plan", "default.yaml", "--out", "new").well()
+    digest = folder.read_plan().digest
+    folder.remove("plan.parquet")
+    youden("plan", "default.yaml", "--out", "new").well()
+    assert folder.read_plan().digest == digest
 
 
 def test_the_cost_cap_is_the_budget_of_a_search_without_another_one(tmp_path: Path) -> None:

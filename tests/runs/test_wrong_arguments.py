@@ -95,3 +95,10 @@ def test_numbers_of_numpy_and_a_single_agent_to_focus_on_are_accepted(tmp_path: 
     assert len(run.folder.read_plan()) > n_trials
     with pytest.raises(InputError, match=r"got 'nobody'.*focus-invalid"):
         run.extend(calls=10, focus="nobody")
+
+
+def test_the_judge_of_a_rejudge_may_be_a_path(small_run: Run, tmp_path: Path) -> None:
+    judge = tmp_path / "own.yaml"
+    judge.write_text("name: own\nbackend: lexical\n", encoding="utf-8")
+    second = small_run.rejudge(judge, out=tmp_path / "second")
+    assert len(second.folder.read_plan()) > 0

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from shlex import quote
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,11 +13,12 @@ from youden.types.pool import Floats
 
 _RANGES = ((0.0, 1.0), (-1.0, 1.0), (0.0, 10.0), (0.0, 100.0))
 """Ranges of scores. The first that contains all scores is assumed."""
-_LOWER_IS_BETTER = re.compile(
-    r"(.*_)?(loss|nll|perplexity|ppl|bits_per_byte|wer|cer|mae|mse|rmse|toxicity|brier(_score)?)"
-    r"|errors?|(.*_)?(error|hallucination|failure)_rate"
+_LOSS = re.compile(
+    r"(?!(.*_)?(1|100|inverse|neg|negative|no|non|win)_)"  # such as "1 - WER" and "neg_log_loss"
+    r"(errors?|(.*_)?(loss|nll|perplexity|ppl|bits_per_byte|wer|cer|mae|mse|rmse|brier(_score)?"
+    r"|(error|hallucination|failure)_rate))"
 )
-"""Normalized names of metrics of which lower values are better."""
+"""Normalized names of losses and error rates, of which lower values are better."""
 _MAX_SCORE = 1e100
 _MAX_METRICS = 100
 """A table with more items has scores of single items instead of metrics."""
@@ -67,33 +67,23 @@ def determine_range(source: str, scores: Floats, score_range: tuple[float, float
     return low, high
 
 
-def check_direction(source: str, names: Iterable[str]) -> None:
-    """Check that higher values are better in columns of scores, by their names.
+def is_loss(name: str, values: Floats) -> bool:
+    """Return whether lower values of a column seem to be better.
 
     Parameters
     ----------
-    source : str
-        Name of the table, for errors.
-    names : iterable of str
-        Names of the columns.
+    name : str
+        Name of the column.
+    values : float array (n_rows,)
+        Its values; NaN if missing.
 
-    Raises
-    ------
-    ImportFormatError
-        [scores-direction]: if a column has the name of a loss or of an error rate.
+    Returns
+    -------
+    bool
+        True if the column has the name of a loss or of an error rate, and positive values; a loss without positive values
+        has changed its sign already.
     """
-    name = find_name_of_loss(names)
-    if name is not None:
-        problem = (
-            f"lower values seem to be better in a column of scores, and an audit ranks the highest first: got {name!r}."
-        )
-        remedy = f"Change their sign, or leave the column out by --column {quote(f'ignore={name}')}."
-        raise import_error(source, f"{problem} {remedy}", slug="scores-direction")
-
-
-def find_name_of_loss(names: Iterable[str]) -> str | None:
-    """Return the first name that is the name of a loss or an error rate; None if there is none."""
-    return next((name for name in names if _LOWER_IS_BETTER.fullmatch(normalize_name(name))), None)
+    return bool(_LOSS.fullmatch(normalize_name(name))) and bool((values > 0).any())
 
 
 def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:

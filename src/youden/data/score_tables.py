@@ -27,7 +27,7 @@ from youden.data.importers.column_names import (
 from youden.data.importers.foreign_files import import_error
 from youden.data.pools.spool import format_excerpt
 from youden.data.score_columns import CONVERSIONS, ScoreColumn, is_percentage, make_id
-from youden.data.score_ranges import check_direction, check_units, determine_range, find_name_of_loss
+from youden.data.score_ranges import check_units, determine_range, is_loss
 from youden.data.score_rows import LocatedFrame, is_model_name, locate_frame_rows, read_score_rows
 from youden.errors import ConfigError, ImportFormatError
 from youden.text.printable import find_name_fault
@@ -254,11 +254,8 @@ class _TableReader:
 
         is_long = bool(models and items)
         scores = given_scores or self.choose_score_columns([*models, *items], is_long=is_long)
-        if models and not given_scores:
-            check_direction(self.source, scores)
-        loss = find_name_of_loss(given_scores)
-        if loss is not None:
-            self.notes.append(f"the highest values of {loss!r} rank first, although lower ones seem to be better")
+        if models:
+            self.check_direction(scores, is_given=bool(given_scores))
         for name in scores:
             self.check_scores(name)
         self.note_conversions(scores)
@@ -434,6 +431,29 @@ class _TableReader:
         numbers, normalized = self.numbers[name], normalize_name(name)
         counts_rows = len(numbers) > 2 and numbers[0] in (0, 1) and bool((np.diff(numbers) == 1).all())
         return counts_rows or bool(_TOTAL.fullmatch(normalized) or _NO_SCORE.fullmatch(normalized))
+
+    def check_direction(self, scores: Sequence[str], *, is_given: bool) -> None:
+        """Check that higher values are better in columns of scores, by their names.
+
+        scores : columns of scores
+        is_given : whether the user named these columns; a loss among them is then noted
+
+        Raises: ImportFormatError [scores-direction] if a column seems to be a loss or an error rate that the user did not name.
+        """
+        loss = next((name for name in scores if is_loss(name, self.numbers[name])), None)
+        if loss is None:
+            return
+        if is_given:
+            self.notes.append(f"the highest values of {loss!r} rank first, although lower ones seem to be better")
+            return
+        problem = (
+            f"lower values seem to be better in a column of scores, and an audit ranks the highest first: got {loss!r}."
+        )
+        remedy = (
+            f"Change their sign, or leave the column out by --column {quote(f'ignore={loss}')}. If higher values are better, "
+            "name all columns of scores by --column score=NAME,NAME."
+        )
+        raise import_error(self.source, f"{problem} {remedy}", slug="scores-direction")
 
     def check_scores(self, name: str) -> None:
         """Check that the values of a column can be converted to scores.

@@ -404,7 +404,7 @@ def _format_setting(value: object) -> str:
 def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> None:
     """Raise RunFolderError [run-mismatch] if a folder contains answers to another plan or of another judge.
 
-    An imported run is refused too, and a folder without a plan that contains files which the run would replace
+    An imported run is refused too, and a folder that is not that of a run and contains files which the run would replace
     [run-foreign]. Any other folder without answers is accepted.
 
     run_plan : plan of the run and plan in the folder, as returned by `find_run_plan`
@@ -448,15 +448,21 @@ def check_no_foreign_files(folder: RunFolder) -> None:
     Parameters
     ----------
     folder : RunFolder
-        Folder of the run, which need not exist. A folder with a plan is accepted.
+        Folder of the run, which need not exist. It is accepted if it has a plan or the pool.json of a run.
 
     Raises
     ------
     RunFolderError
-        [run-foreign]: if the folder contains a file that a run writes, but no plan.
+        [run-foreign]: if the folder contains a file that a run writes, but is not that of a run.
     """
+    if folder.has("plan.parquet"):
+        return
+    with suppress(RunFolderError):
+        folder.read_pool()
+        return  # the plan was removed, for example because it was damaged
+
     replaced_files = [name for name in COMMAND_BY_FILE if name != "generation.json" and folder.has(name)]
-    if replaced_files and not folder.has("plan.parquet"):
+    if replaced_files:
         raise RunFolderError(
             f"{folder.path} does not contain a run, and a run would replace files in it: got {replaced_files[0]}. Set --out to "
             "a new folder, or move these files.",

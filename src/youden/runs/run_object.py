@@ -93,7 +93,8 @@ def run(
     PoolError, PlanError
         If the pool is invalid, or the plan is impossible on it.
     RunFolderError
-        [run-mismatch]: if the folder contains answers to another plan or of another judge.
+        [run-mismatch]: if the folder contains answers to another plan or of another judge; [run-foreign]: if it is not that
+        of a run, and contains files that a run would replace.
     BudgetError, TooManyMissingError
         If `max_cost` is reached, or more answers are missing than `max_missing` allows. Answers are stored: repeat the
         call to resume.
@@ -123,7 +124,6 @@ def run(
     all_keys = {"name": name, "pool": "in memory", "judge": judge, "max_cost": max_cost, "out": folder, **keys}
     plain_keys = {key: _to_plain(value) for key, value in all_keys.items()}
     config = run_config_from_keys(plain_keys, origin="youden.run")  # validate the keys before the pool is written
-    check_no_foreign_files(RunFolder(folder))
     config = config.model_copy(update={"pool": _resolve_pool(pool, folder)})
     if config.store is not None:
         allow_store(config.store)
@@ -346,7 +346,7 @@ class Run(RunView):
 
     def rejudge(
         self,
-        judge: str,
+        judge: PathOrText,
         *,
         calls: int | str | None = None,
         out: PathOrText | None = None,
@@ -364,7 +364,7 @@ class Run(RunView):
 
         Parameters
         ----------
-        judge : str
+        judge : str or path
             Second judge: a name, or the path of a .yaml file.
         calls : int or str, optional
             Budget: a number of calls (4000), a percentage of the dense calls ("1%"), or the mean number of paired
@@ -399,13 +399,13 @@ class Run(RunView):
         """
         from youden.workflows.rejudge import plan_rejudge
 
-        check_argument("judge", judge, str, "Pass the name of a judge, or the path of its .yaml file.")
+        check_argument("judge", judge, str | PathLike, "Pass the name of a judge, or the path of its .yaml file.")
         overrides = {"calls": calls, "store": store, "seed": seed, "max_cost": max_cost, "max_missing": max_missing}
         changes: dict[str, object] = {key: value for key, value in overrides.items() if value is not None}
         if out is not None:
             changes["out"] = fspath(out)
         with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as judging_options:
-            planned = plan_rejudge(self.folder, judge=judge, changes=changes, usual_store=usual_store())
+            planned = plan_rejudge(self.folder, judge=fspath(judge), changes=changes, usual_store=usual_store())
             judge_run(planned.again, judging_options)
         second_folder = planned.again.folder
         fit_run(second_folder)
@@ -501,9 +501,15 @@ def _to_plain(value: Any) -> Any:
 
 
 def _resolve_pool(pool: PoolLike, folder: Path) -> str:
-    """Return the path of a pool. A pool in memory is written to pools/NAME-DIGEST in `folder` first."""
+    """Return the path of a pool. A pool in memory is written to pools/NAME-DIGEST in `folder` first.
+
+    folder : folder of a run, which need not exist
+
+    Raises: RunFolderError [run-foreign] if a pool in memory must be written, and the folder is not that of a run.
+    """
     if isinstance(pool, str | PathLike):
         return fspath(pool)
+    check_no_foreign_files(RunFolder(folder))
     from youden.data.pools.pool_reader import read_pool, write_pool
     from youden.types import Pool
 

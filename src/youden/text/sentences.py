@@ -7,7 +7,6 @@ capital letter counts as the end of a sentence.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -74,19 +73,17 @@ def describe_similar_names(names: Iterable[str]) -> str:
     >>> describe_similar_names(["GPT", "llama"])
     ''
     """
-    distinct = sorted(names, key=lambda name: (_simplify_name(name), name))
-    n_by_simple_name = Counter(map(_simplify_name, distinct))
-    variants = [name for name in distinct if n_by_simple_name[_simplify_name(name)] > 1]
+    names_by_key: dict[str, list[str]] = {}
+    for name in names:
+        names_by_key.setdefault(name.strip().casefold(), []).append(name)
+    variants: list[str] = []
+    for key in sorted(key for key, similar_names in names_by_key.items() if len(similar_names) > 1):
+        variants += sorted(names_by_key[key])
     if not variants:
         return ""
     ellipsis = ", …" if len(variants) > _MAX_VARIANTS else ""
     listed = ", ".join(map(repr, variants[:_MAX_VARIANTS]))
     return f"names that differ only in upper and lower case or blanks count as different: {listed}{ellipsis}"
-
-
-def _simplify_name(name: str) -> str:
-    """Return a name in lower case, without blanks at its ends."""
-    return name.strip().casefold()
 
 
 def suggest_name(name: str, choices: Sequence[str], *, max_shown: int = 10) -> str:

@@ -167,11 +167,12 @@ def _read_labels_of_frame(
             slug="quality-column",
         )
 
-    labelled = frame[frame[label].notna()]
+    has_label = frame[label].notna().to_numpy()
+    labelled = frame[has_label]
     agents, items = (labelled[name].astype(str).tolist() for name in ("agent", "item"))
     if agents:
         check_labelled_agents("The DataFrame", list(dict.fromkeys(agents)), agent_ids)
-    row_numbers = (np.flatnonzero(frame[label].notna()) + 1).tolist()
+    row_numbers = (np.flatnonzero(has_label) + 1).tolist()
     values = [
         parse_label(value, label, f"DataFrame, row {number}")
         for number, value in zip(row_numbers, labelled[label].astype(object).tolist(), strict=True)

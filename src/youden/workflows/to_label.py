@@ -1,4 +1,4 @@
-"""Choose which answers of a run to label next, and write them to a table that does not name the agents.
+"""Choose which responses of a run to label next, and write them to a table that does not name the agents.
 
 The number of labels of an agent depends on what is known about it; the items are drawn at random, so that mean labels
 stay unbiased. A search for the best agent uses one random order of items for all agents, so that they share items;
@@ -144,7 +144,7 @@ def choose_to_label(
     rng = stream("answers to label", seed)
     chosen = _draw_responses(is_unlabelled, n_chosen, is_shared_order=purpose == "best", rng=rng)
 
-    # the key: agent and item of each chosen answer, with the probability that it was chosen
+    # the key: agent and item of each chosen response, with the probability that it was chosen
     probabilities = (n_chosen / np.maximum(n_unlabelled, 1)).tolist()
     records = []
     for id_, k, j in chosen:

@@ -303,7 +303,7 @@ def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> p
     # a model may have a name such as A, 1 or tie, which also states a result
     preference = number.where(number.between(0, 1))
     stated = preference.fillna(winner.str.casefold().map(dict(_PREFERENCES)))
-    is_ambiguous = (is_a & stated.notna() & (stated != 1)) | (is_b & stated.notna() & (stated != 0))
+    is_ambiguous = (is_a | is_b) & stated.notna() & (stated != is_a)
     may_be_statements = (stated.notna() | is_empty).all() | (is_ambiguous & (stated == 0.5)).any()
     if is_ambiguous.any() and may_be_statements:
         value = winner[is_ambiguous].iloc[0]

@@ -9,7 +9,7 @@ import codecs
 import csv
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from math import isnan
 from pathlib import Path
@@ -213,7 +213,7 @@ def read_frame(frame: pd.DataFrame) -> Pool:
     for number, (agent, item, text, prompt, group, repeat) in enumerate(zip(*columns, strict=True), 1):
         if text is None:
             if agent is not None:
-                agents_with_missing_text[str(agent)] = None
+                agents_with_missing_text[str(agent)] = None  # a dict keeps the order of the rows
             continue
         fields = [
             to_text(agent, number),
@@ -226,7 +226,11 @@ def read_frame(frame: pd.DataFrame) -> Pool:
         rows.add(fields, number=number)
     source.log_replaced()
     pool = rows.to_pool()
-    rows.check_agents(agents_with_missing_text)
+    agents_with_text = {agent.id for agent in pool.agents}
+    for agent_id in agents_with_missing_text:
+        if agent_id not in agents_with_text:
+            problem = f"agent {agent_id!r} has no response. Add its responses, or remove the agent."
+            raise source.make_error(None, problem, slug="pool-agent")
     return pool
 
 
@@ -317,13 +321,6 @@ class _TidyRows:
         if group:
             self._source.check_name(group, "group", number)
             self._set_value(self._groups, agent, group, f"group of agent {agent!r}", number)
-
-    def check_agents(self, agents: Iterable[str]) -> None:
-        """Raise PoolError [pool-agent] if one of the agents has no response."""
-        for agent in agents:
-            if agent not in self._agents:
-                problem = f"agent {agent!r} has no response. Add its responses, or remove the agent."
-                raise self._source.make_error(None, problem, slug="pool-agent")
 
     def add_batch(self, columns: Sequence[pa.LargeStringArray], *, number: int) -> bool:
         """Add many rows at once, if all of them are valid and none has a repeat; return whether they were added.

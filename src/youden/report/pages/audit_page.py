@@ -46,9 +46,11 @@ def write_audit(audit: Audit, folder: Path) -> Path:
     ranking = add_report_columns(audit.rows, None, audit.facts.choice)
     policy = embed.make_policy(scripts, is_served=False)
     text = page.render(audit=audit, ranking=ranking, scripts=scripts, policy=policy, home=None)
+
+    # first, so that `check_audit_folder` accepts the folder if the other files cannot be written
+    write_file(folder / AUDIT_FILE, json.dumps(audit.to_json(), indent=1, allow_nan=False) + "\n")
     path = folder / "report.html"
     write_file(path, text)
     write_ranking(folder / "ranking.csv", audit.ranking)
     write_items(folder / "items.csv", audit.items, [RESIDUAL])
-    write_file(folder / AUDIT_FILE, json.dumps(audit.to_json(), indent=1, allow_nan=False) + "\n")
     return path
