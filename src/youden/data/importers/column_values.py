@@ -26,7 +26,7 @@ _NUMERIC = re.compile(r"[-+\d.,:/%$€£¥ TZ()]+|true|false", re.IGNORECASE)
 _CONTACT = re.compile(r"\S+@\S+\.\w+|https?://\S+|[0-9a-f]{8}-[0-9a-f-]{20,}", re.IGNORECASE)
 """E-mail addresses, URLs and UUIDs."""
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
-_QUESTION = re.compile(r"[?？]\W*$|^¿")
+_QUESTION_MARK_AT_END = re.compile(r"[?？]\W*$")
 
 
 class ColumnValues:
@@ -104,7 +104,7 @@ class ColumnValues:
     @cached_property
     def question_fraction(self) -> float:
         """Fraction of texts that are questions, in [0, 1]."""
-        n_questions = sum(bool(_QUESTION.search(text)) for text in self.texts)
+        n_questions = sum(text.startswith("¿") or bool(_QUESTION_MARK_AT_END.search(text)) for text in self.texts)
         return n_questions / max(1, len(self.texts))
 
     @property

@@ -393,7 +393,9 @@ class ResponseReader:
         if text is None and str(values.get("empty")).casefold() in _TRUE:
             text = ""
         if not self.is_exact:
-            self._add_cleaned_response(values, location, agent=agent, text=text, repeat=repeat, is_listed=is_listed)
+            self._add_cleaned_response(
+                values, location, agent=agent, item=item, prompt=prompt, text=text, repeat=repeat, is_listed=is_listed
+            )
             return
 
         if "item" not in self.paths and isinstance(prompt, str) and prompt.strip():
@@ -401,16 +403,25 @@ class ResponseReader:
         self.builder.add(agent, item, text, prompt=prompt, group=values.get("group"), location=location, repeat=repeat)
 
     def _add_cleaned_response(
-        self, values: Mapping[str, Json], location: str, *, agent: Json, text: Json, repeat: Json, is_listed: bool
+        self,
+        values: Mapping[str, Json],
+        location: str,
+        *,
+        agent: Json,
+        item: Json,
+        prompt: Json,
+        text: Json,
+        repeat: Json,
+        is_listed: bool,
     ) -> None:
         """Clean the values of one response, number it among its repeats, and add it to the pool.
 
         In ids, several consecutive spaces become one. A response that is not a text becomes a text. Empty cells and errors of
         spreadsheets are no responses. Without a column of repeats, different responses of an agent to an item are repeats.
 
-        values : value of each role in the row; those of the agent, the text and the repeat are not used
+        values : value of each role in the row
         location : file and row, for messages
-        agent, text, repeat : values of these roles for the response; `text` is None if there is no response
+        agent, item, prompt, text, repeat : values of these roles for the response; `text` is None if it is missing
         is_listed : whether the response comes from a list of several responses, in which equal responses are repeats, too
         """
         if text is None:
@@ -422,8 +433,6 @@ class ResponseReader:
             self.builder.count_left_out("an error of the spreadsheet (such as #REF!) in place of a text", location)
             return
 
-        item = unwrap_single(values.get("item"))
-        prompt = join_prompt(values.get("prompt"))
         if isinstance(agent, float):  # such as the version 1.1
             agent = f"{agent:g}"
         missing = self._find_missing_id(agent, item, prompt)

@@ -395,18 +395,26 @@ def _add_unknown_layout(
 
 def _check_texts_are_not_nested(path: Path, roles: Roles, located_rows: Rows) -> None:
     """Raise ImportFormatError [import-columns] if the responses are texts in some rows, and objects in other rows."""
+    all_names = dict.fromkeys(chain.from_iterable(row for _, row in located_rows))
+    names_of_paths = [name for name in all_names if "." in name]
     for column in roles.agent_columns or (roles.columns["text"],):
-        rows_with_text = [row for _, row in located_rows if row.get(column) is not None]
-        filled_names = {name for row in rows_with_text for name, value in row.items() if value is not None}
-        for location, row in located_rows:
-            if row.get(column) is not None:
-                continue
-            nested = [name for name in row if name.startswith(f"{column}.") and name not in filled_names]
-            if nested:
-                problem = (
-                    f"the responses are texts in {column!r} or in {nested[0]!r}. Write all of them into one of the two."
-                )
-                raise import_error(location, problem, slug="import-columns")
+        nested_names = [name for name in names_of_paths if name.startswith(f"{column}.")]
+        if nested_names:
+            _check_texts_are_not_in(nested_names, column, located_rows)
+
+
+def _check_texts_are_not_in(nested_names: Sequence[str], column: str, located_rows: Rows) -> None:
+    """Raise ImportFormatError [import-columns] if rows without a text in `column` have one of the nested values instead.
+
+    Nested values that a row has next to its text are not texts, but for example scores.
+    """
+    rows_with_text = [row for _, row in located_rows if row.get(column) is not None]
+    possible_texts = [name for name in nested_names if all(row.get(name) is None for row in rows_with_text)]
+    for location, row in located_rows:
+        present_names = [name for name in possible_texts if name in row]
+        if present_names and row.get(column) is None:
+            problem = f"the responses are texts in {column!r} or in {present_names[0]!r}. Write all of them into one of the two."
+            raise import_error(location, problem, slug="import-columns")
 
 
 def _read_source_tables(
