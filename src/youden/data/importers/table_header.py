@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise, zip_longest
+from itertools import chain, pairwise, zip_longest
 from pathlib import Path
 from statistics import fmean
 
@@ -33,6 +33,8 @@ _ROLES_OF_ONE_COLUMN = ("agent", "item", "prompt", "text")
 """Roles whose usual names must not be those of several different columns."""
 _MAX_TITLES = 10
 """Number of lines with several cells among which the header is searched."""
+_MAX_LINES_ABOVE = 100
+"""Number of rows above an empty line that are compared with the lines below it."""
 _MIN_EMPTY_FRACTION = 0.3
 """A column with at least this fraction of empty cells counts as a column with merged cells."""
 
@@ -247,7 +249,7 @@ def _remove_repeated_headers(lines: Records, header: Sequence[Json], note: Note)
 
 
 def _have_equal_cells(record: Sequence[Json], header: Sequence[Json]) -> bool:
-    """Return whether two lines are equal, apart from spaces around the cells and from empty cells at the end."""
+    """Return whether two lines are equal, except for spaces around the cells and empty cells at the end."""
     return all(_strip(cell) == _strip(name) for cell, name in zip_longest(record, header))
 
 
@@ -259,7 +261,7 @@ def _strip(cell: Json) -> Json:
 def _check_no_second_table(records: Records, header: Sequence[Json], row_locations: Sequence[str]) -> None:
     """Raise ImportFormatError [import-csv] if another table begins below an empty line.
 
-    Lines between two empty lines are tested together (`_is_second_table`).
+    Lines between two empty lines are tested together (`_is_second_table`), against the last rows above them.
 
     records : location and cells of all lines of the file
     row_locations : locations of the rows of the table
@@ -267,12 +269,12 @@ def _check_no_second_table(records: Records, header: Sequence[Json], row_locatio
     are_rows = set(row_locations)
     lines_above: list[Sequence[Json]] = []
     rows: Records = []  # since the last empty line
-    for location, record in [*records, ("", [])]:
+    end: Records = [("", [])]
+    for location, record in chain(records, end):
         if location in are_rows:
             rows.append((location, record))
             continue
-        is_empty = count_cells(record) == 0
-        if not is_empty:
+        if count_cells(record) > 0:
             continue
 
         lines = [row for _, row in rows]
@@ -283,7 +285,7 @@ def _check_no_second_table(records: Records, header: Sequence[Json], row_locatio
                 "line if it belongs to the same table."
             )
             raise import_error(first_location, problem, slug="import-csv")
-        lines_above += lines
+        lines_above = [*lines_above, *lines][-_MAX_LINES_ABOVE:]
         rows = []
 
 
@@ -294,7 +296,7 @@ def _is_second_table(lines: Sequence[Sequence[Json]], lines_above: Sequence[Sequ
     different if the other lines have no texts in a column that has texts above.
 
     lines : cells of consecutive lines
-    lines_above : cells of all rows above them
+    lines_above : cells of rows above them
     """
     header, *rows = lines
     names = [cell for cell in header if cell is not None]
