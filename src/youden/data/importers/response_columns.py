@@ -30,7 +30,7 @@ _STEP = re.compile(r"\[(?P<position>-?\d*)\]|\.?(?P<key>[^.\[\]]+)")
 def _parse_steps(text: str) -> list[str | int | None]:
     """Split a path such as `choices[0].text` into keys and list positions; empty if the text is not a path.
 
-    None stands for `[]`: each element of a list.
+    None represents `[]`: each element of a list.
     """
     steps: list[str | int | None] = []
     end = 0
@@ -113,7 +113,7 @@ class ColumnPath:
         return " / ".join(map(str, values))
 
     def get_elements(self, row: Mapping[str, Json]) -> list[Json]:
-        """Return the value in each element of the list that the path leads to; empty if there is no list."""
+        """Return the value in each element of the list that the path leads to; empty without a list."""
         elements = self.get_value(row)
         if not isinstance(elements, list):
             return []

@@ -173,7 +173,7 @@ def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: M
 def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, str]:
     """Return a dictionary: role → its column, which the user named, or whose name is that of the role.
 
-    If there is no such column of texts, the columns of a known layout are added.
+    Without such a column of texts, the columns of a known layout are added.
 
     row : first row of the table
     columns : column by role, as named by the user; these precede all others
@@ -602,7 +602,7 @@ def _add_combined_columns(tables: Sequence[SourceTable], columns: Mapping[str, s
 def _check_columns(path: Path, columns: Mapping[str, str], tables: Sequence[SourceTable]) -> None:
     """Raise ImportFormatError [import-columns] if the user named a column that no table has.
 
-    The role `text` may have several columns, separated by commas. The value `ROW_ORDER` of the role `repeat` is no column.
+    The role `text` may have several columns, separated by commas. The value `ROW_ORDER` of the role `repeat` is not a column.
     """
     named_columns: list[str] = []
     for role, option in columns.items():
