@@ -205,12 +205,13 @@ class _Responses:
     @property
     def has_one_text_per_cell(self) -> bool:
         """Whether no agent has different responses with the same id and the same number of the repeat."""
+        return self._have_one_text_each(self.agents, self.ids, self.repeats)
+
+    def _have_one_text_each(self, *columns: Keys) -> bool:
+        """Return whether rows with the same values in all of some columns have the same responses."""
+        keys = list(zip(*columns, strict=True))
         first_texts: dict[tuple[str | None, ...], tuple[str, ...]] = {}
-        for row in self.answered:
-            key = (self.agents[row], self.ids[row], self.repeats[row])
-            if first_texts.setdefault(key, self.texts[row]) != self.texts[row]:
-                return False
-        return True
+        return all(first_texts.setdefault(keys[row], self.texts[row]) == self.texts[row] for row in self.answered)
 
     def are_items_identified_by(self, groups: Keys, repeats: Keys) -> bool:
         """Return whether a group and an id together identify an item, although the id alone does not.
@@ -238,12 +239,8 @@ class _Responses:
                 cells_with_prompt.add((self.agents[row], groups[row], self.ids[row], self.prompts[row]))
             return len(cells) == len(cells_with_prompt)
 
-        first_texts: dict[tuple[str | None, ...], tuple[str, ...]] = {}
-        for row in self.answered:
-            key = (self.agents[row], groups[row], self.ids[row], repeats[row])
-            if first_texts.setdefault(key, self.texts[row]) != self.texts[row]:
-                return False
-        return self.has_shared_items(groups)
+        has_one_text_each = self._have_one_text_each(self.agents, groups, self.ids, repeats)
+        return has_one_text_each and self.has_shared_items(groups)
 
     def has_shared_items(self, groups: Keys) -> bool:
         """Return whether agents have items in common if a group and an id together identify an item.

@@ -269,8 +269,8 @@ def _check_no_second_table(records: Records, header: Sequence[Json], row_locatio
     are_rows = set(row_locations)
     lines_above: list[Sequence[Json]] = []
     rows: Records = []  # since the last empty line
-    end: Records = [("", [])]
-    for location, record in chain(records, end):
+    last_empty_line: Records = [("", [])]
+    for location, record in chain(records, last_empty_line):
         if location in are_rows:
             rows.append((location, record))
             continue
