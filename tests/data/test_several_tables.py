@@ -66,6 +66,14 @@ def test_a_second_table_below_an_empty_line_is_refused(tmp_path: Path, name: str
         read_table([write(tmp_path / name, lines)], columns={}, exact=False)
 
 
+def test_a_second_table_below_many_rows_and_empty_lines_is_refused(tmp_path: Path) -> None:
+    lines: list[Line] = [["Question", *AGENTS]]
+    for _ in range(60):
+        lines += [*WIDE, [None] * 4]
+    with pytest.raises(ImportFormatError, match="line 362: a second table seems to begin here"):
+        read_table([write(tmp_path / "t.csv", [*lines, *SUMMARIES["numbers"]])], columns={}, exact=False)
+
+
 @FORMATS
 @pytest.mark.parametrize(
     "end", [[["What is 6 × 7?", 42, 42, 41], ["And 7 × 7?", 49, 49, 50]], [["Why?", "so", "no", "is"]]]

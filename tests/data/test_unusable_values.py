@@ -85,9 +85,9 @@ def test_a_line_without_a_prompt_in_a_table_with_a_column_per_agent_is_dropped(
 def test_a_number_with_a_fraction_may_be_the_version_of_an_agent(tmp_path: Path) -> None:
     versions = dict(zip(AGENTS, (1, 1.1, 1.2), strict=True))
     lines = [[versions[agent], question, text] for agent, question, text in LONG]
-    check = read(write(tmp_path / "t.xlsx", [["version", "question", "answer"], *lines]))
-    assert [agent.id for agent in check.pool.agents] == ["1", "1.1", "1.2"]
-    assert check.pool.present.all()
+    pool = read(write(tmp_path / "t.xlsx", [["version", "question", "answer"], *lines])).pool
+    assert [agent.id for agent in pool.agents] == ["1", "1.1", "1.2"]
+    assert pool.present.all()
 
 
 def test_a_formula_without_a_value_is_noted(tmp_path: Path) -> None:
@@ -153,8 +153,8 @@ def test_the_agents_of_nested_objects_are_found(tmp_path: Path, name: str) -> No
     pool = read(write_json(tmp_path / "t.json", OBJECTS[name])).pool
     assert [agent.id.removeprefix("answers.") for agent in pool.agents] == [*AGENTS]
     assert pool.texts.tolist() == [[response(agent, item) for item in range(N)] for agent in AGENTS]
-    has_prompts = "question" in name and name != "responses by question"
-    assert all((item.prompt is not None) == has_prompts for item in pool.items) or name == "responses in an object"
+    has_prompts = name in ("responses in an object", "responses and a question")
+    assert [item.prompt for item in pool.items] == (QUESTIONS if has_prompts else [None] * N)
 
 
 def test_lists_of_different_lengths_are_refused(tmp_path: Path) -> None:

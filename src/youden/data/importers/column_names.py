@@ -13,8 +13,8 @@ ROLES = ("agent", "item", "text", "prompt", "group", "empty", "repeat")
 """Roles that `--column` accepts. A column `empty` marks responses that are empty on purpose."""
 
 
-def _split_into_set(*lines: str) -> frozenset[str]:
-    """Return the words in lines of words that are separated by spaces."""
+def make_word_set(*lines: str) -> frozenset[str]:
+    """Return the set of the words in lines of words that are separated by spaces."""
     return frozenset(" ".join(lines).split())
 
 
@@ -50,9 +50,9 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 """Usual names of columns by role, the most reliable first."""
 _ENDINGS = {"prompt": ("frage", "質問", "問い合わせ", "问题"), "text": ("antwort", "回答", "回复", "返信")}
 """Last parts of compound words by role, in languages that write compounds without a space."""
-_GENERIC = _split_into_set("text content body id name string value full messages contents parts")
+_GENERIC = make_word_set("text content body id name string value full messages contents parts")
 """Last parts of a path that propose a role only together with the part before."""
-ABOUT = _split_into_set(
+ABOUT = make_word_set(
     "expected reference gold golden ground truth correct label score scores rating grade rank pass metric judge eval",
     "role cost price usd latency tokens time timestamp date created duration seconds temperature seed status error url",
     "comment comments note notes feedback reviewer category tag tags split system_prompt system_message event_id",
@@ -63,23 +63,21 @@ ABOUT = _split_into_set(
     "kommentar bemerkung notiz bewertung datum comentario commentaire remarque nota 备注 コメント 評価 评分",
 )
 """Words for information about an item or a response, such as its score, cost or date."""
-REMARKS = _split_into_set(
+REMARKS = make_word_set(
     "comment comments remark remarks note notes feedback explanation rationale justification critique",
     "kommentar bemerkung notiz comentario commentaire remarque nota 备注 コメント",
 )
 """Last words of names for remarks on responses, which may be written as sentences like the responses themselves."""
-PARTS = _split_into_set("raw parsed extracted clean cleaned normalized reasoning thinking thought thoughts tool")
+PARTS = make_word_set("raw parsed extracted clean cleaned normalized reasoning thinking thought thoughts tool")
 """Words for a part or another form of a response."""
-SUBJECTS = _split_into_set(
+SUBJECTS = make_word_set(
     "subject topic category subcategory domain discipline field theme chapter course exam split subset dataset corpus",
     "benchmark suite scenario collection language lang locale",
 )
 """Words for groups of items. A column with such a name never holds agents."""
-ASKERS = _split_into_set(
-    "user session thread customer account project client ticket kunde kunden cliente usuario email"
-)
+ASKERS = make_word_set("user session thread customer account project client ticket kunde kunden cliente usuario email")
 """Words for the author of a question."""
-_MESSAGE_WORDS = _split_into_set(
+_MESSAGE_WORDS = make_word_set(
     "text message body mail content says said wrote writes asks asked schreibt fragt schrieb"
 )
 """Words that name a question if the name also has a word for its author."""
@@ -231,7 +229,7 @@ def _infer_role_of_id_or_name(referent_role: str | None, last_word: str) -> str 
 
 
 def is_part_of_response(column: str) -> bool:
-    """Return whether the name of a column says that it holds a part or another form of a response.
+    """Return whether a column holds a part or another form of a response, judged by its name.
 
     >>> is_part_of_response("raw_response"), is_part_of_response("response")
     (True, False)

@@ -154,7 +154,7 @@ class _RoleSearch(WideTableSearch):
         agents : columns that together name an agent
         are_agents_certain : whether the agents were found by the items that they have in common
 
-        Raises: UnclearColumnsError if there is no column of responses, or if several columns of prose may hold them.
+        Raises: UnclearColumnsError if no column holds responses, or if several columns of prose may hold them.
         """
         if self.text_columns:
             return self.text_columns[0]
@@ -205,9 +205,9 @@ class _RoleSearch(WideTableSearch):
     def is_rival_text_column(self, name: str, *, chosen: str) -> bool:
         """Return whether a column may hold the responses as well as the column that was chosen for them.
 
-        There is no doubt, and the result is False, in four cases: the name of the chosen column is a usual one for
-        responses, such as "response"; the name of the other column says that it holds only a part of a response, such
-        as its reasoning; the other column has no prose; or both columns are equal in every row.
+        The result is False in four cases: the chosen column has a usual name for responses, such as "response"; the other
+        column has a name for a part of a response, such as its reasoning; the other column has no prose; or both columns
+        are equal in every row.
         """
         has_usual_name = normalize_name(chosen) in NAMES["text"]
         if has_usual_name or is_part_of_response(name) or not self.table[name].is_prose:
@@ -219,7 +219,7 @@ class _RoleSearch(WideTableSearch):
         """Raise UnclearColumnsError if each row compares the responses of two models.
 
         The columns `model_a` and `model_b`, or columns with similar names, then hold the names of the two models. If one of these
-        columns holds something else, such as prose, there is no error, because they may be the responses of two agents in a
+        columns holds something else, such as prose, no error is raised, because they may be the responses of two agents in a
         wide table. The columns are not checked if the user named any.
         """
         paired_columns = [name for name in self.table.names if PAIRED.fullmatch(split_path(name)[-1])]
@@ -351,7 +351,7 @@ class _RoleSearch(WideTableSearch):
         return best_columns
 
     def count_max_shared_cells(self, agents: Sequence[str], items: Sequence[str]) -> int:
-        """Return the largest number of shared cells for one of the columns `items`; 0 if there is no column.
+        """Return the largest number of shared cells for one of the columns `items`; 0 without columns.
 
         A cell is one agent's response to one item. It is shared if another agent responded to the item, too.
         """
@@ -409,7 +409,7 @@ class _RoleSearch(WideTableSearch):
         """Find the columns of the remaining roles, and return all roles.
 
         The remaining roles are item, prompt, group, empty (a mark for responses that are empty on purpose) and repeat. If
-        several columns may have one of these roles, the most reliable or the first one gets it; there is no error.
+        several columns may have one of these roles, the most reliable or the first one gets it, without an error.
 
         agents : columns that together name an agent; empty if the table has a column per agent
         text : column of responses; None if the table has a column per agent
@@ -472,7 +472,7 @@ class _RoleSearch(WideTableSearch):
         return self.given.get("item") == column or (column not in self.prompt_columns and infer_role(column) == "item")
 
     def find_item_column(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
-        """Return the column of ids or prompts that identifies items; None if there is no candidate.
+        """Return the column of ids or prompts that identifies items; None without candidates.
 
         The column with the most shared cells is chosen, see `find_column_of_shared_items`. If no column has any, or if each
         agent has its own column, the first column with at least 90 % of the largest number of distinct values is chosen.

@@ -26,7 +26,7 @@ _NUMERIC = re.compile(r"[-+\d.,:/%$€£¥ TZ()]+|true|false", re.IGNORECASE)
 _CONTACT = re.compile(r"\S+@\S+\.\w+|https?://\S+|[0-9a-f]{8}-[0-9a-f-]{20,}", re.IGNORECASE)
 """E-mail addresses, URLs and UUIDs."""
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
-_QUESTION = re.compile(r"[?？]\W*$|^¿")
+_QUESTION_MARK_AT_END = re.compile(r"[?？]\W*$")
 
 
 class ColumnValues:
@@ -36,13 +36,15 @@ class ColumnValues:
     ----------
     values : list
         One value per row.
-    value_texts : list of (str or None)
-        The values as texts, with each run of white space replaced by one space; None if missing.
     """
 
     def __init__(self, values: list[Json]) -> None:
         self.values = values
-        self.value_texts = [_to_normalized_text(value) for value in values]
+
+    @cached_property
+    def value_texts(self) -> list[str | None]:
+        """The values as texts, with each run of white space replaced by one space; None if missing."""
+        return [None if value is None else " ".join(str(value).split()) for value in self.values]
 
     @cached_property
     def texts(self) -> list[str]:
@@ -104,7 +106,7 @@ class ColumnValues:
     @cached_property
     def question_fraction(self) -> float:
         """Fraction of texts that are questions, in [0, 1]."""
-        n_questions = sum(bool(_QUESTION.search(text)) for text in self.texts)
+        n_questions = sum(text.startswith("¿") or bool(_QUESTION_MARK_AT_END.search(text)) for text in self.texts)
         return n_questions / max(1, len(self.texts))
 
     @property
@@ -209,11 +211,6 @@ class TableColumns(dict[str, ColumnValues]):
         return n_shared if n_shared >= min_shared else 0
 
 
-def _to_normalized_text(value: Json) -> str | None:
-    """Convert a value to a text, with each run of white space replaced by one space; None for None."""
-    return None if value is None else " ".join(str(value).split())
-
-
 def _are_texts(value: Json) -> bool:
     """Return whether a value is a list of texts, or a nested list of texts."""
     return isinstance(value, list) and all(isinstance(element, str) or _are_texts(element) for element in value)
@@ -242,7 +239,7 @@ def compute_word_overlap(first: ColumnValues, second: ColumnValues) -> float:
 
     The overlap of a row is the Jaccard similarity of its two texts: the number of words that are in both, divided by the
     number of words that are in at least one. The result is the mean over those of the first 200 rows that have words in
-    both columns, and 0 if there is no such row.
+    both columns, and 0 without such rows.
     """
     overlaps = []
     for text_a, text_b in zip(first.value_texts[:200], second.value_texts[:200], strict=True):

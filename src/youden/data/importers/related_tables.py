@@ -78,8 +78,8 @@ class SourceTable(NamedTuple):
         return sorted(columns, key=lambda name: get_name_priority(name, role))
 
     def is_text_column(self, column: str) -> bool:
-        """Return whether the values of a column are texts."""
-        return ColumnValues([row.get(column) for _, row in self.rows]).is_text
+        """Return whether a value of a column is a text other than a number or time."""
+        return any(ColumnValues([row.get(column)]).is_text for _, row in self.rows)  # stops at the first text
 
     def find_layout(self, columns: Mapping[str, str]) -> str | None:
         """Return the column of the responses; None if the table has no responses.

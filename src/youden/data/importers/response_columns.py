@@ -30,7 +30,7 @@ _STEP = re.compile(r"\[(?P<position>-?\d*)\]|\.?(?P<key>[^.\[\]]+)")
 def _parse_steps(text: str) -> list[str | int | None]:
     """Split a path such as `choices[0].text` into keys and list positions; empty if the text is not a path.
 
-    None stands for `[]`: each element of a list.
+    None represents `[]`: each element of a list.
     """
     steps: list[str | int | None] = []
     end = 0
@@ -113,7 +113,7 @@ class ColumnPath:
         return " / ".join(map(str, values))
 
     def get_elements(self, row: Mapping[str, Json]) -> list[Json]:
-        """Return the value in each element of the list that the path leads to; empty if there is no list."""
+        """Return the value in each element of the list that the path leads to; empty without a list."""
         elements = self.get_value(row)
         if not isinstance(elements, list):
             return []
@@ -393,7 +393,9 @@ class ResponseReader:
         if text is None and str(values.get("empty")).casefold() in _TRUE:
             text = ""
         if not self.is_exact:
-            self._add_cleaned_response(values, location, agent=agent, text=text, repeat=repeat, is_listed=is_listed)
+            self._add_cleaned_response(
+                values, location, agent=agent, item=item, prompt=prompt, text=text, repeat=repeat, is_listed=is_listed
+            )
             return
 
         if "item" not in self.paths and isinstance(prompt, str) and prompt.strip():
@@ -401,16 +403,25 @@ class ResponseReader:
         self.builder.add(agent, item, text, prompt=prompt, group=values.get("group"), location=location, repeat=repeat)
 
     def _add_cleaned_response(
-        self, values: Mapping[str, Json], location: str, *, agent: Json, text: Json, repeat: Json, is_listed: bool
+        self,
+        values: Mapping[str, Json],
+        location: str,
+        *,
+        agent: Json,
+        item: Json,
+        prompt: Json,
+        text: Json,
+        repeat: Json,
+        is_listed: bool,
     ) -> None:
         """Clean the values of one response, number it among its repeats, and add it to the pool.
 
         In ids, several consecutive spaces become one. A response that is not a text becomes a text. Empty cells and errors of
         spreadsheets are no responses. Without a column of repeats, different responses of an agent to an item are repeats.
 
-        values : value of each role in the row; those of the agent, the text and the repeat are not used
+        values : value of each role in the row
         location : file and row, for messages
-        agent, text, repeat : values of these roles for the response; `text` is None if there is no response
+        agent, item, prompt, text, repeat : values of these roles for the response; `text` is None if it is missing
         is_listed : whether the response comes from a list of several responses, in which equal responses are repeats, too
         """
         if text is None:
@@ -422,8 +433,6 @@ class ResponseReader:
             self.builder.count_left_out("an error of the spreadsheet (such as #REF!) in place of a text", location)
             return
 
-        item = unwrap_single(values.get("item"))
-        prompt = join_prompt(values.get("prompt"))
         if isinstance(agent, float):  # such as the version 1.1
             agent = f"{agent:g}"
         missing = self._find_missing_id(agent, item, prompt)

@@ -76,6 +76,8 @@ def _extract_from_objects(objects: list[dict[str, Json]]) -> list[Json]:
 
 def join_prompt(value: Json) -> Json:
     """Join the texts of a prompt by blank lines; any other value is returned unchanged."""
+    if isinstance(value, str):
+        return value
     parts = extract_responses(value)
     if not _are_texts(parts):
         return value

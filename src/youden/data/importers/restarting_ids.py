@@ -13,39 +13,29 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 
-from youden.data.importers.column_names import SUBJECTS, infer_role, is_agent_name, split_into_words
+from youden.data.importers.column_names import SUBJECTS, infer_role, is_agent_name, make_word_set, split_into_words
 from youden.data.importers.column_roles import Roles
 from youden.data.importers.column_values import FILE, FILE_NUMBER, FOLDER, Row, TableColumns, join_names
 from youden.data.importers.foreign_files import import_error
 
-GROUPS = SUBJECTS | frozenset(
-    name
-    for names in (
-        "task subtask file filename section part test module unit track turn document passage book folder directory path",
-    )
-    for name in names.split()
+_GROUP_WORDS = SUBJECTS | make_word_set(
+    "task subtask file filename section part test module unit track turn document passage book folder directory path"
 )
 """Words for groups of items within which ids may restart."""
-NUMBERS = frozenset(
-    name
-    for names in ("repeat repetition replicate rep sample epoch seed run trial attempt iteration iter try draw",)
-    for name in names.split()
+_NUMBER_WORDS = make_word_set(
+    "repeat repetition replicate rep sample epoch seed run trial attempt iteration iter try draw"
 )
 """Words for the number of a repeat."""
-REPEATS = NUMBERS | frozenset(
-    name
-    for names in (
-        "round generation n k pass",
-        "temperature top_p date day time timestamp created version batch rater annotator judge worker user session order",
-    )
-    for name in names.split()
+_REPEAT_WORDS = _NUMBER_WORDS | make_word_set(
+    "round generation n k pass",
+    "temperature top_p date day time timestamp created version batch rater annotator judge worker user session order",
 )
 """Words for columns whose values may differ between responses to one item, so that they do not separate items."""
 _KINDS = frozenset({"type", "kind", "level", "grade"})
 """Words in names of columns that may hold either groups of items or information about a response."""
-MAX_LONE_FRACTION = 0.25
+_MAX_LONE_FRACTION = 0.25
 """Maximum fraction of rows whose prompt no other agent has, if items are identified by prompts instead of ids."""
-MIN_SHARED_FRACTION = 0.5
+_MIN_SHARED_FRACTION = 0.5
 """Minimum fraction of rows whose item, under a composite key, has responses of two agents."""
 
 Keys = Sequence[str | None]
@@ -110,13 +100,13 @@ def _with_repeat_column(roles: Roles, table: TableColumns) -> Roles:
     """Add the role `repeat` for the first unused column that numbers the responses of an agent to an item.
 
     The name of the column suggests a number of repeats, and it has different values in the rows of an agent and item. The
-    roles are returned unchanged if there is no such column, if no agent has several rows for an item, or if a column has
-    the role already.
+    roles are returned unchanged without such a column, if no agent has several rows for an item, or if a column has the
+    role already.
     """
     item = roles.columns.get("item")
     if item is None:
         item = roles.columns.get("prompt")  # a table without ids identifies items by their prompts
-    candidates = [name for name in roles.unused if NUMBERS & split_into_words(name)]
+    candidates = [name for name in roles.unused if _NUMBER_WORDS & split_into_words(name)]
     if item is None or not candidates or "repeat" in roles.columns:
         return roles
 
@@ -215,12 +205,13 @@ class _Responses:
     @property
     def has_one_text_per_cell(self) -> bool:
         """Whether no agent has different responses with the same id and the same number of the repeat."""
+        return self._have_one_text_each(self.agents, self.ids, self.repeats)
+
+    def _have_one_text_each(self, *columns: Keys) -> bool:
+        """Return whether rows with the same values in all of some columns have the same responses."""
+        keys = list(zip(*columns, strict=True))
         first_texts: dict[tuple[str | None, ...], tuple[str, ...]] = {}
-        for row in self.answered:
-            key = (self.agents[row], self.ids[row], self.repeats[row])
-            if first_texts.setdefault(key, self.texts[row]) != self.texts[row]:
-                return False
-        return True
+        return all(first_texts.setdefault(keys[row], self.texts[row]) == self.texts[row] for row in self.answered)
 
     def are_items_identified_by(self, groups: Keys, repeats: Keys) -> bool:
         """Return whether a group and an id together identify an item, although the id alone does not.
@@ -248,12 +239,8 @@ class _Responses:
                 cells_with_prompt.add((self.agents[row], groups[row], self.ids[row], self.prompts[row]))
             return len(cells) == len(cells_with_prompt)
 
-        first_texts: dict[tuple[str | None, ...], tuple[str, ...]] = {}
-        for row in self.answered:
-            key = (self.agents[row], groups[row], self.ids[row], repeats[row])
-            if first_texts.setdefault(key, self.texts[row]) != self.texts[row]:
-                return False
-        return self.has_shared_items(groups)
+        has_one_text_each = self._have_one_text_each(self.agents, groups, self.ids, repeats)
+        return has_one_text_each and self.has_shared_items(groups)
 
     def has_shared_items(self, groups: Keys) -> bool:
         """Return whether agents have items in common if a group and an id together identify an item.
@@ -279,7 +266,7 @@ class _Responses:
             item_agents = agents_by_item[groups[row], self.ids[row]]
             if len(item_agents) > 1:
                 n_shared += 1
-        return n_shared >= MIN_SHARED_FRACTION * len(self.answered)
+        return n_shared >= _MIN_SHARED_FRACTION * len(self.answered)
 
     def find_lone_prompts(self) -> list[int]:
         """Return the positions of rows whose prompt only one agent has; empty if there is only one agent."""
@@ -349,9 +336,9 @@ def _list_group_candidates(roles: Roles, responses: _Responses) -> tuple[list[st
     other_columns = []
     for name in roles.unused:
         words = split_into_words(name)
-        if words & REPEATS:
+        if words & _REPEAT_WORDS:
             continue
-        if words & GROUPS and name not in unreliable:
+        if words & _GROUP_WORDS and name not in unreliable:
             named_like_groups.append(name)
         else:
             other_columns.append(name)
@@ -374,7 +361,7 @@ def _find_group_columns(roles: Roles, table: TableColumns, responses: _Responses
     single_columns = [(name,) for name in group_columns]
     pairs_of_columns = list(combinations(group_columns[:4], 2))
 
-    repeat_columns = [name for name in roles.unused if REPEATS & split_into_words(name)]
+    repeat_columns = [name for name in roles.unused if _REPEAT_WORDS & split_into_words(name)]
     if "repeat" in roles.columns:
         repeat_columns.insert(0, roles.columns["repeat"])
 
@@ -415,7 +402,7 @@ def _with_unnamed_groups_or_prompts(
         return roles
 
     rows_of_lone_prompts = responses.find_lone_prompts()
-    if len(rows_of_lone_prompts) > MAX_LONE_FRACTION * len(responses.answered):
+    if len(rows_of_lone_prompts) > _MAX_LONE_FRACTION * len(responses.answered):
         row = rows_of_lone_prompts[0]
         problem = _describe_lone_prompt(item, responses.agents[row], responses.ids[row])
         raise import_error(location, problem, slug="import-ids")

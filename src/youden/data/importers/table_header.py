@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise, zip_longest
 from pathlib import Path
 from statistics import fmean
 
@@ -33,6 +33,8 @@ _ROLES_OF_ONE_COLUMN = ("agent", "item", "prompt", "text")
 """Roles whose usual names must not be those of several different columns."""
 _MAX_TITLES = 10
 """Number of lines with several cells among which the header is searched."""
+_MAX_LINES_ABOVE = 100
+"""Number of rows above an empty line that are compared with the lines below it."""
 _MIN_EMPTY_FRACTION = 0.3
 """A column with at least this fraction of empty cells counts as a column with merged cells."""
 
@@ -44,11 +46,11 @@ def describe_length(record: Sequence[object], header: Sequence[object]) -> str:
 
 def count_cells(record: Sequence[Json]) -> int:
     """Count the cells of a row that are not empty."""
-    return sum(cell is not None for cell in record)
+    return len(record) - record.count(None)
 
 
 def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: bool = False) -> Rows:
-    """Find the header of a table, the first line with several cells that is no title, and return the rows below it.
+    """Find the header of a table, the first line with several cells except titles, and return the rows below it.
 
     Parameters
     ----------
@@ -73,7 +75,7 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
     Raises
     ------
     ImportFormatError
-        [import-empty]: if there is no row below a header; [import-csv]: if a row is longer than the header, unless
+        [import-empty]: if no row is below a header; [import-csv]: if a row is longer than the header, unless
         `ragged` is True, or if there are several tables, below each other or next to each other.
     """
     lines = [(location, record) for location, record in records if count_cells(record) > 0]
@@ -125,10 +127,10 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
 
 
 def _find_header(lines: Records, candidates: Sequence[int]) -> int:
-    """Return the position of the header: the first line with several cells that is no title, such as "Export | May 2026".
+    """Return the position of the header: the first line with several cells, except titles such as "Export | May 2026".
 
     A line is a title if it has cells in at most half of the columns, and if the next candidate is a header (`_is_header`). The
-    first of two header lines is no title.
+    first of two header lines is not a title.
 
     lines : location and cells of each line that is not empty
     candidates : positions of the lines with several cells, at least one
@@ -225,14 +227,13 @@ def _remove_repeated_headers(lines: Records, header: Sequence[Json], note: Note)
 
     Raises: ImportFormatError [import-csv] if a title is above the repeated header, because it may name an agent.
     """
-    header_cells = _drop_last_blanks(header)
-    kept: Records = []
+    remaining: Records = []
     repeated_locations = []
     for location, record in lines:
-        if _drop_last_blanks(record) != header_cells:
-            kept.append((location, record))
+        if not _have_equal_cells(record, header):
+            remaining.append((location, record))
             continue
-        _, record_above = kept[-1] if kept else ("", [])
+        _, record_above = remaining[-1] if remaining else ("", [])
         cells_above = [cell for cell in record_above if cell is not None]
         if len(cells_above) == 1:
             title = cells_above[0]
@@ -244,21 +245,23 @@ def _remove_repeated_headers(lines: Records, header: Sequence[Json], note: Note)
         repeated_locations.append(location)
     if repeated_locations:
         note(f"{format_count(len(repeated_locations), 'repeated header')} not read", repeated_locations[0])
-    return kept
+    return remaining
 
 
-def _drop_last_blanks(record: Sequence[Json]) -> list[Json]:
-    """Return the cells of a line without spaces around them, and without the empty cells at its end."""
-    cells = [cell.strip() if isinstance(cell, str) else cell for cell in record]
-    while cells and cells[-1] is None:
-        cells.pop()
-    return cells
+def _have_equal_cells(record: Sequence[Json], header: Sequence[Json]) -> bool:
+    """Return whether two lines are equal, except for spaces around the cells and empty cells at the end."""
+    return all(_strip(cell) == _strip(name) for cell, name in zip_longest(record, header))
+
+
+def _strip(cell: Json) -> Json:
+    """Remove the spaces around a text; other values are returned unchanged."""
+    return cell.strip() if isinstance(cell, str) else cell
 
 
 def _check_no_second_table(records: Records, header: Sequence[Json], row_locations: Sequence[str]) -> None:
     """Raise ImportFormatError [import-csv] if another table begins below an empty line.
 
-    Lines between two empty lines are tested together (`_is_second_table`).
+    Lines between two empty lines are tested together (`_is_second_table`), against the last rows above them.
 
     records : location and cells of all lines of the file
     row_locations : locations of the rows of the table
@@ -266,12 +269,12 @@ def _check_no_second_table(records: Records, header: Sequence[Json], row_locatio
     are_rows = set(row_locations)
     lines_above: list[Sequence[Json]] = []
     rows: Records = []  # since the last empty line
-    for location, record in [*records, ("", [])]:
+    last_empty_line: Records = [("", [])]
+    for location, record in chain(records, last_empty_line):
         if location in are_rows:
             rows.append((location, record))
             continue
-        is_empty = count_cells(record) == 0
-        if not is_empty:
+        if count_cells(record) > 0:
             continue
 
         lines = [row for _, row in rows]
@@ -282,7 +285,7 @@ def _check_no_second_table(records: Records, header: Sequence[Json], row_locatio
                 "line if it belongs to the same table."
             )
             raise import_error(first_location, problem, slug="import-csv")
-        lines_above += lines
+        lines_above = [*lines_above, *lines][-_MAX_LINES_ABOVE:]
         rows = []
 
 
@@ -293,7 +296,7 @@ def _is_second_table(lines: Sequence[Sequence[Json]], lines_above: Sequence[Sequ
     different if the other lines have no texts in a column that has texts above.
 
     lines : cells of consecutive lines
-    lines_above : cells of all rows above them
+    lines_above : cells of rows above them
     """
     header, *rows = lines
     names = [cell for cell in header if cell is not None]
@@ -303,11 +306,11 @@ def _is_second_table(lines: Sequence[Sequence[Json]], lines_above: Sequence[Sequ
     n_short_names = 0
     lacks_texts = False
     for position in range(n_columns):
-        texts_above = _get_texts(lines_above, position)
+        texts_above = _list_texts(_get_column(lines_above, position))
         is_text_column = len(texts_above) >= 0.5 * len(lines_above)
         if not is_text_column:
             continue
-        if not _get_texts(rows, position):
+        if not _list_texts(_get_column(rows, position)):
             lacks_texts = True
         name = header[position] if position < len(header) else None
         if name is not None and len(str(name)) < 0.5 * fmean(map(len, texts_above)):
@@ -315,9 +318,13 @@ def _is_second_table(lines: Sequence[Sequence[Json]], lines_above: Sequence[Sequ
     return lacks_texts and n_short_names > 0.5 * len(names)
 
 
-def _get_texts(records: Sequence[Sequence[Json]], position: int) -> list[str]:
-    """Return the texts in one column that are no numbers."""
-    cells = [record[position] for record in records if position < len(record)]
+def _get_column(records: Sequence[Sequence[Json]], position: int) -> list[Json]:
+    """Return the cells of one column, for the lines that have it."""
+    return [record[position] for record in records if position < len(record)]
+
+
+def _list_texts(cells: Sequence[Json]) -> list[str]:
+    """List the cells that are neither empty nor numbers, as texts."""
     return [str(cell) for cell in cells if cell is not None and not _is_number(cell)]
 
 
@@ -354,30 +361,25 @@ def _remove_totals(lines: Records, note: Note) -> Records:
     if totals:
         first_location, first_total = totals[0]
         label = _list_texts(first_total)[0]
-        note(f"{format_count(len(totals), 'line')} of totals not read ({str(label)!r})", first_location)
+        note(f"{format_count(len(totals), 'line')} of totals not read ({label!r})", first_location)
     return lines[:n_kept]
 
 
 def _is_total(record: Sequence[Json], records_above: Sequence[Sequence[Json]]) -> bool:
     """Return whether a line has the label of a total, and numbers in at least two columns that hold texts above it."""
     texts = _list_texts(record)
-    if len(texts) != 1 or not _TOTAL.match(str(texts[0])):
+    if len(texts) != 1 or not _TOTAL.match(texts[0]):
         return False
 
     n_text_columns = 0
     for position, cell in enumerate(record):
         if not _is_number(cell):
             continue
-        cells_above = [record_above[position] for record_above in records_above if position < len(record_above)]
+        cells_above = _get_column(records_above, position)
         holds_texts = len(_list_texts(cells_above)) > len(cells_above) / 2
         if holds_texts:
             n_text_columns += 1
     return n_text_columns > 1
-
-
-def _list_texts(cells: Sequence[Json]) -> list[Json]:
-    """Return the cells that are neither empty nor numbers."""
-    return [cell for cell in cells if cell is not None and not _is_number(cell)]
 
 
 def _is_number(cell: Json) -> bool:

@@ -173,7 +173,7 @@ def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: M
 def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, str]:
     """Return a dictionary: role → its column, which the user named, or whose name is that of the role.
 
-    If there is no such column of texts, the columns of a known layout are added.
+    Without such a column of texts, the columns of a known layout are added.
 
     row : first row of the table
     columns : column by role, as named by the user; these precede all others
@@ -395,18 +395,26 @@ def _add_unknown_layout(
 
 def _check_texts_are_not_nested(path: Path, roles: Roles, located_rows: Rows) -> None:
     """Raise ImportFormatError [import-columns] if the responses are texts in some rows, and objects in other rows."""
+    all_names = dict.fromkeys(chain.from_iterable(row for _, row in located_rows))
+    names_of_paths = [name for name in all_names if "." in name]
     for column in roles.agent_columns or (roles.columns["text"],):
-        rows_with_text = [row for _, row in located_rows if row.get(column) is not None]
-        filled_names = {name for row in rows_with_text for name, value in row.items() if value is not None}
-        for location, row in located_rows:
-            if row.get(column) is not None:
-                continue
-            nested = [name for name in row if name.startswith(f"{column}.") and name not in filled_names]
-            if nested:
-                problem = (
-                    f"the responses are texts in {column!r} or in {nested[0]!r}. Write all of them into one of the two."
-                )
-                raise import_error(location, problem, slug="import-columns")
+        nested_names = [name for name in names_of_paths if name.startswith(f"{column}.")]
+        if nested_names:
+            _check_texts_are_not_in(nested_names, column, located_rows)
+
+
+def _check_texts_are_not_in(nested_names: Sequence[str], column: str, located_rows: Rows) -> None:
+    """Raise ImportFormatError [import-columns] if rows without a text in `column` have one of the nested values instead.
+
+    Nested values that a row has next to its text are not texts, but for example scores.
+    """
+    rows_with_text = [row for _, row in located_rows if row.get(column) is not None]
+    possible_texts = [name for name in nested_names if all(row.get(name) is None for row in rows_with_text)]
+    for location, row in located_rows:
+        present_names = [name for name in possible_texts if name in row]
+        if present_names and row.get(column) is None:
+            problem = f"the responses are texts in {column!r} or in {present_names[0]!r}. Write all of them into one of the two."
+            raise import_error(location, problem, slug="import-columns")
 
 
 def _read_source_tables(
@@ -594,7 +602,7 @@ def _add_combined_columns(tables: Sequence[SourceTable], columns: Mapping[str, s
 def _check_columns(path: Path, columns: Mapping[str, str], tables: Sequence[SourceTable]) -> None:
     """Raise ImportFormatError [import-columns] if the user named a column that no table has.
 
-    The role `text` may have several columns, separated by commas. The value `ROW_ORDER` of the role `repeat` is no column.
+    The role `text` may have several columns, separated by commas. The value `ROW_ORDER` of the role `repeat` is not a column.
     """
     named_columns: list[str] = []
     for role, option in columns.items():

@@ -168,7 +168,7 @@ class WideTableSearch(ColumnCandidates):
         """Return whether a column contains remarks on another one, or a part of it.
 
         In a table with the columns "gpt answer", "gpt rationale" and "gpt reasoning", these are the last two. But in a table
-        with the columns "gpt base" and "gpt thinking", both may be agents, because no name says which one is the response.
+        with the columns "gpt base" and "gpt thinking", both may be agents, because neither name denotes responses.
         """
         *agent, last = normalize_name(name).split("_")
         if not agent or last not in ABOUT | PARTS:
