@@ -417,7 +417,7 @@ def test_a_run_with_few_cells_gets_no_link_comparison(youden: Youden, tmp_path: 
         words = " ".join(
             json.loads(youden("study", "links", f"runs/{name}", "--json", "--n-resamples", "0").out)["summary"]
         )
-        assert ("depend on which partners were drawn" in words) == thin
+        assert ("depend on which agents were drawn" in words) == thin
         assert ("explains" in words) != thin
 
 
