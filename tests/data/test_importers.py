@@ -325,7 +325,11 @@ def test_import_writes_a_pool_that_reads_back(youden: Youden, tmp_path: Path) ->
     for foreign in ("two.jsonl", "."):
         ended = youden("import", "table", "two.jsonl", "--out", foreign, "--column", "item=key", "--column", "text=out")
         assert "[out-not-empty]" in ended.err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["one.jsonl", "pool", "two.jsonl"]
+    write(tmp_path / "mine" / "items.jsonl", {"id": "a", "prompt": "My own items."})
+    ended = youden("import", "table", "two.jsonl", "--out", "mine", "--column", "item=key", "--column", "text=out")
+    assert "mine/items.jsonl exists" in ended.err
+    assert "My own items." in (tmp_path / "mine" / "items.jsonl").read_text(encoding="utf-8")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "one.jsonl", "pool", "two.jsonl"]
     assert youden("import", "inspekt", "x", "--out", "y").code == 2
     assert youden("import", "table", "one.jsonl", "--out", "pool", "--column", "item").code == 2
     assert "[import-columns]" in youden("import", "promptfoo", "one.jsonl", "--out", "y", "--column", "item=key").err

@@ -419,3 +419,23 @@ def test_reasoning_of_a_model_is_not_part_of_its_response(
     generating_server.behave = lambda *_: Reply("An answer.")
     assert youden(*command, "--retry-failed").code == 0
     assert (read_pool(generation_folder / "made").n_missing, generating_server.n_requests) == (0, len(TOLD) + 1)
+
+
+@pytest.mark.parametrize("name", ["items.jsonl", "agents.jsonl"])
+def test_a_generated_pool_replaces_no_file_that_is_not_its_own(youden: Youden, tmp_path: Path, name: str) -> None:
+    agents = write(tmp_path / "agents.yaml", "items: items\nagents:\n  - { id: short, steps: [{ pick: { n: 1 } }] }\n")
+    write(tmp_path / "given.jsonl", '{"id": "a", "prompt": "Rivers rise. Bridges fall.", "meta": {"source": "mine"}}\n')
+    own = tmp_path / "pool" / name
+    own.parent.mkdir()
+    write(own, '{"id": "mine"}\n')
+    refused = youden("generate", agents.name, "given.jsonl", "--out", "pool")
+    assert refused.code == 2
+    assert f"replace pool/{name}" in refused.err
+    assert refused.err.rstrip().endswith("[out-not-empty]")
+    assert own.read_text(encoding="utf-8") == '{"id": "mine"}\n'
+    assert [path.name for path in own.parent.iterdir()] == [name]
+
+    own.unlink()
+    assert youden("generate", agents.name, "given.jsonl", "--out", "pool").code == 0
+    (own.parent / "responses.jsonl").unlink()  # as if the command had been stopped before it wrote the last file
+    assert youden("generate", agents.name, "given.jsonl", "--out", "pool").code == 0

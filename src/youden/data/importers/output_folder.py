@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from youden.data.atomic import remove_leftovers
-from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, read_pool, write_pool
+from youden.data.pools.pool_reader import AGENTS, ITEMS, RESPONSES, find_foreign_file, read_pool, write_pool
 from youden.errors import ImportFormatError
 from youden.types import Pool
 
@@ -61,5 +61,10 @@ def write_imported_pool(pool: Pool, out: Path) -> None:
             f"{out} already holds another pool. Set --out to another folder, or remove this one. To add new agents to a judged "
             "run, run `youden extend agents RUN OUT`.",
             slug="out-not-empty",
+        )
+    foreign_file = find_foreign_file(pool.agents, pool.items, out)
+    if foreign_file is not None:
+        raise ImportFormatError(
+            f"{foreign_file} exists, and no import wrote it. Set --out to a new or empty folder.", slug="out-not-empty"
         )
     write_pool(pool, out)

@@ -372,19 +372,29 @@ def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:
         Folder for the files, which are in UTF-8 and replace existing ones; it is created if it does not exist.
     """
     folder = Path(folder)
-    agents: Iterator[dict[str, Json]] = (
-        {"id": agent.id, "group": agent.group, "meta": dict(agent.meta)} for agent in pool.agents
-    )
-    items: Iterator[dict[str, Json]] = (
-        {"id": item.id, "prompt": item.prompt, "meta": dict(item.meta)} for item in pool.items
-    )
     responses: Iterator[dict[str, Json]] = (
         {"agent": agent.id, "item": item.id, "text": text, "repeat": repeat}
         for agent, item, repeat, text in iter_responses(pool)
     )
-    _write_records(folder / AGENTS, map(_drop_empty, agents))
-    _write_records(folder / ITEMS, map(_drop_empty, items))
-    _write_records(folder / RESPONSES, map(_drop_empty, responses))
+    _write_lines(folder / AGENTS, _encode_agents(pool.agents))
+    _write_lines(folder / ITEMS, _encode_items(pool.items))
+    _write_lines(folder / RESPONSES, _encode_records(responses))
+
+
+def find_foreign_file(agents: Sequence[Agent], items: Sequence[Item], folder: Path) -> Path | None:
+    """Return a file that writing a pool would replace, although it has other agents or items; None without one.
+
+    Parameters
+    ----------
+    agents, items : sequence
+        Agents and items of the pool to write.
+    folder : Path
+        Folder for the pool, which need not exist. Only agents.jsonl and items.jsonl are compared.
+    """
+    for path, lines in ((folder / AGENTS, _encode_agents(agents)), (folder / ITEMS, _encode_items(items))):
+        if path.exists() and path.read_bytes() != b"".join(lines):
+            return path
+    return None
 
 
 def iter_responses(pool: Pool) -> Iterator[tuple[Agent, Item, int | None, str]]:
@@ -421,12 +431,21 @@ def iter_responses(pool: Pool) -> Iterator[tuple[Agent, Item, int | None, str]]:
                 yield agent, item, number, text
 
 
-def _drop_empty(record: dict[str, Json]) -> dict[str, Json]:
-    """Return a record without fields that are None or an empty object."""
-    return {key: value for key, value in record.items() if value is not None and value != {}}
+def _encode_agents(agents: Iterable[Agent]) -> Iterator[bytes]:
+    return _encode_records({"id": agent.id, "group": agent.group, "meta": dict(agent.meta)} for agent in agents)
 
 
-def _write_records(path: Path, records: Iterable[dict[str, Json]]) -> None:
-    """Write one JSON object per line."""
+def _encode_items(items: Iterable[Item]) -> Iterator[bytes]:
+    return _encode_records({"id": item.id, "prompt": item.prompt, "meta": dict(item.meta)} for item in items)
+
+
+def _encode_records(records: Iterable[dict[str, Json]]) -> Iterator[bytes]:
+    """Yield one line of JSON per record, without fields that are None or an empty object."""
+    for record in records:
+        present = {key: value for key, value in record.items() if value is not None and value != {}}
+        yield orjson.dumps(present, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _write_lines(path: Path, lines: Iterable[bytes]) -> None:
     with atomic_write(path) as tmp_path, tmp_path.open("wb") as file:
-        file.writelines(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
+        file.writelines(lines)

@@ -24,11 +24,11 @@ from youden.judging.scheduler.shutdown import (
 from youden.judging.store.answers import open_store
 from youden.pools.generation.agent_requests import AgentRequest, Models, build_agent_request, read_response
 from youden.pools.generation.agents import SOURCE, AgentsFile, AgentSpec
-from youden.pools.generation.generation import Generation, agent_metadata
+from youden.pools.generation.generation import Generation
 from youden.streams import standalone_stream
 from youden.text.sentences import format_count
 from youden.text.transforms import apply_steps
-from youden.types import Agent, Completion, Judge, Pool
+from youden.types import Completion, Judge, Pool
 from youden.types.pool import Json, Objects
 
 Responses = dict[str, list[str | None]]
@@ -326,11 +326,8 @@ def _build_pool(generation: Generation, texts: Responses, *, name: str) -> tuple
     name : name of the pool
     """
     items = generation.items
-    agents = []
     texts_by_agent = []
     for spec in generation.file.agents:
-        agents.append(Agent(spec.id, spec.group, agent_metadata(spec, generation)))
-
         # the first responses to all items are followed by the second ones, and so on
         agent_texts = np.array(texts[spec.id], dtype=np.object_).reshape(generation.repeats, len(items))
         for item_texts in agent_texts.T:
@@ -341,7 +338,7 @@ def _build_pool(generation: Generation, texts: Responses, *, name: str) -> tuple
         texts_by_agent.append(agent_texts)
 
     texts_by_repeat: Objects = np.stack(texts_by_agent, axis=1)  # (n_repeats, n_agents, n_items)
-    pool = Pool.from_repeats(tuple(agents), items, list(texts_by_repeat), name)
+    pool = Pool.from_repeats(generation.agents, items, list(texts_by_repeat), name)
     return pool, texts_by_repeat.size
 
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter
 
 from youden.data.atomic import atomic_write
 from youden.data.folder.run_files import VERSION, parse, read_bytes
-from youden.data.pools.pool_reader import RESPONSES, read_pool
+from youden.data.pools.pool_reader import RESPONSES, find_foreign_file, read_pool
 from youden.errors import ConfigError
 from youden.judging.config.judge_files import call_cost, load_judge_config
 from youden.pools.generation.agents import AgentsFile, AgentSpec, Instruction, load_instruction
@@ -26,7 +26,7 @@ from youden.pools.generation.item_sources import read_items
 from youden.project_store import find_moved_store
 from youden.text.printable import redact_location
 from youden.text.words import find_synonyms
-from youden.types import Item
+from youden.types import Agent, Item
 from youden.types.planning import Cost
 from youden.types.pool import Json, or_none
 
@@ -58,6 +58,11 @@ class Generation:
     def responses(self) -> list[tuple[Item, int]]:
         """Item and number (from 1) of each response of an agent: the first responses to all items, then the second ones."""
         return [(item, repeat) for repeat in range(1, self.repeats + 1) for item in self.items]
+
+    @property
+    def agents(self) -> tuple[Agent, ...]:
+        """The agents of the pool, with their metadata."""
+        return tuple(Agent(spec.id, spec.group, _get_metadata(spec, self)) for spec in self.file.agents)
 
     @property
     def makes_calls(self) -> bool:
@@ -136,7 +141,7 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
 
 
 def check_output_pool(generation: Generation, out: Path) -> None:
-    """Check that a folder has no pool, or one that the generation would reproduce or extend by repeats.
+    """Check that a folder has no pool, or one that the generation reproduces or extends by repeats.
 
     Parameters
     ----------
@@ -148,13 +153,20 @@ def check_output_pool(generation: Generation, out: Path) -> None:
     Raises
     ------
     ConfigError
-        [out-not-empty]: if the folder contains a pool of other agents or items, or with more repeats.
+        [out-not-empty]: if the folder contains a pool of other agents or items, or with more repeats, or an agents.jsonl or
+        items.jsonl that does not belong to this pool.
     """
     if not (out / RESPONSES).exists():
+        foreign_file = find_foreign_file(generation.agents, generation.items, out)
+        if foreign_file is not None:
+            raise ConfigError(
+                f"The generated pool would replace {foreign_file}, which differs. Set another --out, or move this file.",
+                slug="out-not-empty",
+            )
         return
     existing = read_pool(out)
     existing_agents = {agent.id: dict(agent.meta) for agent in existing.agents}
-    new_agents = {agent.id: agent_metadata(agent, generation) for agent in generation.file.agents}
+    new_agents = {agent.id: dict(agent.meta) for agent in generation.agents}
     existing_items = [(item.id, item.prompt) for item in existing.items]
     new_items = [(item.id, item.prompt) for item in generation.items]
     same_agents = existing_agents == new_agents
@@ -173,7 +185,7 @@ def check_output_pool(generation: Generation, out: Path) -> None:
         )
 
 
-def agent_metadata(agent: AgentSpec, generation: Generation) -> dict[str, Json]:
+def _get_metadata(agent: AgentSpec, generation: Generation) -> dict[str, Json]:
     """Return the metadata of an agent in the pool. `check_output_pool` recognizes the same agent by them.
 
     The metadata contain the fields of `agent` that differ from their defaults, except `id` and `group`. `seed` is always present;
