@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ def test_an_agent_that_is_high_on_one_and_low_on_the_other_is_flagged(
     assert "a7 is significantly above the average agent by preference and below it by information" in ended.out
     assert "a0 is significantly above the average agent by information and below it by preference" in ended.out
     assert "Two instruments" in ended.out
+    assert not re.search(r"\b(\d+)–\1\b", ended.out), "a single rank is written as one number"
     result: Any = youden("compare", *reversed(two_runs), "--json").said["instruments"]
     flags = {agent: row["flag"] for agent, row in result["agents"].items() if row["flag"]}
     assert flags == {"a7": "preferred only", "a0": "informative only"}

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from youden.cli import options, output
+from youden.text.sentences import format_rank_range
 from youden.text.tables import format_decimal, make_table
 
 
@@ -62,9 +63,10 @@ def audit_command(
     result = audit(tables, columns=columns, score_range=score_range)
     rows = []
     for row in result.rows:
-        ranks = [f"{row.rank_low}–{row.rank_high}", f"{row.simultaneous_rank_low}–{row.simultaneous_rank_high}"]
+        ranks = format_rank_range(row.rank_low, row.rank_high)
+        simultaneous_ranks = format_rank_range(row.simultaneous_rank_low, row.simultaneous_rank_high)
         interval = f"{format_decimal(row.low)} … {format_decimal(row.high)}"
-        rows.append([*ranks, row.agent, format_decimal(row.ability), interval, f"{row.n_trials:,}"])
+        rows.append([ranks, simultaneous_ranks, row.agent, format_decimal(row.ability), interval, f"{row.n_trials:,}"])
     table = make_table(result.source, ["ranks", "simultaneous", "agent"], ["ability", "95 % interval", "items"], rows)
     notes = [*(f"note: {note}" for note in result.details.notes), f"signature: {result.signature}"]
     output.print_result(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from youden.text.printable import printable
-from youden.text.sentences import format_count
+from youden.text.sentences import format_count, format_rank_range
 from youden.text.tables import Table, format_decimal
 
 if TYPE_CHECKING:
@@ -371,11 +371,6 @@ def _format_holdout(plan: Plan) -> str:
         f"; design '{plan.design}' holds out {plan.split.fraction:.0%} of the cells by default (set `holdout: 0` to "
         "rank by all cells)"
     )
-
-
-def format_rank_range(low: int, high: int) -> str:
-    """Format a range of ranks; for example, return 3 or 3–5."""
-    return str(low) if low == high else f"{low}–{high}"
 
 
 BAR_CELLS = 22

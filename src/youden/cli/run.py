@@ -109,7 +109,7 @@ def plan_command(
         )
     elif export is None:
         output.print_note(
-            f"plan written to {planned.folder.path}; next: youden judge {planned.folder.file('config.yaml')}"
+            f"plan written to {planned.folder.path}; next: youden run {planned.folder.file('config.yaml')}"
         )
 
 

@@ -15,7 +15,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError
 from youden.stats.base.metrics import Metric, spearman
 from youden.study.judged_runs import read_ranked_agents
-from youden.text.sentences import format_with_interval
+from youden.text.sentences import format_rank_range, format_with_interval
 from youden.text.tables import Table, format_decimal, make_table
 from youden.types.facts import RankingRow
 
@@ -69,7 +69,7 @@ class InstrumentsStudy:
         for agent, row in self.agents.items():
             columns = []
             for ranked in (row.information, row.preference):
-                columns += [format_decimal(ranked.ability), f"{ranked.rank_low}–{ranked.rank_high}"]
+                columns += [format_decimal(ranked.ability), format_rank_range(ranked.rank_low, ranked.rank_high)]
             rows.append([agent, *columns, row.flag or "–"])
         heads = ["information", "ranks", "preference", "ranks", "flag"]
         return make_table("Two instruments", ["agent"], heads, rows)

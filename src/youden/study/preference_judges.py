@@ -18,7 +18,7 @@ from youden.stats.judges.cell_agreement import krippendorff_alpha
 from youden.study.agreement import OrderComparison, describe_recommendations
 from youden.study.judge_shifts import correlation
 from youden.study.judged_runs import read_ranked_agents
-from youden.text.sentences import format_with_interval
+from youden.text.sentences import format_rank_range, format_with_interval
 from youden.text.tables import Table, format_decimal, make_table
 from youden.types import Verdicts
 from youden.types.facts import RankingRow
@@ -86,7 +86,7 @@ class PreferenceJudgesStudy:
         for agent, ranking_rows in self.agents.items():
             texts = [agent]
             for row in ranking_rows:
-                texts += [format_decimal(row.ability), f"{row.rank_low}–{row.rank_high}"]
+                texts += [format_decimal(row.ability), format_rank_range(row.rank_low, row.rank_high)]
             table_rows.append(texts)
         heads = [self.runs[0], "ranks", self.runs[1], "ranks"]
         return make_table("Two runs by preference", ["agent"], heads, table_rows)

@@ -266,6 +266,11 @@ def format_items_compared(n_items: int, n_compared: int, *, by: str = "") -> str
     return text if n_compared == n_items else f"{text}, of which {n_compared:,} were compared{by}"
 
 
+def format_rank_range(low: int, high: int) -> str:
+    """Format a range of ranks: "3" or "3–5"."""
+    return str(low) if low == high else f"{low}–{high}"
+
+
 def format_count(n: int, noun: str, singular_verb: str = "", plural_verb: str = "") -> str:
     """Format a number with its noun and, if given, the verb that agrees with it.
 

@@ -18,7 +18,7 @@ from youden.data.folder.table_columns import ItemRow
 from youden.report.data.evidence import Evidence
 from youden.stats.trials.comparisons import rank_with_ties
 from youden.text.printable import printable
-from youden.text.sentences import format_with_interval
+from youden.text.sentences import format_rank_range, format_with_interval
 from youden.text.tables import Table, format_decimal, make_table
 from youden.types import Finding, Pool
 from youden.types.columns import Field, Meaning, TableColumn, columns_of, fields_of
@@ -102,12 +102,12 @@ class RankedAgent(RankingRow):
     @property
     def ranks(self) -> str:
         """Marginal rank confidence interval as text: `3` or `3–5`."""
-        return _format_range(*self.rank_interval)
+        return format_rank_range(*self.rank_interval)
 
     @property
     def simultaneous_ranks(self) -> str:
         """Simultaneous rank confidence interval as text: `3` or `3–5`."""
-        return _format_range(self.simultaneous_rank_low, self.simultaneous_rank_high)
+        return format_rank_range(self.simultaneous_rank_low, self.simultaneous_rank_high)
 
 
 def select_ranking(rows: Sequence[RankingRow], ranked_by: RankedBy) -> tuple[RankingRow, ...]:
@@ -218,11 +218,6 @@ def find_ties(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:
     return tied_agents
 
 
-def _format_range(low: int, high: int) -> str:
-    """Format a range of ranks: `3` or `3–5`."""
-    return str(low) if low == high else f"{low}–{high}"
-
-
 def _rank_by_length(pool: PoolSummary) -> Mapping[str, int]:
     """Rank the agents by the mean number of words of their responses: agent id → rank; empty for a single agent."""
     if pool.mean_length is None or len(pool.agents) == 1:
@@ -317,9 +312,9 @@ def disagreements_table(label: LabelFacts) -> Table:
         [
             line.agent,
             f"{line.label:.4g}",
-            _format_range(line.label_low, line.label_high),
+            format_rank_range(line.label_low, line.label_high),
             format_decimal(line.ability),
-            f"{line.rank}; {_format_range(line.rank_low, line.rank_high)}",
+            f"{line.rank}; {format_rank_range(line.rank_low, line.rank_high)}",
             "yes" if line.explained else "no",
         ]
         for line in label.disagreements
