@@ -124,7 +124,7 @@ def iter_unpacked(batches: Iterable[pa.RecordBatch], path: Path) -> Iterator[pa.
     Yields
     ------
     RecordBatch
-        The same rows in the same order, without dictionaries.
+        The rows in order, without dictionaries.
 
     Raises
     ------
@@ -185,10 +185,7 @@ def _is_text(type_: pa.DataType) -> bool:
 
 
 def _compute_row_sizes(column: pa.Array) -> NDArray[np.int64]:
-    """Return the decompressed size of each row in bytes, int64 array (n_rows,).
-
-    The sizes of texts, with or without dictionary encoding, are exact. Each row of another column gets the mean size of a row.
-    """
+    """Return the decompressed size of each row in bytes, int64 array (n_rows,): exact for texts, else the mean size."""
     if _is_text(column.type):
         return _compute_text_sizes(column)
 

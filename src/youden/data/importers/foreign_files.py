@@ -62,9 +62,9 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> 
     Parameters
     ----------
     paths : sequence of Path
-        Files, which may have any name, and folders, which are searched at any depth.
+        Files with any name, and folders, which are searched at any depth.
     patterns : sequence of str
-        Glob patterns for the names of files in folders; upper and lower case are equal.
+        Glob patterns for the names of files in folders; case is ignored.
     what : str
         Expected kind of file, for messages, such as "an Inspect log".
 
@@ -330,9 +330,9 @@ def get_nested(value: Json, *keys: str | int) -> Json:
 
 
 def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
-    """Return a short name for each path: its last parts (folders or file), as few as distinguish it from all other paths.
+    """Return the shortest last parts of each path that distinguish it from all others, without parts that all have in common.
 
-    Last parts that all paths have in common are removed first. Equal paths get equal names.
+    Equal paths get equal names.
 
     >>> find_unique_suffixes([Path("plain/m"), Path("new/hot/m"), Path("old/hot/m")])
     ['plain', 'new/hot', 'old/hot']
@@ -359,11 +359,9 @@ def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
 
 
 def _count_shared_last_parts(split_paths: Sequence[tuple[str, ...]]) -> int:
-    """Count the last parts that all paths have in common; the first two parts of a path are not counted.
+    """Count the last parts (folders or file) that all paths have in common; 0 if all paths are equal.
 
-    The result is 0 if all paths are equal.
-
-    split_paths : each path as a tuple of its parts (folders and file)
+    The first two parts of a path are not counted.
     """
     if len(set(split_paths)) < 2:
         return 0
@@ -378,9 +376,7 @@ def _count_shared_last_parts(split_paths: Sequence[tuple[str, ...]]) -> int:
 
 
 def find_disambiguating_suffixes(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
-    """Return one suffix per name that distinguishes equal names: a unique suffix of its path, or "" for a unique name.
-
-    paths : path of each name, in the same order
+    """Return a suffix per name that distinguishes equal names by their paths; "" for a unique name.
 
     >>> find_disambiguating_suffixes(["m", "m", "n"], [Path("a/x"), Path("b/x"), Path("b/y")])
     ['a', 'b', '']

@@ -123,14 +123,9 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
 
 
 def _read_log(path: Path, replaced: Replacements) -> _Log:
-    """Read the header of a log of Inspect, which is a .json file or an .eval archive.
+    """Read a log of Inspect (.json or .eval), whose samples are read later; raise [import-format] if it is not a log.
 
-    The samples of an archive are not read before `read_samples` of the log is called. The header of an archive is its member
-    header.json or, if the run did not finish, the first member of its journal.
-
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
-
-    Raises ImportFormatError [import-format] if the file is not a log.
+    replaced : counter of values such as NaN that a pool cannot hold
     """
     if path.suffix == ".json":
         log = require_object(read_json(path, replaced), path)
@@ -159,10 +154,9 @@ def _read_log(path: Path, replaced: Replacements) -> _Log:
 
 
 def _read_members(path: Path, names: Sequence[str], replaced: Replacements) -> Iterator[dict[str, Json]]:
-    """Yield the objects in members of an archive, with one member in memory at a time.
+    """Yield the objects in members (files) of an archive, with one member in memory at a time.
 
-    names : names of the members in the archive
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counter of values such as NaN that a pool cannot hold
     """
     limit = UnpackLimit(path)
     try:
@@ -185,16 +179,11 @@ def _archive_error(path: Path, error: Exception) -> ImportFormatError:
 
 
 def _unpack_member(file: BinaryIO, info: ZipInfo, limit: UnpackLimit) -> bytes:
-    """Return the content of a member (file) of a zip archive.
+    """Return the content of a member (file) of a zip archive, also of one compressed by Zstandard.
 
-    Inspect compresses by Zstandard, which `zipfile` supports only from Python 3.14 on. Therefore, the member is located
-    here.
+    limit : counter of the unpacked bytes of the archive
 
-    file : the open archive
-    info : position, size and compression of the member
-    limit : limit on the unpacked bytes of the archive, to which those of the member are added
-
-    Raises: BadZipFile if the method of compression is unknown; InputError [unpacked-too-large] if the limit is exceeded.
+    Raises BadZipFile if the method of compression is unknown; InputError [unpacked-too-large] above the limit.
     """
     # The local header is 30 bytes long. Its last two fields, of two bytes each, are the lengths of the name and of the
     # extra field, which follow the header.
@@ -274,9 +263,9 @@ def _format_steps(sample: Mapping[str, Json]) -> Iterator[str]:
 
 
 def _get_text_or_attachment(message: Json, attachments: Json) -> str:
-    """Return the text of a message, or the attachment to which it refers; empty if it has no text.
+    """Return the text of a message, or the attachment to which it refers; "" without a text.
 
-    attachments : long texts of the sample by id; a message refers to one by "attachment://" and its id
+    attachments : long texts of the sample by id
     """
     text = _get_text(get_nested(message, "content")) or ""
     if not text.startswith(_ATTACHMENT):
@@ -359,11 +348,7 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
 
 
 def name_lm_eval_agents(files: Sequence[Path]) -> list[str]:
-    """Return the name of the agent of each file of samples.
-
-    It is the name of the model, with the folder if several folders have results of this model, and with the time if the
-    folder has several results of a task.
-    """
+    """Name the agent of each file of samples after its model, with the folder or the time if needed to distinguish agents."""
     folders = [file.parent for file in files]
     models = [_find_model(file) for file in files]
     folder_suffixes = find_disambiguating_suffixes(models, folders)
@@ -394,11 +379,7 @@ def _parse_time(file: Path) -> str:
 
 
 def _find_model(samples: Path) -> str:
-    """Find the model of a file of samples.
-
-    The model is read from the results file of the same time, or else from the latest one that names a model. If there
-    is none, the name of the folder is returned.
-    """
+    """Return the model that the results next to a file of samples name, or else the name of the folder."""
     results_of_same_time = samples.with_name(f"results_{_parse_time(samples)}.json")
     latest_first = sorted(samples.parent.glob("results_*.json"), reverse=True)
     for file in filter(Path.is_file, [results_of_same_time, *latest_first]):

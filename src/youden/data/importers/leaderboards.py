@@ -102,23 +102,11 @@ def _get_generator(row: Mapping[str, Json]) -> str | None:
 
 
 def _name_agents_of_files(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
-    """Name the agents of files that have a single agent.
+    """Name the agents of the files that have a single agent, after their folder or their generator (model).
 
-    If each file is in a separate folder, the agents are named after the folders. A file has a single agent if its folder is
-    in a folder `results`, as in the leaderboard, or if it is one of several files and has a single generator.
+    generators : generators in the rows of each file; None for rows that name none
 
-    If files share a folder, each file with a single generator is named after the generator. If its rows name no generator,
-    it is named after the folder. A part of the path is added to equal names, in parentheses.
-
-    Parameters
-    ----------
-    generators : mapping of Path to set of (str or None)
-        Generators in the rows of each file; None for rows that name no generator.
-
-    Returns
-    -------
-    dict of Path to str
-        Name of the agent by file. For a file that is not in it, each row belongs to the agent that its generator names.
+    For a file that is not in the result, each row belongs to the agent that its generator names.
     """
     files = list(generators)
     folders = [file.resolve().parent for file in files]
@@ -213,12 +201,9 @@ def _add_answer(
     prompts: Mapping[tuple[str, int], Json],
     location: str,
 ) -> None:
-    """Add the responses in a row of model answers to one question.
+    """Add the responses in a row of model answers: each turn of the conversation is an item, and each choice a repeat.
 
-    An answer is a conversation, and each of its turns is an item. The row may have several choices, that is, several
-    answers to the question. The responses of the first choice get the repeat 1, those of the second get 2, and so on.
-
-    prompts : (id of a question, number of a turn from 1) → prompt
+    prompts : prompt by id of a question and number of a turn, from 1
     """
     question = row.get("question_id", row.get("uid"))
     choices = row.get("choices")
@@ -245,9 +230,9 @@ def _find_nearest_questions(answers: Path) -> Path | None:
 
 
 def _get_turns(row: dict[str, Json], choice: int) -> list[Json]:
-    """Return the responses in a row of model answers, one response per turn of the conversation.
+    """Return the responses in a row of model answers, one per turn of the conversation.
 
-    choice : position of one of several sampled answers; it is ignored if the row has a list of messages
+    choice : position of one of several sampled answers; ignored if the row has a list of messages
     """
     messages = row.get("messages")
     if not isinstance(messages, list):
@@ -269,11 +254,9 @@ def _get_content(turn: Json) -> Json:
 
 
 def _read_prompts(files: Sequence[Path], replaced: Replacements) -> dict[tuple[str, int], Json]:
-    """Read the prompts in files of questions.
+    """Read files of questions: (id of a question, number of a turn from 1) → prompt.
 
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
-
-    Returns a dictionary: (id of a question, number of a turn from 1) → prompt.
+    replaced : counter of values such as NaN that a pool cannot hold
     """
     prompts: dict[tuple[str, int], Json] = {}
     for file in files:
@@ -386,11 +369,10 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
 def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:
     """Yield the results of a JSON or JSON Lines file of promptfoo, one per test and provider.
 
-    tests_by_variables : number of each test that has none in its file, by its encoded variables; new tests are added. Pass
-        the same dictionary for all files, so that a test has the same number in each file.
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    tests_by_variables : number of each test without one in its file, by its encoded variables, for all files; extended
+    replaced : counter of values such as NaN that a pool cannot hold
 
-    Raises: ImportFormatError if the file cannot be read or has another layout.
+    Raises ImportFormatError if the file cannot be read or has another layout.
     """
     is_json_lines = file.suffix.lower() == ".jsonl"
     rows = read_lines(file, replaced) if is_json_lines else _read_result_list(file, replaced)
@@ -415,9 +397,9 @@ def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Re
 
 
 def _read_result_list(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Yield the results in a JSON file, each with its location for error messages.
+    """Yield the results in a JSON file, each with its location for messages.
 
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counter of values such as NaN that a pool cannot hold
     """
     content = require_object(read_json(file, replaced), file)
     rows = get_nested(content, "results", "results")
@@ -439,14 +421,11 @@ def _find_output_columns(header: Sequence[str]) -> list[tuple[int, str, str]]:
 
 
 def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
-    """Yield the results of a CSV file of promptfoo with one row per test, one result per provider and prompt.
+    """Yield the results of a CSV file of promptfoo, one per test (row), provider and prompt.
 
-    The columns of a file are the variables of the tests and then, for each provider and prompt, a column of outputs called
-    "[provider] prompt" and a column "Status".
+    replaced : counter of values such as NaN that a pool cannot hold
 
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
-
-    Raises: ImportFormatError [import-format] if the file has no such columns; [import-csv] if a row has another length.
+    Raises ImportFormatError [import-format] if no column holds outputs, [import-csv] if a row has another length.
     """
     rows = read_separated(file, ",", text=read_text(file, replaced))
     _, header = next(rows, ("", []))

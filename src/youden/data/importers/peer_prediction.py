@@ -52,9 +52,7 @@ _CONDITIONS_BY_GROUP: tuple[dict[str, str], ...] = (
 
 
 def find_paper_groups(conditions: Collection[str]) -> dict[str, str]:
-    """Return the groups of the agents in the experiments of the peer-prediction paper.
-
-    In the paper, agents are called conditions. Each of its domains (summaries, reviews, translations) has its own conditions.
+    """Return the groups of the agents, called conditions, in the experiments of the peer-prediction paper.
 
     Parameters
     ----------
@@ -64,8 +62,8 @@ def find_paper_groups(conditions: Collection[str]) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Group by condition: "faithful", "strategic" or "low-effort". Variants of style have no group, and are left out. The
-        groups of a domain are returned only if all its conditions with a group are in `conditions`.
+        Condition → "faithful", "strategic" or "low-effort", for all conditions with a group of one domain of the paper.
+        Empty if no domain has all of them in `conditions`.
 
     Examples
     --------
@@ -156,13 +154,9 @@ _M = TypeVar("_M", bound=BaseModel)
 
 
 def _find_example_files(folder: Path) -> list[Path]:
-    """List the files `tvd_mi_example_<number>.json` of a folder, one per item, sorted by number.
+    """List the files `tvd_mi_example_<number>.json` of a folder, one per item, by number.
 
-    Raises
-    ------
-    ImportFormatError
-        [import-not-found]: if there is no such folder; [import-empty]: if it has no such file; [import-name]: if the
-        name of a file has no number.
+    Raises ImportFormatError [import-not-found], [import-empty], or [import-name] if a name has no number.
     """
     if not folder.is_dir():
         raise import_error(
@@ -194,18 +188,18 @@ def load_agents(file: Path) -> PaperAgentsFile:
     Parameters
     ----------
     file : Path
-        The JSON file.
+        JSON file.
 
     Returns
     -------
     PaperAgentsFile
-        The agents of the file, and one task per item with a response of each agent.
+        The agents, and one task per item with a response of each agent.
 
     Raises
     ------
     ImportFormatError
         [import-not-found]: if the file cannot be read; [import-format]: if it has another layout; [import-agents]: if
-        two agents have the same name; [import-shape]: if a task does not have one response per agent.
+        agents share a name; [import-shape]: if a task lacks one response per agent.
     """
     data = _read_as_model(file, PaperAgentsFile)
     _check_unique_names(file, [perspective.condition for perspective in data.agent_perspectives])
@@ -372,7 +366,7 @@ def import_agents(path: str | PathLike[str]) -> Pool:
 
 
 def import_results(path: str | PathLike[str]) -> ImportedResults:
-    """Import a results folder as rates of ordered pairs.
+    """Import a results folder as rates of ordered pairs of agents.
 
     Parameters
     ----------
@@ -382,7 +376,7 @@ def import_results(path: str | PathLike[str]) -> ImportedResults:
     Returns
     -------
     ImportedResults
-        Its rates are sorted by item, first agent and second agent. The ids of items are `example-0`, …, by number.
+        Rates sorted by item, first agent and second agent; the ids of items are `example-0`, …, by number.
 
     Raises
     ------
@@ -437,21 +431,13 @@ def import_results(path: str | PathLike[str]) -> ImportedResults:
 
 
 def _make_rates(matrices: Floats, items: Ids, *, agent_ids: tuple[str, ...], item_ids: tuple[str, ...]) -> Rates:
-    """Convert the differences D = TPR − FPR of each item to rates, one row per item and ordered pair of agents.
+    """Convert differences D = TPR − FPR to rates, one row per item and ordered pair of agents.
 
-    Parameters
-    ----------
-    matrices : float array (n_judged, n_agents, n_agents)
-        D of each ordered pair on each judged item, in [−1, 1].
-    items : int32 array (n_judged,)
-        Positions of the judged items in `item_ids`.
-    agent_ids, item_ids : tuple of str
-        Ids of all agents and of all items.
+    Only the differences of these rates are meaningful, because the rates themselves are unknown.
 
-    Returns
-    -------
-    Rates
-        TPRs and FPRs whose difference is D. Only the differences are meaningful, because the rates themselves are unknown.
+    matrices : D of each ordered pair on each judged item, in [−1, 1], float array (n_judged, n_agents, n_agents)
+    items : positions of the judged items in `item_ids`, int32 array (n_judged,)
+    agent_ids, item_ids : ids of all agents and of all items
     """
     first, second = np.nonzero(~np.eye(len(agent_ids), dtype=np.bool_))
     difference = matrices[:, first, second].ravel()
@@ -475,9 +461,9 @@ def _make_rates(matrices: Floats, items: Ids, *, agent_ids: tuple[str, ...], ite
 def _make_notes(item_ids: tuple[str, ...], n_failed: list[int], *, n_expected: int, n_unjudged: int) -> tuple[str, ...]:
     """Describe the limitations of imported results: unknown rates, failed calls and items without rates.
 
-    n_failed : number of failed calls of each item
-    n_expected : number of all calls of one item
-    n_unjudged : number of items without rates
+    n_failed : failed calls of each item
+    n_expected : all calls of one item
+    n_unjudged : items without rates
     """
     n_items = len(item_ids)
     n_calls = n_expected * n_items
