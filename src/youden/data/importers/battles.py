@@ -21,6 +21,7 @@ from youden.text.printable import find_name_fault
 from youden.text.sentences import describe_similar_names, format_count, suggest_name
 from youden.types import MISSING_REASONS, Finding, Plan, Trials, Verdicts
 from youden.types.planning import Split
+from youden.types.pool import Floats, Ids
 
 _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "model_a": ("model_a", "model_1"),
@@ -83,33 +84,44 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
 
     notes: list[str] = []
     table = _complete_table(path, _read_table(path, columns, notes), notes)
-    model_numbers, model_names = pd.factorize(pd.concat([table["model_a"], table["model_b"]]), sort=True)
-    item_numbers, item_names = pd.factorize(table["item"], sort=True)
-    for name in (*model_names, *item_names):
-        fault = find_name_fault(name)
-        if fault:
-            raise import_error(path, f"the name {name[:60]!r} {fault}", slug="import-agents")
+    model_numbers, model_names = _number_names(path, pd.concat([table["model_a"], table["model_b"]]))
+    item_numbers, item_names = _number_names(path, table["item"])
     notes += filter(None, [describe_similar_names(model_names)])
 
     # the first model of a trial is the one that was shown first, and the answer is the preference for it
-    model_a, model_b = np.split(model_numbers.astype(np.int32), 2)
+    model_a, model_b = np.split(model_numbers, 2)
     is_swapped = table["order"].to_numpy(dtype=np.float64) == 1
     first = np.where(is_swapped, model_b, model_a)
     second = np.where(is_swapped, model_a, model_b)
-    plan = _make_plan(
-        Trials.paired(item_numbers.astype(np.int32), first, second), tuple(model_names), tuple(item_names)
-    )
+    plan = _make_plan(Trials.paired(item_numbers, first, second), model_names, item_names)
     preference_for_a = table["winner"].to_numpy(dtype=np.float64)
     answer = np.where(is_swapped, 1 - preference_for_a, preference_for_a)
+    return _make_verdicts(plan, answer, table["judge"], notes)
 
+
+def _number_names(path: Path, names: pd.Series[str]) -> tuple[Ids, tuple[str, ...]]:
+    """Return the position of each name among the sorted distinct names, int32 array (n_names,), and the distinct names.
+
+    Raises ImportFormatError [import-agents] if a name cannot be an id.
+    """
+    positions, distinct_names = pd.factorize(names, sort=True)
+    for name in distinct_names:
+        fault = find_name_fault(name)
+        if fault:
+            raise import_error(path, f"the name {name[:60]!r} {fault}", slug="import-agents")
+    return positions.astype(np.int32), tuple(distinct_names)
+
+
+def _make_verdicts(plan: Plan, answer: Floats, judges: pd.Series[str], notes: list[str]) -> Verdicts:
+    """Return the answers as verdicts, with the notes as warnings; NaN is a missing answer."""
     is_missing = np.isnan(answer)
     if is_missing.any():
         notes.append(f"{is_missing.sum():,} of {len(answer):,} battles have no winner and count as missing answers")
     missing_reason = np.where(is_missing, MISSING_REASONS.index("unparsed"), 0).astype(np.int8)
     hard_answer = np.where(is_missing, np.nan, answer > 0.5)
 
-    judges = sorted(set(table["judge"]) - {""})
-    judge_name = ", ".join(judges) if len(judges) in (1, 2) else "imported"
+    judge_names = sorted(set(judges) - {""})
+    judge_name = ", ".join(judge_names) if len(judge_names) in (1, 2) else "imported"
     findings = tuple(Finding("import", note) for note in notes)
     return Verdicts(plan, answer, hard_answer, missing_reason, {"name": judge_name}, warnings=findings)
 
@@ -186,15 +198,7 @@ def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.
     - The other columns: texts; "" for an item or a judge without a name.
     """
     rows = _read_rows(path).reset_index(drop=True)
-    table = pd.DataFrame("", index=rows.index, columns=list(_COLUMNS), dtype=object)
-    for role in _COLUMNS:
-        column = _find_column(path, rows, role, columns)
-        if column is not None:
-            table[role] = _read_text(rows[column])
-            _check_filled(path, table[role], role, column)
-
-    has_order = bool((table["order"] != "").any())
-    table["order"] = _to_numbers(path, table["order"], _ORDERS, role="order") if has_order else np.nan
+    table = _select_columns(path, rows, columns)
 
     # each row of MT-Bench is two battles of the same models: model_a is shown first in one, and model_b in the other
     has_usual_winner = "winner" in rows or "winner" in columns
@@ -207,6 +211,22 @@ def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.
     if weights:
         notes.append(f"the column {weights[0]} is not used: each battle counts once")
     table["winner"] = _compute_preferences(path, table, notes)
+    return table
+
+
+def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
+    """Return one column per role of `_COLUMNS`, as in `_read_table`, but with winners as texts.
+
+    columns : column by role, as named by the user
+    """
+    table = pd.DataFrame("", index=rows.index, columns=list(_COLUMNS), dtype=object)
+    for role in _COLUMNS:
+        column = _find_column(path, rows, role, columns)
+        if column is not None:
+            table[role] = _read_text(rows[column])
+            _check_filled(path, table[role], role, column)
+    has_order = bool((table["order"] != "").any())
+    table["order"] = _to_numbers(path, table["order"], _ORDERS, role="order") if has_order else np.nan
     return table
 
 
@@ -274,14 +294,7 @@ def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> p
     are_all_numbers = (number.notna() | is_empty).all()
     are_all_names = (is_a | is_b | is_empty).all()
     if are_all_numbers and not are_all_names:
-        if ((number < 0) | (number > 1)).any():
-            problem = (
-                f"preferences in `winner` are not from 0 to 1: got {number.min():g} to {number.max():g}. Rescale them to 0 "
-                "(model_b wins) to 1 (model_a wins)."
-            )
-            raise import_error(path, problem, slug="battles-value")
-        if number.dropna().isin([0, 1]).all():
-            notes.append("numbers in `winner` are preferences for model_a: 1 counts as its win, and 0 as its loss")
+        _check_preferences(path, number, notes)
         return number
 
     # a model may have a name such as A, 1 or tie, which also states a result
@@ -295,6 +308,18 @@ def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> p
         raise import_error(path, f"{problem} Use model_a, model_b and tie.", slug="battles-value")
     winner_letter = winner.mask(is_b, "b").mask(is_a, "a")
     return _to_numbers(path, winner_letter, _PREFERENCES, role="winner")
+
+
+def _check_preferences(path: Path, preferences: pd.Series[float], notes: list[str]) -> None:
+    """Raise ImportFormatError [battles-value] if a number is outside [0, 1]; note how the numbers 0 and 1 are read."""
+    if ((preferences < 0) | (preferences > 1)).any():
+        problem = (
+            f"preferences in `winner` are not from 0 to 1: got {preferences.min():g} to {preferences.max():g}. Rescale them "
+            "to 0 (model_b wins) to 1 (model_a wins)."
+        )
+        raise import_error(path, problem, slug="battles-value")
+    if preferences.dropna().isin([0, 1]).all():
+        notes.append("numbers in `winner` are preferences for model_a: 1 counts as its win, and 0 as its loss")
 
 
 def _to_numbers(path: Path, cells: pd.Series[str], numbers: Mapping[str, float], *, role: str) -> pd.Series[float]:

@@ -81,7 +81,8 @@ _MESSAGE_WORDS = make_word_set(
     "text message body mail content says said wrote writes asks asked schreibt fragt schrieb"
 )
 """Words that name a question if the name also has a word for its author."""
-_ALL_NAMES = frozenset(name for names in NAMES.values() for name in names)
+_ROLE_BY_NAME = {name: role for role, names in reversed(list(NAMES.items())) for name in names}
+"""Role by usual name: the first one in `NAMES`, if several have the name."""
 LAST_ANSWER = "[-1].content"
 """Suffix of the path to the last message of a conversation, which is a response."""
 PAIRED = re.compile(r"(model|agent|generator|assistant)_?(name|id)?_(a|b|1|2|left|right)")
@@ -142,7 +143,7 @@ def infer_role(column: str) -> str | None:
 
     last_part = parts[-1]
     joined_last_parts = "_".join(parts[-2:])  # such as "user_input" for the path user.input
-    if joined_last_parts in _ALL_NAMES:
+    if joined_last_parts in _ROLE_BY_NAME:
         return _infer_role_of_name(joined_last_parts)
     has_part_before = len(parts) > 1
     if not has_part_before or last_part not in _GENERIC:
@@ -171,7 +172,7 @@ def _infer_role_of_name(name: str) -> str | None:
     last_word = other_words.rpartition("_")[2]  # empty if the name is one word
 
     # such as "prompt_id"
-    if last_word in ("id", "name") and name not in _ALL_NAMES:
+    if last_word in ("id", "name") and name not in _ROLE_BY_NAME:
         role_of_first_word = _infer_role_of_name(first_word)
         return _infer_role_of_id_or_name(role_of_first_word, last_word)
 
@@ -186,9 +187,8 @@ def _infer_role_of_name(name: str) -> str | None:
     if last_word in _GENERIC:
         deciding_parts.insert(1, first_word)
     for part in deciding_parts:
-        for role, usual_names in NAMES.items():
-            if part in usual_names:
-                return role
+        if part in _ROLE_BY_NAME:
+            return _ROLE_BY_NAME[part]
 
     # such as "kundenfrage"
     for role, endings in _ENDINGS.items():

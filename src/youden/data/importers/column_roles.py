@@ -96,36 +96,45 @@ class _RoleSearch(WideTableSearch):
 
     def find_roles(self) -> Roles:
         """Find the columns of all roles; raise UnclearColumnsError if a role has no column or may have several."""
-        table = self.table
         self.check_no_pairs()
         if len(self.given_text_columns) > 1:
             return self.make_roles(agents=(), text=None, agent_columns=tuple(self.given_text_columns))
 
         candidates = [name for name in self.get_candidates("agent") if self.is_agent_candidate(name)]
-        found_agents, is_ambiguous = self.find_agent_name_columns(candidates)
-        if found_agents is None and self.may_be_wide(candidates):
+        shared_agents, is_ambiguous = self.find_agent_name_columns(candidates)
+        if shared_agents is None and self.may_be_wide(candidates):
             agent_columns = self.find_agent_columns()
             if agent_columns:
                 self.check_has_header(agent_columns)
                 return self.make_roles(agents=(), text=None, agent_columns=agent_columns)
 
-        agents = found_agents or tuple([*candidates, *self.location_columns][:1])
-        if found_agents is None:
+        if shared_agents is None:
             self.check_agents_are_not_rows(candidates)
-
-        # agents share questions, but no two agents give the same response
-        prose = [name for name in self.unnamed_columns if table[name].is_prose]
-        prose.sort(key=lambda name: table[name].mean_length)
-        unshared_prose = [name for name in prose if table.count_shared_cells(agents, name) == 0]
-        text = self.choose_text_column(
-            prose, unshared_prose, agents=agents, are_agents_certain=found_agents is not None
+        agents = shared_agents or tuple([*candidates, *self.location_columns][:1])
+        return self.find_roles_of_long_table(
+            agents, are_agents_certain=shared_agents is not None, is_ambiguous=is_ambiguous
         )
+
+    def find_roles_of_long_table(
+        self, agents: tuple[str, ...], *, are_agents_certain: bool, is_ambiguous: bool
+    ) -> Roles:
+        """Return the roles of a table in which one column has the responses of all agents.
+
+        agents : columns that together name an agent
+        are_agents_certain : whether the agents were found by the items that they have in common
+        is_ambiguous : whether folders and files may both be the agents, which is an error
+        """
+        # agents share questions, but no two agents give the same response
+        prose = [name for name in self.unnamed_columns if self.table[name].is_prose]
+        prose.sort(key=lambda name: self.table[name].mean_length)
+        unshared_prose = [name for name in prose if self.table.count_shared_cells(agents, name) == 0]
+        text = self.choose_text_column(prose, unshared_prose, agents=agents, are_agents_certain=are_agents_certain)
         if is_ambiguous:
             raise UnclearColumnsError(
                 f"folders and files may both be the agents: add --column 'agent={FOLDER}' or --column 'agent={FILE}'"
             )
-        has_several_agents = len(set(table.join_columns(agents))) > 1
-        if found_agents is None and "item" not in self.given and has_several_agents:
+        has_several_agents = len(set(self.table.join_columns(agents))) > 1
+        if not are_agents_certain and "item" not in self.given and has_several_agents:
             raise UnclearColumnsError("no column holds ids or prompts that two agents share")
 
         self.check_has_header([text])
@@ -212,7 +221,7 @@ class _RoleSearch(WideTableSearch):
         for name in paired_columns:
             column = self.table[name]
             has_responses_or_repeats = bool(response_columns) or column.is_repetitive
-            if column.is_prose or not has_responses_or_repeats:
+            if column.is_prose or not has_responses_or_repeats:  # it may hold the responses of one agent
                 return
         raise UnclearColumnsError("each row holds responses of two models, which other columns name")
 
@@ -357,20 +366,21 @@ class _RoleSearch(WideTableSearch):
         if "text" in self.given or self.location_columns:
             return
         chosen = roles.columns["text"]
-        candidates = list(unshared_prose)
+        for name in self.list_rival_text_columns(chosen, roles.agents, unshared_prose):
+            is_nested = "." in name or "[" in name
+            if name in roles.unused and not is_nested and not self.table[name].is_repetitive:
+                raise UnclearColumnsError(f"{chosen!r} and {name!r} could both hold the responses", text=chosen)
+
+    def list_rival_text_columns(self, chosen: str, agents: tuple[str, ...], unshared_prose: Sequence[str]) -> list[str]:
+        """List the columns that may hold the responses as well as `chosen`, among them those of `unshared_prose`."""
+        rivals = list(unshared_prose)
         if normalize_name(chosen) in NAMES["text"]:
-            candidates = [name for name in unshared_prose if not is_part_of_response(name)]
+            rivals = [name for name in unshared_prose if not is_part_of_response(name)]
         for name in self.text_columns[1:]:
             is_rival = self.is_rival_text_column(name, chosen=chosen)
-            if is_rival and self.table.count_shared_cells(roles.agents, name) == 0:
-                candidates.append(name)
-
-        for name in candidates:
-            has_role = name not in roles.unused
-            is_nested = "." in name or "[" in name
-            if has_role or is_nested or self.table[name].is_repetitive:
-                continue
-            raise UnclearColumnsError(f"{chosen!r} and {name!r} could both hold the responses", text=chosen)
+            if is_rival and self.table.count_shared_cells(agents, name) == 0:
+                rivals.append(name)
+        return rivals
 
     def make_roles(self, *, agents: tuple[str, ...], text: str | None, agent_columns: tuple[str, ...]) -> Roles:
         """Return all roles, given the columns of agents and responses. Of several possible columns, the most reliable is used.
@@ -486,18 +496,16 @@ class _RoleSearch(WideTableSearch):
         ids = self.table[item].value_texts
         named_columns = [name for name in self.prompt_columns if name not in used and self.table[name].is_text]
         candidates = [name for name in named_columns if len(set(self.table[name].value_texts)) > 1]
-        for name in candidates:
-            if _have_one_value_each(ids, self.table[name].value_texts):
-                return name
+        one_per_item = [name for name in candidates if _have_one_value_each(ids, self.table[name].value_texts)]
         if candidates:
-            return candidates[0]
+            return (one_per_item or candidates)[0]
 
-        n_items = len(set(ids))
-        prose_columns = [name for name in self.unnamed_columns if name not in used and self.table[name].is_prose]
-        for name in prose_columns:
+        # without a usual name: prose of which few items have the same
+        min_distinct = len(set(ids)) / 2
+        for name in self.unnamed_columns:
             column = self.table[name]
-            is_varied = len(column.distinct_texts) > n_items / 2
-            if is_varied and _have_one_value_each(ids, column.value_texts):
+            is_varied = column.is_prose and len(column.distinct_texts) > min_distinct
+            if name not in used and is_varied and _have_one_value_each(ids, column.value_texts):
                 return name
         return None
 

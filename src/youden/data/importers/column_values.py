@@ -189,19 +189,11 @@ class TableColumns(dict[str, ColumnValues]):
             if agent and item_text:
                 agents_by_item.setdefault(item_text, set()).add(agent)
 
-        n_shared = 0
-        for item_agents in agents_by_item.values():
-            if len(item_agents) > 1:
-                n_shared += len(item_agents)
-
-        has_one_value = len(agents_by_item) == 1
+        n_shared = sum(len(item_agents) for item_agents in agents_by_item.values() if len(item_agents) > 1)
+        is_single_category = len(agents_by_item) == 1 and n_shared < self.n_rows
         may_name_categories = infer_role(item) is None or bool((SUBJECTS | ASKERS) & split_into_words(item))
-        min_shared: float = 0
-        if has_one_value:
-            min_shared = self.n_rows
-        elif may_name_categories:
-            min_shared = self.n_rows / 2
-        return n_shared if n_shared >= min_shared else 0
+        are_categories = may_name_categories and n_shared < self.n_rows / 2
+        return 0 if is_single_category or are_categories else n_shared
 
 
 def _are_texts(value: Json) -> bool:

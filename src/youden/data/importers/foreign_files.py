@@ -80,19 +80,9 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> 
         file.
     """
     files: dict[Path, None] = {}  # an ordered set
-    lower_patterns = [fnmatch.translate(pattern.lower()) for pattern in patterns]
-    any_pattern = re.compile("|".join(lower_patterns))
     for path in paths:
         if path.is_dir():
-            paths_with_name = [file for file in path.rglob("*") if any_pattern.fullmatch(file.name.lower())]
-            matches = sorted(file for file in paths_with_name if file.is_file())
-            if not matches:
-                n_other_files = sum(file.is_file() for file in path.rglob("*"))
-                other_files = format_count(n_other_files, "other file")
-                problem = f"this folder has no file that matches {', '.join(patterns)}: got {other_files}"
-                remedy = f"Pass {what}, or a folder that contains one."
-                raise import_error(path, f"{problem}. {remedy}", slug="import-empty")
-            files.update(dict.fromkeys(matches))
+            files.update(dict.fromkeys(_find_files_in_folder(path, patterns, what=what)))
         elif path.is_file():
             files[path] = None
         else:
@@ -100,6 +90,24 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> 
             problem = f"it is {kind}, not a file" if kind else "there is no such file or folder"
             raise import_error(path, f"{problem}. Pass {what}.", slug="import-not-found")
     return list(files)
+
+
+def _find_files_in_folder(folder: Path, patterns: Sequence[str], *, what: str) -> list[Path]:
+    """Return the matching files in a folder, at any depth, sorted; raise ImportFormatError [import-empty] without any.
+
+    patterns : glob patterns for the names of files; case is ignored
+    what : expected kind of file, for messages
+    """
+    any_pattern = re.compile("|".join(fnmatch.translate(pattern.lower()) for pattern in patterns))
+    paths_with_name = [path for path in folder.rglob("*") if any_pattern.fullmatch(path.name.lower())]
+    matches = sorted(path for path in paths_with_name if path.is_file())
+    if not matches:
+        n_other_files = sum(path.is_file() for path in folder.rglob("*"))
+        other_files = format_count(n_other_files, "other file")
+        problem = f"this folder has no file that matches {', '.join(patterns)}: got {other_files}"
+        remedy = f"Pass {what}, or a folder that contains one."
+        raise import_error(folder, f"{problem}. {remedy}", slug="import-empty")
+    return matches
 
 
 def read_text(path: Path, replaced: Replacements | None = None) -> str:
