@@ -134,8 +134,15 @@ def _read_log(path: Path, replaced: Replacements) -> _Log:
                 path, "it has no key 'eval', so it is not an Inspect log. Pass a log of Inspect.", slug="import-format"
             )
         samples = _require_objects(log.get("samples"), path)
-        return _Log(path, log, lambda: iter(samples))
+        return _Log(path, log, partial(iter, samples))
+    return _read_archive(path, replaced)
 
+
+def _read_archive(path: Path, replaced: Replacements) -> _Log:
+    """Read an .eval archive of Inspect, like `_read_log`.
+
+    Its header is the member (file) header.json or, if the run did not finish, the first member of its journal.
+    """
     try:
         with ZipFile(path) as archive:
             names = archive.namelist()
@@ -185,6 +192,22 @@ def _unpack_member(file: BinaryIO, info: ZipInfo, limit: UnpackLimit) -> bytes:
 
     Raises BadZipFile if the method of compression is unknown; InputError [unpacked-too-large] above the limit.
     """
+    raw = _read_compressed(file, info)
+    method = info.compress_type
+    if method == ZIP_STORED:
+        limit.add(len(raw))
+        return raw
+    if method == ZIP_DEFLATED:
+        return inflate(raw, limit)
+    if method == _ZSTANDARD:  # which `zipfile` supports only from Python 3.14 on
+        limit.add(info.file_size)
+        content: bytes = pa.Codec("zstd").decompress(raw, info.file_size, asbytes=True)
+        return content
+    raise BadZipFile(f"{info.filename} is compressed by method {method}")
+
+
+def _read_compressed(file: BinaryIO, info: ZipInfo) -> bytes:
+    """Read the compressed bytes of a member of an open zip archive."""
     # The local header is 30 bytes long. Its last two fields, of two bytes each, are the lengths of the name and of the
     # extra field, which follow the header.
     file.seek(info.header_offset + 26)
@@ -192,19 +215,7 @@ def _unpack_member(file: BinaryIO, info: ZipInfo, limit: UnpackLimit) -> bytes:
     name_length = int.from_bytes(lengths[:2], "little")
     extra_length = int.from_bytes(lengths[2:], "little")
     file.seek(name_length + extra_length, 1)
-    raw = file.read(info.compress_size)
-
-    method = info.compress_type
-    if method == ZIP_STORED:
-        limit.add(len(raw))
-        return raw
-    if method == ZIP_DEFLATED:
-        return inflate(raw, limit)
-    if method == _ZSTANDARD:
-        limit.add(info.file_size)
-        content: bytes = pa.Codec("zstd").decompress(raw, info.file_size, asbytes=True)
-        return content
-    raise BadZipFile(f"{info.filename} is compressed by method {method}")
+    return file.read(info.compress_size)
 
 
 def _require_objects(value: Json, path: Path) -> list[dict[str, Json]]:
@@ -246,20 +257,27 @@ def _format_steps(sample: Mapping[str, Json]) -> Iterator[str]:
     for message in messages:
         role = get_nested(message, "role")
         is_input = get_nested(message, "source") == "input" or _get_identity(message) in input_identities
-        if role == "system" or is_input:
-            continue
+        if role != "system" and not is_input:
+            yield from _format_message(message, sample.get("attachments"))
 
-        text = _get_text_or_attachment(message, sample.get("attachments"))
-        if role == "tool":
-            error = get_nested(message, "error", "message")
-            yield f"result: {text or to_text(error or '')}"
-        elif text:
-            yield f"{role}: {text}"
 
-        tool_calls = get_nested(message, "tool_calls")
-        if isinstance(tool_calls, list):
-            for call in tool_calls:
-                yield format_tool_call(get_nested(call, "function"), get_nested(call, "arguments"))
+def _format_message(message: Json, attachments: Json) -> Iterator[str]:
+    """Yield the text of a message and each of its tool calls as one line.
+
+    attachments : long texts of the sample by id
+    """
+    role = get_nested(message, "role")
+    text = _get_text_or_attachment(message, attachments)
+    if role == "tool":
+        error = get_nested(message, "error", "message")
+        yield f"result: {text or to_text(error or '')}"
+    elif text:
+        yield f"{role}: {text}"
+
+    tool_calls = get_nested(message, "tool_calls")
+    if isinstance(tool_calls, list):
+        for call in tool_calls:
+            yield format_tool_call(get_nested(call, "function"), get_nested(call, "arguments"))
 
 
 def _get_text_or_attachment(message: Json, attachments: Json) -> str:
@@ -357,12 +375,9 @@ def name_lm_eval_agents(files: Sequence[Path]) -> list[str]:
     folders_with_reruns = {folder for (folder, _task), n_files in n_files_by_task.items() if n_files > 1}
     agents = []
     for model, file, folder_suffix in zip(models, files, folder_suffixes, strict=True):
-        details = []
-        if folder_suffix:
-            details.append(folder_suffix)
-        if file.parent in folders_with_reruns:
-            details.append(_parse_time(file))
-        agents.append(f"{model} ({', '.join(details)})" if details else model)
+        time = _parse_time(file) if file.parent in folders_with_reruns else ""
+        details = ", ".join(filter(None, [folder_suffix, time]))
+        agents.append(f"{model} ({details})" if details else model)
     return agents
 
 

@@ -19,7 +19,7 @@ from youden.data.importers.pool_joiner import ImportedPool
 from youden.data.importers.table_files import find_saved_splits
 from youden.data.importers.table_import import read_table
 from youden.errors import ConfigError, ImportFormatError
-from youden.types import Agent
+from youden.types import Agent, Pool
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
@@ -83,14 +83,16 @@ def _read_from_hub(name: str, columns: Mapping[str, str], options: Mapping[str, 
             message = str(error).replace(str(saved), name)  # the user knows the name, not the temporary folder
             raise ImportFormatError(message, slug=error.slug) from error
 
-    agents = []
-    for agent in imported.pool.agents:
-        meta = {**agent.meta, "source": f"{name}@{commit}"}
-        agents.append(Agent(agent.id, agent.group, meta))
-    pool = replace(imported.pool, agents=tuple(agents))
     notes = [f"{name} was read at commit {commit}"]
     notes += [note.replace(str(saved), name) for note in imported.notes]
+    pool = _add_source(imported.pool, f"{name}@{commit}")
     return replace(imported, pool=pool, notes=tuple(notes))
+
+
+def _add_source(pool: Pool, source: str) -> Pool:
+    """Return a copy of a pool with `source` in the meta of each agent."""
+    agents = [Agent(agent.id, agent.group, {**agent.meta, "source": source}) for agent in pool.agents]
+    return replace(pool, agents=tuple(agents))
 
 
 def _save_dataset(name: str, folder: Path, *, cache: Path, options: Mapping[str, str]) -> str:

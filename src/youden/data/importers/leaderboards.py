@@ -110,24 +110,28 @@ def _name_agents_of_files(generators: Mapping[Path, set[str | None]]) -> dict[Pa
     """
     files = list(generators)
     folders = [file.resolve().parent for file in files]
-    files_of_one_generator = [file for file in files if len(generators[file]) == 1]
-    has_separate_folders = len(set(folders)) == len(folders)
-    if has_separate_folders:
-        agents = {}
-        for file, folder, name in zip(files, folders, find_unique_suffixes(folders), strict=True):
-            is_in_leaderboard = folder.parent.name == RESULTS
-            is_one_of_several = len(files) > 1 and file in files_of_one_generator
-            if is_in_leaderboard or is_one_of_several:
-                agents[file] = name
-        return agents
+    has_shared_folder = len(set(folders)) < len(folders)
+    if has_shared_folder:
+        return _name_agents_by_generator(generators)
 
+    agents = {}
+    for file, folder, name in zip(files, folders, find_unique_suffixes(folders), strict=True):
+        is_in_leaderboard = folder.parent.name == RESULTS
+        is_one_of_several = len(files) > 1 and len(generators[file]) == 1
+        if is_in_leaderboard or is_one_of_several:
+            agents[file] = name
+    return agents
+
+
+def _name_agents_by_generator(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
+    """Name the agents of the files with one generator after it, or after the folder if the rows name none (None)."""
+    files = [file for file in generators if len(generators[file]) == 1]
     names = []
-    for file in files_of_one_generator:
+    for file in files:
         (generator,) = generators[file]
         names.append(generator or file.resolve().parent.name)
-    paths = [file.with_suffix("") for file in files_of_one_generator]
-    unique_names = disambiguate_names(names, paths)
-    return dict(zip(files_of_one_generator, unique_names, strict=True))
+    unique_names = disambiguate_names(names, [file.with_suffix("") for file in files])
+    return dict(zip(files, unique_names, strict=True))
 
 
 QUESTIONS = "question.jsonl"
@@ -207,9 +211,7 @@ def _add_answer(
     """
     question = row.get("question_id", row.get("uid"))
     choices = row.get("choices")
-    n_choices = 1
-    if isinstance(choices, list) and choices:
-        n_choices = len(choices)
+    n_choices = len(choices) if isinstance(choices, list) and choices else 1
     responses_by_choice = [_get_turns(row, choice) for choice in range(n_choices)]
     if not any(responses_by_choice):
         builder.count_left_out("an answer without turns", location)
@@ -410,13 +412,23 @@ def _read_result_list(file: Path, replaced: Replacements) -> Iterator[tuple[str,
         yield location, require_object(row, location)
 
 
-def _find_output_columns(header: Sequence[str]) -> list[tuple[int, str, str]]:
-    """Return the position, the provider and the label of the prompt of each column of outputs."""
+def _find_output_columns(header: Sequence[str], file: Path) -> list[tuple[int, str, str]]:
+    """Return the position, the provider and the label of the prompt of each column of outputs, at least one.
+
+    Raises ImportFormatError [import-format] if there is none.
+    """
     outputs = []
     for position, (name, next_name) in enumerate(pairwise(header)):
         match = _OUTPUT.fullmatch(name)
         if match is not None and next_name == _STATUS:
             outputs.append((position, match["provider"], match["prompt"]))
+    if not outputs:
+        raise import_error(
+            file,
+            f"no column is called '[provider] prompt' and followed by '{_STATUS}', so promptfoo did not write it. Pass a file "
+            "of promptfoo, or set the format `table`.",
+            slug="import-format",
+        )
     return outputs
 
 
@@ -429,16 +441,8 @@ def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
     """
     rows = read_separated(file, ",", text=read_text(file, replaced))
     _, header = next(rows, ("", []))
-    outputs = _find_output_columns(header)
-    if not outputs:
-        raise import_error(
-            file,
-            f"no column is called '[provider] prompt' and followed by '{_STATUS}', so promptfoo did not write it. Pass a file "
-            "of promptfoo, or set the format `table`.",
-            slug="import-format",
-        )
-
-    n_variables = outputs[0][0]
+    outputs = _find_output_columns(header, file)
+    n_variables, _, _ = outputs[0]  # the columns before the first outputs
     filled_rows = ((location, record) for location, record in rows if record)
     for test, (location, record) in enumerate(filled_rows):
         if len(record) != len(header):

@@ -282,8 +282,7 @@ def _extract_from_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[s
     roles = [role for role in map(infer_role, objects) if role in NAMES]
     are_columns = "text" in roles or len(set(roles)) > 1
     if are_columns:
-        row_labels = dict.fromkeys(chain.from_iterable(objects.values()))  # an ordered set
-        return [{name: column.get(label) for name, column in objects.items()} for label in row_labels]
+        return _extract_from_labelled_columns(objects)
 
     tables_of_records = all(map(_holds_records, objects.values()))
     if not tables_of_records and _are_records(objects):
@@ -293,14 +292,17 @@ def _extract_from_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[s
     if all(isinstance(value, str | None) for value in inner_values):
         return _extract_from_texts(objects)
 
-    tables = {}
-    for name, table in objects.items():
-        rows = extract_rows(table)
-        if rows:
-            tables[name] = rows
+    rows_by_name = {name: extract_rows(table) for name, table in objects.items()}
+    tables = {name: rows for name, rows in rows_by_name.items() if rows}
     if len(tables) > 1:
         return _join_tables(tables)
     return [dict(row) for row in chain.from_iterable(tables.values())]
+
+
+def _extract_from_labelled_columns(columns: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
+    """Return the rows of columns whose values are given by the label of the row, as pandas writes them."""
+    row_labels = dict.fromkeys(chain.from_iterable(columns.values()))  # an ordered set
+    return [{name: column.get(label) for name, column in columns.items()} for label in row_labels]
 
 
 def _are_records(objects: Mapping[str, dict[str, Json]]) -> bool:

@@ -20,7 +20,7 @@ from youden.text.printable import find_name_fault, printable
 from youden.text.replacements import Replacements
 from youden.text.sentences import format_count
 from youden.types import Agent, Item, Pool
-from youden.types.pool import Bools
+from youden.types.pool import Bools, Objects
 
 T = TypeVar("T")
 MAX_LISTED = 5
@@ -188,15 +188,8 @@ class PoolBuilder:
             self.count_dropped(agent, "no agent id" if agent_id is None else "no item id", location)
             return
 
-        for kind, id_ in (("agent", agent_id), ("item", item_id)):
-            problem = find_name_fault(id_)
-            if problem:
-                self._items_refused.setdefault(printable(item_id))
-                reason = f"the {kind} id {problem.rstrip('.')}"
-                excerpt = printable(id_)[:_MAX_ID_LENGTH]
-                self.count_dropped(printable(agent_id), reason, f"{location}: {excerpt!r}")
-                return
-
+        if self._drop_if_id_invalid(agent_id, item_id, location):
+            return
         if not isinstance(text, str):
             self._items_refused.setdefault(item_id)
             self.count_dropped(agent_id, f"the text is no string but {type(text).__name__}", location)
@@ -206,6 +199,18 @@ class PoolBuilder:
         if is_first:
             self._set_group(agent_id, _text_or_none(group))
             self._set_prompt(item_id, _text_or_none(prompt), location)
+
+    def _drop_if_id_invalid(self, agent_id: str, item_id: str, location: str) -> bool:
+        """Count a response as dropped if an id is not a valid name; return whether it was dropped."""
+        for kind, id_ in (("agent", agent_id), ("item", item_id)):
+            problem = find_name_fault(id_)
+            if problem:
+                self._items_refused.setdefault(printable(item_id))
+                reason = f"the {kind} id {problem.rstrip('.')}"
+                excerpt = printable(id_)[:_MAX_ID_LENGTH]
+                self.count_dropped(printable(agent_id), reason, f"{location}: {excerpt!r}")
+                return True
+        return False
 
     def _add_text(self, agent_id: str, item_id: str, text: str, *, repeat_label: str | None, location: str) -> bool:
         """Add a response, or count it as left out or dropped if there is an earlier one with the same label.
@@ -389,24 +394,25 @@ class PoolBuilder:
 
     def _build_pool(self) -> Pool:
         """Return the pool of all added responses."""
-        agent_positions = {name: position for position, name in enumerate(self._groups)}
-        item_positions = {name: position for position, name in enumerate(self._item_prompts)}
-        max_repeats = max(map(len, self._responses.values()))
-        texts = np.full((max_repeats, len(agent_positions), len(item_positions)), None, dtype=np.object_)
-        for (agent, item), texts_by_label in self._responses.items():
-            cell_texts = _order_repeats(texts_by_label)
-            for repeat, text in enumerate(cell_texts):
-                texts[repeat, agent_positions[agent], item_positions[item]] = text
-
         agents = []
         for name, group in self._groups.items():
             meta = {"alias": self._aliases[name]} if name in self._aliases else {}
             agents.append(Agent(name, group, meta))
         items = [Item(name, prompt) for name, prompt in self._item_prompts.items()]
-        repeat_texts = None
-        if max_repeats > 1:
-            repeat_texts = texts[1:].reshape(-1, len(items))
+        texts = self._arrange_texts()
+        repeat_texts = texts[1:].reshape(-1, len(items)) if len(texts) > 1 else None
         return Pool(tuple(agents), tuple(items), texts[0], name=self.name, repeat_texts=repeat_texts)
+
+    def _arrange_texts(self) -> Objects:
+        """Return the responses as an object array (max_repeats, n_agents, n_items); None for a missing one."""
+        agent_positions = {name: position for position, name in enumerate(self._groups)}
+        item_positions = {name: position for position, name in enumerate(self._item_prompts)}
+        max_repeats = max(map(len, self._responses.values()))
+        texts = np.full((max_repeats, len(agent_positions), len(item_positions)), None, dtype=np.object_)
+        for (agent, item), texts_by_label in self._responses.items():
+            for repeat, text in enumerate(_order_repeats(texts_by_label)):
+                texts[repeat, agent_positions[agent], item_positions[item]] = text
+        return texts
 
 
 def _order_repeats(texts_by_label: Mapping[str | None, str]) -> list[str]:
