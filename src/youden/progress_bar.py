@@ -98,29 +98,27 @@ class Tally:
         rate = n_requested / elapsed if elapsed > 0 else 0.0
         seconds_left = (self.total - self.done) / rate if rate else 0.0
         n_failed = self.failed.total()
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.failed.items()) if reason)
+        seconds, time_format = (elapsed, "in {}") if ended else (seconds_left, "{} left")
 
-        parts = {"done": f"{self.what}: {self.done:,} of {self.total:,}"}
-        if n_requested:
-            parts["rate"] = f"{rate:,.0f}/s"
-        parts["answered"] = f"{self.done - n_failed:,} answered"
-        if self.cached:
-            parts["cached"] = f"{self.cached:,} from the store"
-        if n_failed:
-            parts["failed"] = f"{n_failed:,} failed" + (f" ({reasons})" if reasons else "")
-        if self.throttled:
-            parts["throttled"] = f"{self.throttled:,} × 429"
-        if self.workers:
-            parts["workers"] = f"{self.workers:,} more {'worker' if self.workers == 1 else 'workers'}"
-        if self.answered_by_workers:
-            parts["answered by workers"] = f"{self.answered_by_workers:,} answered by others"
-        if self.usd:
-            parts["usd"] = f"${self.usd:.4f}"
-        if ended and elapsed >= 1:
-            parts["time"] = f"in {_format_duration(elapsed)}"
-        elif not ended and seconds_left >= 1:
-            parts["time"] = f"{_format_duration(seconds_left)} left"
-        return parts
+        # name → number of which the part is left out if it is 0, and text
+        parts = {
+            "done": (1, f"{self.what}: {self.done:,} of {self.total:,}"),
+            "rate": (n_requested, f"{rate:,.0f}/s"),
+            "answered": (1, f"{self.done - n_failed:,} answered"),
+            "cached": (self.cached, f"{self.cached:,} from the store"),
+            "failed": (n_failed, f"{n_failed:,} failed{self._format_reasons()}"),
+            "throttled": (self.throttled, f"{self.throttled:,} × 429"),
+            "workers": (self.workers, f"{self.workers:,} more {'worker' if self.workers == 1 else 'workers'}"),
+            "answered by workers": (self.answered_by_workers, f"{self.answered_by_workers:,} answered by others"),
+            "usd": (self.usd, f"${self.usd:.4f}"),
+            "time": (seconds >= 1, time_format.format(_format_duration(seconds))),
+        }
+        return {name: text for name, (number, text) in parts.items() if number}
+
+    def _format_reasons(self) -> str:
+        """Return the number of failures by reason as " (3 refused, 1 timeout)"; "" if no reason is known."""
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.failed.items()) if reason)
+        return f" ({reasons})" if reasons else ""
 
 
 class ProgressBar:
@@ -149,21 +147,26 @@ class ProgressBar:
         `what` is its name on the display. A running task must be stopped first.
         """
         now = self._clock()
-        self._tally = Tally(printable(what), total, now)
+        tally = Tally(printable(what), total, now)
+        self._tally = tally
         self._last_redraw, self._line_interval = now, PLAIN_AFTER_SECONDS
         if self._console.is_interactive:
-            from rich.progress import BarColumn, Progress, TextColumn
-
-            bar = BarColumn(bar_width=BAR_WIDTH)
-            text = TextColumn("{task.description}", markup=False)
-            columns = (text,) if self._is_narrow else (bar, text)
-            self._bar = Progress(*columns, console=self._console, transient=True)
-            self._task = self._bar.add_task(self._format_line(self._tally), total=total)
-            self._bar.start()
+            self._start_bar(tally)
         elif self._console.is_jupyter:
             display = import_module("IPython.display").display
-            output = _render_cell(self._tally, self._format_line(self._tally))
-            self._notebook_output = display(output, raw=True, display_id=True)
+            cell = _render_cell(tally, self._format_line(tally))
+            self._notebook_output = display(cell, raw=True, display_id=True)
+
+    def _start_bar(self, tally: Tally) -> None:
+        """Show a bar in the terminal, or only text if the terminal is narrow."""
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        bar = BarColumn(bar_width=BAR_WIDTH)
+        text = TextColumn("{task.description}", markup=False)
+        columns = (text,) if self._is_narrow else (bar, text)
+        self._bar = Progress(*columns, console=self._console, transient=True)
+        self._task = self._bar.add_task(self._format_line(tally), total=tally.total)
+        self._bar.start()
 
     def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, reason: str = "") -> None:
         """Count completed trials, and redraw the display if it is due.

@@ -372,23 +372,27 @@ def _parse_declaration(hint: Any) -> DeclaredKey:
 
     The hint is an `Annotated` with one `Key`, such as `Annotated[int | None, Ge(1), Key(...)]`.
     """
-    annotation, *metadata = get_args(hint)
-    is_union = get_origin(annotation) in (Union, UnionType)
-    alternatives = get_args(annotation) if is_union else (annotation,)
-    types = []
-    for alternative in alternatives:
-        if get_origin(alternative) is Annotated:
-            metadata += alternative.__metadata__
-            types.append(alternative.__origin__)
-        elif alternative is not NoneType:
-            types.append(alternative)
-
+    types, metadata = _split_hint(hint)
     limits: dict[str, Any] = {}
     for element in metadata:
         if isinstance(element, Ge | Gt | Le | Lt):
             limits |= asdict(element)
     (description,) = [element for element in metadata if isinstance(element, Key)]
-    return DeclaredKey(tuple(types), limits, description)
+    return DeclaredKey(types, limits, description)
+
+
+def _split_hint(hint: Any) -> tuple[tuple[Any, ...], list[Any]]:
+    """Return the types of an `Annotated` hint, without None, and its metadata with those of the members of a union."""
+    annotation, *metadata = get_args(hint)
+    is_union = get_origin(annotation) in (Union, UnionType)
+    types = []
+    for member in get_args(annotation) if is_union else (annotation,):
+        if get_origin(member) is Annotated:
+            metadata += member.__metadata__
+            types.append(member.__origin__)
+        elif member is not NoneType:
+            types.append(member)
+    return tuple(types), metadata
 
 
 REPLACED_KEYS = {
