@@ -249,31 +249,17 @@ class _RoleSearch(WideTableSearch):
         return not any(is_agent_name(name) and len(set(self.table[name].value_texts)) > 1 for name in agent_candidates)
 
     def find_agent_name_columns(self, candidates: Sequence[str]) -> tuple[tuple[str, ...] | None, bool]:
-        """Find the columns that name agents: the column that the user named, or one whose agents share items.
+        """Find the columns that name agents: the one that the user named, or those whose agents responded to the same items.
 
-        Agents share an item if they responded to it. The search ends with the first of these steps that finds shared items:
+        candidates : columns whose names and values suggest agents, the most reliable first
 
-        1. If there are folders and files, compare `candidates`, folders and files by the prompts that they share.
-        2. Compare them by the ids or prompts that they share. An id may begin again in each folder or file, so that the
-           folder or file may be a part of the id.
-        3. Compare the columns whose names do not suggest agents by the ids or prompts that they share.
-
-        Parameters
-        ----------
-        candidates : sequence of str
-            Columns whose names and values suggest agents, the most reliable first.
-
-        Returns
-        -------
-        columns : tuple of str or None
-            Columns that together name an agent; None if no step finds shared items.
-        is_ambiguous : bool
-            Whether the folders and the files could both be the agents.
+        Returns the columns that together name an agent, None if no agents share items; and whether folders and files could both
+        be the agents.
         """
         if "agent" in self.given:
             return (self.given["agent"],), False
 
-        # step 1
+        # by folders and files: prompts identify items across files
         locations = self.location_columns
         likely_agents = [*candidates, *locations]
         if len(locations) > 1:
@@ -282,7 +268,7 @@ class _RoleSearch(WideTableSearch):
             if columns is not None:
                 return columns, False
 
-        # step 2
+        # ids may begin again in each folder or file, which is then a part of the id
         item_columns = list(self.item_columns)
         if locations and "item" not in self.given:
             for item in self.get_candidates("item"):
@@ -292,7 +278,7 @@ class _RoleSearch(WideTableSearch):
         if columns is not None:
             return columns, is_ambiguous
 
-        # step 3
+        # columns whose names do not suggest agents
         unlikely_agents = self.list_unlikely_agent_columns()
         return self.find_agents_sharing_most_items(unlikely_agents, self.item_columns), is_ambiguous
 

@@ -137,13 +137,7 @@ def read_text(path: Path, replaced: Replacements | None = None) -> str:
             path, f"it cannot be read ({error.strerror}). Check the path.", slug="import-not-found"
         ) from error
 
-    encoding = "utf-8"
-    for mark, encoding_of_mark in _MARKS:
-        if raw.startswith(mark):
-            raw = raw.removeprefix(mark)
-            encoding = encoding_of_mark
-            break
-
+    raw, encoding = _remove_byte_order_mark(raw)
     try:
         return raw.decode(encoding)
     except UnicodeDecodeError as error:
@@ -158,6 +152,14 @@ def read_text(path: Path, replaced: Replacements | None = None) -> str:
             f"byte 0x{raw[error.start]:02x} is not {encoding.upper()}. Save the file as UTF-8.",
             slug="import-encoding",
         ) from error
+
+
+def _remove_byte_order_mark(raw: bytes) -> tuple[bytes, str]:
+    """Return the bytes of a text without byte order mark, and the encoding that this mark states; UTF-8 without one."""
+    for mark, encoding in _MARKS:
+        if raw.startswith(mark):
+            return raw.removeprefix(mark), encoding
+    return raw, "utf-8"
 
 
 def read_json(path: Path, replaced: Replacements | None = None) -> Json:

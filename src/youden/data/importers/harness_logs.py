@@ -98,10 +98,8 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
     log_files = [path for path in files if path in paths or path.name not in _SUMMARY_FILES]
     logs = [_read_log(path, builder.replaced) for path in log_files]
     has_several_tasks = len({log.task for log in logs}) > 1
-    models_and_tasks = [f"{log.model}\0{log.task}" for log in logs]
-    names = disambiguate_names(models_and_tasks, [log.path.with_suffix("") for log in logs])
-    for log, name in zip(logs, names, strict=True):
-        agent = name.replace(f"\0{log.task}", "")
+    for log, agent in zip(logs, _name_inspect_agents(logs), strict=True):
+        task = log.task if has_several_tasks else None
         status = log.header.get("status", "unfinished")
         if status != "success":
             builder.add_note(f"{log.path}: the run ended with status '{status}'; the samples that it has were imported")
@@ -114,12 +112,17 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
                 builder.count_left_out(reason, f"{location}{format_tool_error(error)}")
                 continue
 
-            item = sample.get("id")
-            if has_several_tasks and item is not None:
-                item = f"{log.task}/{item}"
+            item = _make_item_id(sample.get("id"), task)
             prompt = _get_prompt(sample.get("input"))
             builder.add(agent, item, response, prompt=prompt, location=location, repeat=sample.get("epoch"))
     return builder.build()
+
+
+def _name_inspect_agents(logs: Sequence[_Log]) -> list[str]:
+    """Name the agent of each log after its model, with a part of the path if several logs have the same model and task."""
+    models_and_tasks = [f"{log.model}\0{log.task}" for log in logs]
+    names = disambiguate_names(models_and_tasks, [log.path.with_suffix("") for log in logs])
+    return [name.replace(f"\0{log.task}", "") for log, name in zip(logs, names, strict=True)]
 
 
 def _read_log(path: Path, replaced: Replacements) -> _Log:
@@ -347,22 +350,29 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
     builder = PoolBuilder(paths[0].stem)
     for file, agent in zip(files, name_lm_eval_agents(files), strict=True):
         task = parse_lm_eval_task(file) if has_several_tasks else None
-        first_filters: dict[str, Json] = {}
-        for location, row in read_lines(file, builder.replaced):
-            item = _make_item_id(row.get("doc_id"), task)
-            # Each filter of a task repeats all rows, with the same raw responses.
-            if first_filters.setdefault(str(item), row.get("filter")) != row.get("filter"):
-                continue
-
+        for location, row in _read_rows_of_first_filter(file, builder.replaced):
             raw = get_nested(row, "resps", 0)
             responses = raw if isinstance(raw, list) else [raw]
             if responses and isinstance(responses[0], list | int | float | bool):
                 builder.count_left_out("no text: the task is by log-likelihood", location)
                 continue
+            item = _make_item_id(row.get("doc_id"), task)
             prompt = _get_lm_eval_prompt(row.get("arguments"))
             for repeat, response in enumerate(responses, 1):
                 builder.add(agent, item, response, prompt=prompt, location=location, repeat=repeat)
     return builder.build()
+
+
+def _read_rows_of_first_filter(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
+    """Yield the rows of a file of samples with their locations, only for the first filter of each document.
+
+    Each further filter repeats all rows, with the same raw responses.
+    """
+    first_filters: dict[str, Json] = {}
+    for location, row in read_lines(file, replaced):
+        filter_name = row.get("filter")
+        if first_filters.setdefault(str(row.get("doc_id")), filter_name) == filter_name:
+            yield location, row
 
 
 def name_lm_eval_agents(files: Sequence[Path]) -> list[str]:
@@ -406,7 +416,7 @@ def _find_model(samples: Path) -> str:
 
 
 def _make_item_id(number: Json, task: str | None) -> Json:
-    """Return the number of a document as an item id, with the task before it unless `task` is None."""
+    """Return the number or id of a document as an item id, with the task before it unless `task` is None."""
     if task is None or number is None:
         return number
     return f"{task}/{number}"
@@ -450,13 +460,9 @@ def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Import
     files = find_files(paths, (STATE,), what=f"a {STATE} of HELM")
     builder = PoolBuilder(paths[0].stem)
     states = [require_object(read_json(file, builder.replaced), file) for file in files]
-    scenarios = [parse_helm_scenario(file) for file in files]
-    has_several_scenarios = len(set(scenarios)) > 1
-    models = [get_nested(state, "adapter_spec", "model") for state in states]
-    runs = [f"{model}\0{scenario}" for model, scenario in zip(models, scenarios, strict=True)]
-    names = disambiguate_names(runs, [file.parent for file in files])
-    for file, state, scenario, name in zip(files, states, scenarios, names, strict=True):
-        agent = name.replace(f"\0{scenario}", "")
+    has_several_scenarios = len({parse_helm_scenario(file) for file in files}) > 1
+    for file, state, agent in zip(files, states, _name_helm_agents(files, states), strict=True):
+        scenario = parse_helm_scenario(file) if has_several_scenarios else None
         requests = require_list(state.get("request_states"), f"{file}, request_states")
         for number, request in enumerate(requests, 1):
             location = f"{file}, request {number}"
@@ -468,13 +474,22 @@ def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Import
                 builder.count_left_out("the call failed", location)
                 continue
 
-            item = _make_helm_item_id(request, scenario if has_several_scenarios else None)
+            item = _make_helm_item_id(request, scenario)
             prompt = get_nested(request, "instance", "input", "text")
             trial = get_nested(request, "train_trial_index") or 0
             for nth, completion in enumerate(require_list(completions, location)):
                 text = get_nested(completion, "text")
                 builder.add(agent, item, text, prompt=prompt, location=location, repeat=f"{trial}.{nth}")
     return builder.build()
+
+
+def _name_helm_agents(files: Sequence[Path], states: Sequence[dict[str, Json]]) -> list[str]:
+    """Name the agent of each state after its model, with a part of the path if the model ran the scenario several times."""
+    scenarios = [parse_helm_scenario(file) for file in files]
+    models = [get_nested(state, "adapter_spec", "model") for state in states]
+    runs = [f"{model}\0{scenario}" for model, scenario in zip(models, scenarios, strict=True)]
+    names = disambiguate_names(runs, [file.parent for file in files])
+    return [name.replace(f"\0{scenario}", "") for name, scenario in zip(names, scenarios, strict=True)]
 
 
 def parse_helm_scenario(file: Path) -> str:

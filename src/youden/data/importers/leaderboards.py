@@ -168,10 +168,7 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
         [import-empty] if there are no files of answers, or no answers in them; others if a file cannot be read.
     """
     files = find_files(paths, ("*.jsonl",), what="a model_answer JSONL")
-    ignored: set[Path] = set()
-    for folder in filter(Path.is_dir, paths):
-        for name in OTHER_FOLDERS:
-            ignored.update(folder.rglob(f"{name}/**/*.jsonl"))
+    ignored = _list_other_files(paths)
     answer_files = [file for file in files if file.name != QUESTIONS and file not in ignored]
     if not answer_files:
         raise import_error(
@@ -179,11 +176,8 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
         )
 
     builder = PoolBuilder(paths[0].stem)
-    question_files = {file for file in files if file.name == QUESTIONS}
-    for file in answer_files:
-        nearest = _find_nearest_questions(file)
-        if nearest is not None:
-            question_files.add(nearest)
+    nearest_questions = filter(None, map(_find_nearest_questions, answer_files))
+    question_files = {file for file in files if file.name == QUESTIONS}.union(nearest_questions)
     prompts = _read_prompts(sorted(question_files), builder.replaced)
     if ignored:
         builder.add_note(
@@ -195,6 +189,15 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
             agent = row.get("model_id") or row.get("model") or name
             _add_answer(builder, row, agent=agent, prompts=prompts, location=location)
     return builder.build()
+
+
+def _list_other_files(paths: Sequence[Path]) -> set[Path]:
+    """List the JSONL files in subfolders that hold no answers of agents."""
+    files: set[Path] = set()
+    for folder in filter(Path.is_dir, paths):
+        for name in OTHER_FOLDERS:
+            files.update(folder.rglob(f"{name}/**/*.jsonl"))
+    return files
 
 
 def _add_answer(
@@ -342,15 +345,7 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
     tests_by_variables: dict[bytes, int] = {}
     patterns = ("*.json", "*.jsonl", "*.csv")
     for file in find_files(paths, patterns, what="a results file of promptfoo (.json, .jsonl or .csv)"):
-        if file.suffix.lower() == ".csv":
-            results = list(_read_csv(file, builder.replaced))
-        else:
-            results = list(_read_results(file, tests_by_variables, builder.replaced))
-        if not results:
-            raise import_error(
-                file, "its list of results is empty. Run the evaluation before the import.", slug="import-empty"
-            )
-
+        results = _read_file_results(file, tests_by_variables, builder.replaced)
         has_several_prompts = len({result.label for result in results}) > 1
         first_tests: dict[bytes, int] = {}
         for result in results:
@@ -366,6 +361,22 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
             prompt = None if has_several_prompts else result.prompt
             builder.add(agent, f"test-{test:03d}", text, prompt=prompt, location=result.location, repeat=result.test)
     return builder.build()
+
+
+def _read_file_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> list[_Result]:
+    """Return the results of a file of promptfoo; raise ImportFormatError [import-empty] if there are none.
+
+    The parameters are those of `_read_results`.
+    """
+    if file.suffix.lower() == ".csv":
+        results = list(_read_csv(file, replaced))
+    else:
+        results = list(_read_results(file, tests_by_variables, replaced))
+    if not results:
+        raise import_error(
+            file, "its list of results is empty. Run the evaluation before the import.", slug="import-empty"
+        )
+    return results
 
 
 def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:

@@ -218,20 +218,8 @@ def _load_example(file: Path) -> Example:
     """Read the file of an item; raise ImportFormatError if its matrix, scores and counts do not fit together."""
     example = _read_as_model(file, Example)
     _check_unique_names(file, example.condition_keys)
-    n_agents = len(example.condition_keys)
-    n_rows = len(example.tvd_mi_matrix)
-    row_lengths = {len(row) for row in example.tvd_mi_matrix}
-    n_scores = len(example.tvd_mi_scores)
-    if n_rows != n_agents or row_lengths != {n_agents} or n_scores != n_agents:
-        raise import_error(
-            file,
-            f"for {n_agents} condition_keys tvd_mi_matrix has {n_rows} rows of {sorted(row_lengths)} values and "
-            f"tvd_mi_scores {n_scores} values. Set {n_agents} × {n_agents} and {n_agents} values.",
-            slug="import-shape",
-        )
-
-    matrix = np.array(example.tvd_mi_matrix)
-    diagonal = np.diag(matrix)
+    _check_shapes(file, example)
+    diagonal = np.diag(np.array(example.tvd_mi_matrix))
     if diagonal.any():
         raise import_error(
             file,
@@ -247,9 +235,29 @@ def _load_example(file: Path) -> Example:
             "again.",
             slug="import-counts",
         )
+    _check_scores(file, example)
+    return example
 
-    # A score is the mean of its row without the diagonal.
-    means = matrix.sum(axis=1) / (n_agents - 1)
+
+def _check_shapes(file: Path, example: Example) -> None:
+    """Raise ImportFormatError [import-shape] unless there is one row and column, and one score, per agent."""
+    n_agents = len(example.condition_keys)
+    n_rows = len(example.tvd_mi_matrix)
+    row_lengths = {len(row) for row in example.tvd_mi_matrix}
+    n_scores = len(example.tvd_mi_scores)
+    if n_rows != n_agents or row_lengths != {n_agents} or n_scores != n_agents:
+        raise import_error(
+            file,
+            f"for {n_agents} condition_keys tvd_mi_matrix has {n_rows} rows of {sorted(row_lengths)} values and "
+            f"tvd_mi_scores {n_scores} values. Set {n_agents} × {n_agents} and {n_agents} values.",
+            slug="import-shape",
+        )
+
+
+def _check_scores(file: Path, example: Example) -> None:
+    """Raise ImportFormatError [import-scores] unless each score is the mean of its row without the diagonal, which is 0."""
+    matrix = np.array(example.tvd_mi_matrix)
+    means = matrix.sum(axis=1) / (len(matrix) - 1)
     deviations = np.abs(means - np.array(example.tvd_mi_scores))
     if deviations.max() > SCORE_TOLERANCE:
         worst = int(deviations.argmax())
@@ -259,7 +267,6 @@ def _load_example(file: Path) -> Example:
             f"tvd_mi_matrix is {float(means[worst])!r}. Export it again.",
             slug="import-scores",
         )
-    return example
 
 
 def _read_as_model(file: Path, model: type[_M]) -> _M:
