@@ -480,9 +480,7 @@ class Run(RunView):
 def _sending_requests(
     *, retry_failed: bool = False, log: PathOrText | None = None, progress: bool
 ) -> Iterator[JudgingOptions]:
-    """Yield options for requests; within the `with` block, show a progress bar if wanted.
-
-    Within the block, a store on a server that only the config of a run names may be opened, but without a password.
+    """Yield options for requests; in the `with` block, a progress bar is shown if wanted, and network stores may be opened.
 
     retry_failed : whether to send requests again whose stored outcome is a failure
     log : file that gets one line per call

@@ -119,7 +119,7 @@ class TextsInFile:
             row, column = index
             if isinstance(row, int | np.integer) and isinstance(column, int | np.integer):
                 return self.item(int(row), int(column))
-        return self._read(self._start[index], self._n_bytes[index])
+        return self._read_texts(self._start[index], self._n_bytes[index])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[np.object_]:
         return self.copy()
@@ -144,9 +144,9 @@ class TextsInFile:
 
     def copy(self) -> NDArray[np.object_]:
         """Read all texts into a new, writable object array (n_agents, n_items)."""
-        return self._read(self._start, self._n_bytes)
+        return self._read_texts(self._start, self._n_bytes)
 
-    def _read(self, start: NDArray[np.int64], n_bytes: NDArray[np.int64]) -> NDArray[np.object_]:
+    def _read_texts(self, start: NDArray[np.int64], n_bytes: NDArray[np.int64]) -> NDArray[np.object_]:
         """Read texts at positions of the file into an object array of the shape of `start`; None for no text.
 
         start, n_bytes : first byte and number of bytes of each text, int64 arrays of one shape; `start` is −1 for no text

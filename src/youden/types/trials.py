@@ -35,13 +35,13 @@ ROLES = ("main", "matched", "pooled", "probe", "anchor", "follow-up", "self")
 MAIN, MATCHED, POOLED, PROBE, ANCHOR, FOLLOW_UP, SELF = range(len(ROLES))
 
 
-_LEFT_OUT: NDArray[Any] = np.empty(0)
+_PLACEHOLDER: NDArray[Any] = np.empty(0)
 """Default of an optional column; compared by identity, because a plan may have no trials."""
 
 
-def _left_out() -> NDArray[Any]:
+def _get_placeholder() -> NDArray[Any]:
     """Return the placeholder for a column that the caller left out."""
-    return _LEFT_OUT
+    return _PLACEHOLDER
 
 
 def count_earlier(values: Ids | Positions) -> Positions:
@@ -101,15 +101,15 @@ class Trials(ReadOnly):
     """Number of earlier trials with the same comparison: 0 for the first, 1 for the second, …"""
     block: Ids
     """Block of the trial; −1 if it has none."""
-    role: Codes = field(default_factory=_left_out)
+    role: Codes = field(default_factory=_get_placeholder)
     """Index into `ROLES`. Default: `plan` for paired trials and `pooled` for independent ones."""
-    step: Ids = field(default_factory=_left_out)
+    step: Ids = field(default_factory=_get_placeholder)
     """Number of the extension or round that added the trial, from 1 on; 0 (the default) for the first plan."""
-    weight_first: Floats = field(default_factory=_left_out)
+    weight_first: Floats = field(default_factory=_get_placeholder)
     """Weight of the answer in the ability of the first agent. Default 1; 0 if the trial does not count for that agent;
     in rounds that sample some agents more often, 1 divided by the sampling probability.
     """
-    weight_second: Floats = field(default_factory=_left_out)
+    weight_second: Floats = field(default_factory=_get_placeholder)
     """Weight of the answer in the ability of the second agent, defined in the same way."""
     first_repeat: Ids | None = None
     """Number, from 1, of the response of the first agent; None if no agent has several responses to an item."""
@@ -118,12 +118,12 @@ class Trials(ReadOnly):
 
     def __post_init__(self) -> None:
         n = len(self.item)
-        if self.role is _LEFT_OUT:
+        if self.role is _PLACEHOLDER:
             self.__dict__["role"] = np.where(self.trial_type == PAIRED, MAIN, POOLED).astype(np.int8)
-        if self.step is _LEFT_OUT:
+        if self.step is _PLACEHOLDER:
             self.__dict__["step"] = np.zeros(n, dtype=np.int32)
         for name in ("weight_first", "weight_second"):
-            if getattr(self, name) is _LEFT_OUT:
+            if getattr(self, name) is _PLACEHOLDER:
                 self.__dict__[name] = np.ones(n)
         if (self.first_repeat is None) != (self.second_repeat is None):
             raise PlanError(

@@ -297,17 +297,27 @@ def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> p
         _check_preferences(path, number, notes)
         return number
 
-    # a model may have a name such as A, 1 or tie, which also states a result
+    _check_no_ambiguous_winner(path, table, number)
+    winner_letter = winner.mask(is_b, "b").mask(is_a, "a")
+    return _to_numbers(path, winner_letter, _PREFERENCES, role="winner")
+
+
+def _check_no_ambiguous_winner(path: Path, table: pd.DataFrame, number: pd.Series[float]) -> None:
+    """Raise ImportFormatError [battles-value] if a winner such as A, 1 or tie is a model's name and may state another result.
+
+    number : each winner as a number; NaN if it is none
+    """
+    winner = table["winner"]
+    is_a = winner == table["model_a"]
+    is_name = is_a | (winner == table["model_b"])
     preference = number.where(number.between(0, 1))
     stated = preference.fillna(winner.str.casefold().map(dict(_PREFERENCES)))
-    is_ambiguous = (is_a | is_b) & stated.notna() & (stated != is_a)
-    may_be_statements = (stated.notna() | is_empty).all() | (is_ambiguous & (stated == 0.5)).any()
+    is_ambiguous = is_name & stated.notna() & (stated != is_a)
+    may_be_statements = (stated.notna() | (winner == "")).all() | (is_ambiguous & (stated == 0.5)).any()
     if is_ambiguous.any() and may_be_statements:
         value = winner[is_ambiguous].iloc[0]
         problem = f"a value of `winner` is the name of a model, and may also state another result: got {value!r}."
         raise import_error(path, f"{problem} Use model_a, model_b and tie.", slug="battles-value")
-    winner_letter = winner.mask(is_b, "b").mask(is_a, "a")
-    return _to_numbers(path, winner_letter, _PREFERENCES, role="winner")
 
 
 def _check_preferences(path: Path, preferences: pd.Series[float], notes: list[str]) -> None:

@@ -179,10 +179,10 @@ def _fill_row(
     merged: Mapping[tuple[int, int], int],
     latest_ranges: dict[int, _MergedRange],
 ) -> None:
-    """Fill the empty cells of a row by merged ranges that began above it; `record` is changed.
+    """Fill the empty cells of `record`, a row, by merged ranges that began above it.
 
     merged : last row of each merged range, by its first row and its column, numbered from 1
-    latest_ranges : latest range by column, for every column of `merged`; ranges that begin in the row are set
+    latest_ranges : latest range by column, for all columns of `merged`; changed if a range begins in the row
     """
     for column, latest_range in latest_ranges.items():
         if (row_number, column) in merged:

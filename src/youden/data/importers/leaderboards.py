@@ -314,6 +314,11 @@ class _Result:
     prompt: Json = None
     error: str = ""
 
+    @property
+    def text(self) -> str:
+        """The output as text; JSON if it is not a text."""
+        return self.output if isinstance(self.output, str) else orjson.dumps(self.output).decode()
+
 
 def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
     """Import results of promptfoo.
@@ -357,9 +362,9 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
                 builder.count_left_out(reason, f"{result.location}{result.error}")
                 continue
             agent = f"{result.provider} · {result.label}" if has_several_prompts else result.provider
-            text = result.output if isinstance(result.output, str) else orjson.dumps(result.output).decode()
+            item = f"test-{test:03d}"
             prompt = None if has_several_prompts else result.prompt
-            builder.add(agent, f"test-{test:03d}", text, prompt=prompt, location=result.location, repeat=result.test)
+            builder.add(agent, item, result.text, prompt=prompt, location=result.location, repeat=result.test)
     return builder.build()
 
 
@@ -382,7 +387,7 @@ def _read_file_results(file: Path, tests_by_variables: dict[bytes, int], replace
 def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:
     """Yield the results of a JSON or JSON Lines file of promptfoo, one per test and provider.
 
-    tests_by_variables : number of each test without one in its file, by its encoded variables, for all files; extended
+    tests_by_variables : number of each test that its file does not number, by its encoded variables; extended
     replaced : counter of values such as NaN that a pool cannot hold
 
     Raises ImportFormatError if the file cannot be read or has another layout.

@@ -214,6 +214,23 @@ def load_agents(file: Path) -> PaperAgentsFile:
     return data
 
 
+def _load_examples(files: Sequence[Path]) -> list[Example]:
+    """Read the files of items; raise ImportFormatError [import-agents] if their agents differ or have invalid names."""
+    examples = [_load_example(file) for file in files]
+    conditions = examples[0].condition_keys
+    _check_names(files[0], conditions)
+    for file, example in zip(files, examples, strict=True):
+        if example.condition_keys != conditions:
+            difference = _describe_difference(conditions, example.condition_keys)
+            raise import_error(
+                file,
+                f"it disagrees with {files[0].name} on agents: {difference}. "
+                "Set the same condition_keys in the same order for all items.",
+                slug="import-agents",
+            )
+    return examples
+
+
 def _load_example(file: Path) -> Example:
     """Read the file of an item; raise ImportFormatError if its matrix, scores and counts do not fit together."""
     example = _read_as_model(file, Example)
@@ -402,18 +419,8 @@ def import_results(path: str | PathLike[str]) -> ImportedResults:
     folder = Path(path)
     examples_folder = folder if folder.name == EXAMPLES else folder / EXAMPLES
     files = _find_example_files(examples_folder)
-    examples = [_load_example(file) for file in files]
+    examples = _load_examples(files)
     conditions = examples[0].condition_keys
-    _check_names(files[0], conditions)
-    for file, example in zip(files, examples, strict=True):
-        if example.condition_keys != conditions:
-            difference = _describe_difference(conditions, example.condition_keys)
-            raise import_error(
-                file,
-                f"it disagrees with {files[0].name} on agents: {difference}. "
-                "Set the same condition_keys in the same order for all items.",
-                slug="import-agents",
-            )
     judged = [position for position, example in enumerate(examples) if example.is_judged]
     if not judged:
         raise import_error(
@@ -445,13 +452,10 @@ def import_results(path: str | PathLike[str]) -> ImportedResults:
 
 
 def _make_rates(matrices: Floats, items: Ids, *, agent_ids: tuple[str, ...], item_ids: tuple[str, ...]) -> Rates:
-    """Convert differences D = TPR − FPR to rates, one row per item and ordered pair of agents.
+    """Convert differences D = TPR − FPR to rates, one row per item and ordered pair of agents. Only the differences are known.
 
-    Only the differences of these rates are meaningful, because the rates themselves are unknown.
-
-    matrices : D of each ordered pair on each judged item, in [−1, 1], float array (n_judged, n_agents, n_agents)
+    matrices : D in [−1, 1], float array (n_judged, n_agents, n_agents)
     items : positions of the judged items in `item_ids`, int32 array (n_judged,)
-    agent_ids, item_ids : ids of all agents and of all items
     """
     first, second = np.nonzero(~np.eye(len(agent_ids), dtype=np.bool_))
     difference = matrices[:, first, second].ravel()
