@@ -198,10 +198,10 @@ def _infer_role_of_name(name: str) -> str | None:
 
 
 def _infer_role_of_id_or_name(referent_role: str | None, last_word: str) -> str | None:
-    """Return the role of an id or a name, given the role of its referent: the id of a prompt identifies an item.
+    """Return the role of an id or a name from the role of its referent: the id of a prompt, for example, identifies an item.
 
-    referent_role : role of the word before, None if it has none
-    last_word : if it is not "id" or "name", the result is `referent_role`
+    referent_role : role of the word before; None if it has none
+    last_word : the result is `referent_role` unless this is "id" or "name"
     """
     if last_word not in ("id", "name"):
         return referent_role

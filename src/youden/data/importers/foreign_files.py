@@ -193,7 +193,7 @@ def parse_json(
     *,
     remedy: str = "Pass the file as the tool wrote it",
 ) -> Json:
-    """Parse one JSON value.
+    """Parse one JSON value; replace NaN and infinities by None, and unpaired surrogates by U+FFFD.
 
     Parameters
     ----------
@@ -202,8 +202,7 @@ def parse_json(
     location : Path or str
         File, or file and line, with which error messages start.
     replaced : Replacements, optional
-        Counts the values that were replaced: NaN and infinities by None, unpaired surrogates by U+FFFD. Default: they
-        are replaced, but not counted.
+        Counts the replaced values.
     remedy : str, optional
         Sentence, without a full stop, with which error messages end.
 

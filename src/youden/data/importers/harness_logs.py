@@ -67,11 +67,10 @@ class _Log:
 
 
 def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: Text = "answer") -> ImportedPool:
-    """Import logs of Inspect.
+    """Import logs of Inspect: each log is an agent, each sample an item, and epochs are repeats.
 
-    Each log is an agent, and each sample an item. The name of an agent is that of its model and, if two logs have the
-    same model and task, a part of the path of its log. All existing samples of an unsuccessful log are imported. Epochs
-    are repeats.
+    An agent is named after its model and, if logs have the same model and task, a part of the path of its log. All samples
+    of an unsuccessful log are imported.
 
     Parameters
     ----------
@@ -81,7 +80,7 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
         Ignored.
     text : {"answer", "transcript"}, default "answer"
         Response of a sample. "answer": the answer that the scorer `youden.inspect.keep_response` stored, or else the
-        output of the sample. "transcript": everything after the input, that is, messages, tool calls and their results.
+        output of the sample. "transcript": all messages, tool calls and their results after the input.
 
     Returns
     -------
@@ -321,12 +320,11 @@ _SAMPLES_FILE = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:
 
 
 def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import samples of lm-evaluation-harness.
+    """Import samples of lm-evaluation-harness: each model is an agent, and each `doc_id` an item.
 
-    Each model is an agent, and each `doc_id` an item. If several folders have the same model, each folder is an agent;
-    if a folder has several files of one task, each time in its file names is a separate agent. If there are several
-    tasks, item ids begin with the task. The raw responses of generation tasks are imported; several responses to an
-    item are repeats. Tasks that compare log-likelihoods have no responses and are left out.
+    A model in several folders, or several results of a task in one folder, are separate agents. If there are several
+    tasks, item ids begin with the task. Responses are the raw ones of generation tasks, several ones are repeats; tasks
+    that compare log-likelihoods have none.
 
     Parameters
     ----------
@@ -433,11 +431,10 @@ _MODEL = re.compile(r"(?<=[:,])(model|model_deployment)=[^,]*,?")
 
 
 def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import scenario states of HELM.
+    """Import scenario states of HELM: each model is an agent, and each instance, also a perturbed one, an item.
 
-    Each model is an agent, and each instance an item; a perturbed instance is a separate item. If a model ran a
-    scenario several times, each folder is an agent. If there are several scenarios, item ids begin with the scenario.
-    Several completions or trials are repeats. Requests that only score a given answer are left out.
+    If a model ran a scenario several times, each folder is an agent. If there are several scenarios, item ids begin with
+    the scenario. Completions and trials are repeats. Requests that only score a given answer are left out.
 
     Parameters
     ----------

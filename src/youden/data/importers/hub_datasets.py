@@ -72,7 +72,7 @@ def _read_from_hub(name: str, columns: Mapping[str, str], options: Mapping[str, 
     columns : column by role, as named by the user
     options : `subset`, `split` and `revision`, if set
 
-    Raises ImportFormatError [import-hub] if it cannot be loaded, and the errors of `read_table`.
+    Raises ImportFormatError [import-hub] if it cannot be loaded.
     """
     with scratch_directory(Path(gettempdir()), name="youden-hub") as directory:
         saved = Path(directory, *name.split("/"))

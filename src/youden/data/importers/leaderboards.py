@@ -37,14 +37,11 @@ RESULTS = "results"
 
 
 def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import outputs of AlpacaEval.
+    """Import outputs of AlpacaEval: each generator (model) is an agent, and each instruction an item with a number.
 
-    Each generator is an agent, and each instruction an item; items are numbered. If an agent has an instruction twice,
-    these are two items.
-
-    If each file is in a separate folder, as in the leaderboard, some agents are named after the folder, and the
-    generator becomes their alias. This applies to files in a folder `results`, and to files with one generator if there
-    are several files.
+    If each file is in a separate folder, some agents are named after the folder, with the generator as alias: those of
+    files in a folder `results`, as in the leaderboard, and those of one of several files with a single generator. An
+    instruction that an agent has twice is two items.
 
     Parameters
     ----------
@@ -102,11 +99,11 @@ def _get_generator(row: Mapping[str, Json]) -> str | None:
 
 
 def _name_agents_of_files(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
-    """Name the agents of the files that have a single agent, after their folder or their generator (model).
+    """Name the agents of the files that have a single agent, after their folder or generator (model).
+
+    In other files, which are not in the result, each row belongs to the agent that its generator names.
 
     generators : generators in the rows of each file; None for rows that name none
-
-    For a file that is not in the result, each row belongs to the agent that its generator names.
     """
     files = list(generators)
     folders = [file.resolve().parent for file in files]
@@ -142,12 +139,11 @@ OTHER_FOLDERS = ("reference_answer", "model_judgment")
 
 
 def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import answers of FastChat or Arena-Hard.
+    """Import answers of FastChat or Arena-Hard: each model is an agent, and each turn of a question an item.
 
-    Each model is an agent; if an answer names no model, the agent has the name of the file. Each turn of a question is
-    an item: the first one has the id of the question, and later ones have the ids `<question>#2`, … Several choices are
-    repeats. Prompts are read from the files `question.jsonl` among the paths, and from the nearest one above each file
-    of answers.
+    The first turn has the id of the question, later ones `<question>#2`, …. Several choices are repeats. An answer without
+    a model belongs to an agent named after the file. Prompts come from files `question.jsonl` among the paths, and from the
+    nearest one above each file of answers.
 
     Parameters
     ----------
@@ -321,13 +317,11 @@ class _Result:
 
 
 def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import results of promptfoo.
+    """Import results of promptfoo: each provider is an agent, and each test an item `test-<testIdx>`.
 
-    Each provider is an agent with its label or id as name; if a file has several prompts, the label of the prompt is
-    added. Each test is an item `test-<testIdx>`. promptfoo numbers its repeats as separate tests. Therefore, tests of
-    one file with the same variables become one item, and the outputs of an agent to them become repeats. A test without
-    a number is identified by its variables, and in a CSV by its row. An output that is not a string is converted to
-    JSON. A CSV holds no prompts.
+    An agent has the label or id of the provider, followed by the label of the prompt if a file has several prompts. Tests of
+    a file with the same variables are one item with repeats. Tests without a number are identified by their variables, or
+    by their rows in a CSV. An output that is not a string becomes JSON. A CSV has no prompts.
 
     Parameters
     ----------

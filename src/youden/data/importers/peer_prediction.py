@@ -346,12 +346,10 @@ class ImportedResults(ReadOnly):
 
 
 def import_agents(path: str | PathLike[str]) -> Pool:
-    """Import an agents file as a pool.
+    """Import an agents file as a pool: conditions are agents, and tasks are items `task-000`, `task-001`, …, with prompts.
 
-    The conditions become the ids of the agents. The tasks become the items `task-000`, `task-001`, …, with their
-    contexts as prompts. A null response is a missing cell. The strategy of an agent is stored in its `meta`. If the agents
-    are those of an experiment of the paper, they get the groups "faithful", "strategic" and "low-effort"
-    (`find_paper_groups`); otherwise, they have no groups.
+    A null response is missing. `meta` holds the strategy of an agent. Agents of an experiment of the paper have the groups
+    "faithful", "strategic" and "low-effort" (`find_paper_groups`); others have none.
 
     Parameters
     ----------
@@ -361,7 +359,7 @@ def import_agents(path: str | PathLike[str]) -> Pool:
     Returns
     -------
     Pool
-        The agents, items and responses of the file; its name is that of the file without the suffix.
+        Agents, items and responses; its name is that of the file without the suffix.
 
     Raises
     ------

@@ -442,16 +442,14 @@ class PromptItemIds:
         """(agent, prompt, repeat) → text → position of the text among the different texts, from 0"""
 
     def get_id(self, agent: str, prompt: str, text: object = None, *, repeat: object = None) -> str:
-        """Return the id of the item to which a response belongs, such as "item-0000".
+        """Return the id of the item to which a response belongs, such as "item-0000": the result of `make_id`.
 
-        Agents share the items of a prompt. A prompt has a second item only if an agent has a second, different text for it
-        with the same `repeat`; the prompt of the second item ends with " (2)", and so on.
+        All agents share the items of a prompt. A prompt has a second item if an agent has a second, different text for it with
+        the same `repeat`; the prompt of this item ends with " (2)", and so on.
 
         agent, prompt : id of the agent, and prompt of the response
         text : the response; None differs from all other texts
         repeat : label of a repeat; responses with different labels may belong to one item
-
-        Items are numbered by first occurrence; the result is that of `make_id` for the number and the prompt.
         """
         positions = self._text_positions.setdefault((agent, prompt, str(repeat)), {})
         text_key = object() if text is None else text  # a new object equals no earlier text
