@@ -158,8 +158,7 @@ def report_shadow(what: str, name: str, file: Path, *, original: Path | None, wa
     """
     if original is None or _have_same_content(file, original):
         return False
-    is_below_current = file.is_absolute() and file.is_relative_to(Path.cwd())
-    local = os.path.relpath(file) if is_below_current else str(file)
+    local = _format_local_path(file)
     is_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
     if is_ci and not was_path_given:  # reports are rarely read in continuous integration
         raise ConfigError(
@@ -173,6 +172,12 @@ def report_shadow(what: str, name: str, file: Path, *, original: Path | None, wa
         _shadows.reported.add(message)
         _shadows.report(message)
     return True
+
+
+def _format_local_path(file: Path) -> str:
+    """Return a path relative to the current folder if it is below this folder, else unchanged."""
+    is_below_current = file.is_absolute() and file.is_relative_to(Path.cwd())
+    return os.path.relpath(file) if is_below_current else str(file)
 
 
 def report_shadow_at(path: Path) -> None:

@@ -268,11 +268,7 @@ class _RoleSearch(WideTableSearch):
             if columns is not None:
                 return columns, False
 
-        # ids may begin again in each folder or file, which is then a part of the id
-        item_columns = list(self.item_columns)
-        if locations and "item" not in self.given:
-            for item in self.get_candidates("item"):
-                item_columns += [join_names((location, item)) for location in locations]
+        item_columns = self.list_item_columns_by_location()
         is_ambiguous = self.has_ambiguous_locations(candidates, item_columns)
         columns = self.find_agents_sharing_most_items(likely_agents, item_columns)
         if columns is not None:
@@ -281,6 +277,14 @@ class _RoleSearch(WideTableSearch):
         # columns whose names do not suggest agents
         unlikely_agents = self.list_unlikely_agent_columns()
         return self.find_agents_sharing_most_items(unlikely_agents, self.item_columns), is_ambiguous
+
+    def list_item_columns_by_location(self) -> list[str]:
+        """List the columns of ids or prompts, and ids combined with the folder or the file, in which they may restart."""
+        item_columns = list(self.item_columns)
+        if self.location_columns and "item" not in self.given:
+            for item in self.get_candidates("item"):
+                item_columns += [join_names((location, item)) for location in self.location_columns]
+        return item_columns
 
     def list_unlikely_agent_columns(self) -> list[str]:
         """List the columns that may name agents although their names do not suggest it, the most reliable first.

@@ -216,15 +216,7 @@ def parse_json(
     ImportFormatError
         [import-json]: if the text is not JSON or nested too deeply; [import-encoding]: if the bytes are not UTF-8.
     """
-    try:
-        decoded = text if isinstance(text, str) else text.decode()
-    except UnicodeDecodeError as error:
-        raise import_error(
-            location,
-            f"byte 0x{error.object[error.start]:02x} at position {error.start + 1} is not UTF-8. {remedy}.",
-            slug="import-encoding",
-        ) from error
-
+    decoded = text if isinstance(text, str) else _decode_utf8(text, location, remedy)
     try:
         parsed = parse_tolerantly(decoded)
     except JSONDecodeError as error:
@@ -244,6 +236,18 @@ def parse_json(
         replaced.add(n_nonfinite=parsed.n_nonfinite, n_texts=parsed.n_replaced_texts, location=location)
     value: Json = replace_nonfinite(parsed.value) if parsed.n_nonfinite else parsed.value
     return value
+
+
+def _decode_utf8(raw: bytes, location: Path | str, remedy: str) -> str:
+    """Decode UTF-8; raise ImportFormatError [import-encoding], with the sentence `remedy`, for other bytes."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise import_error(
+            location,
+            f"byte 0x{raw[error.start]:02x} at position {error.start + 1} is not UTF-8. {remedy}.",
+            slug="import-encoding",
+        ) from error
 
 
 def read_lines(path: Path, replaced: Replacements | None = None) -> Iterator[tuple[str, dict[str, Json]]]:

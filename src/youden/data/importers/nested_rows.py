@@ -292,11 +292,16 @@ def _extract_from_objects(objects: Mapping[str, dict[str, Json]]) -> list[dict[s
     if all(isinstance(value, str | None) for value in inner_values):
         return _extract_from_texts(objects)
 
-    rows_by_name = {name: extract_rows(table) for name, table in objects.items()}
-    tables = {name: rows for name, rows in rows_by_name.items() if rows}
-    if len(tables) > 1:
-        return _join_tables(tables)
-    return [dict(row) for row in chain.from_iterable(tables.values())]
+    return _extract_from_tables(objects)
+
+
+def _extract_from_tables(tables: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:
+    """Return the rows of tables by name; of several tables, the name is the agent."""
+    rows_by_name = {name: extract_rows(table) for name, table in tables.items()}
+    filled_tables = {name: rows for name, rows in rows_by_name.items() if rows}
+    if len(filled_tables) > 1:
+        return _join_tables(filled_tables)
+    return [dict(row) for row in chain.from_iterable(filled_tables.values())]
 
 
 def _extract_from_labelled_columns(columns: Mapping[str, dict[str, Json]]) -> list[dict[str, Json]]:

@@ -260,10 +260,7 @@ class PoolBuilder:
             [import-empty] if no response was added; [import-alike] if it is unclear whether ids that differ only by
             spaces or case are one agent or item.
         """
-        left_out = [
-            f"{format_count(n, 'record')} left out: {reason} (first: {self._first_locations[reason]})"
-            for reason, n in self._left_out.most_common()
-        ]
+        left_out = self._describe_left_out()
         if not self._responses:
             raise ImportFormatError(
                 f"'{self.name}' contains no response: {'; '.join(left_out) or 'it has no rows'}. "
@@ -310,6 +307,13 @@ class PoolBuilder:
         if replaced:
             notes.append(replaced)
         return tuple(notes)
+
+    def _describe_left_out(self) -> list[str]:
+        """Describe the unused rows: one sentence per reason, the most frequent first."""
+        return [
+            f"{format_count(n, 'record')} left out: {reason} (first: {self._first_locations[reason]})"
+            for reason, n in self._left_out.most_common()
+        ]
 
     def _describe_lost_items(self) -> list[str]:
         """Describe the items without a usable response: a list of one sentence, or an empty list if there are none."""
