@@ -124,7 +124,7 @@ def iter_unpacked(batches: Iterable[pa.RecordBatch], path: Path) -> Iterator[pa.
     Yields
     ------
     RecordBatch
-        The same rows in the same order, without dictionaries.
+        The rows in order, without dictionaries.
 
     Raises
     ------
@@ -136,19 +136,26 @@ def iter_unpacked(batches: Iterable[pa.RecordBatch], path: Path) -> Iterator[pa.
         row_sizes = np.zeros(len(batch), dtype=np.int64)
         for column in batch.columns:
             row_sizes += _compute_row_sizes(column)
-        end_bytes = np.cumsum(row_sizes)
-
-        start = start_byte = 0
-        while start < len(batch):
-            n_rows_that_fit = int(np.searchsorted(end_bytes, start_byte + CHUNK_BYTES, side="right"))
-            end = max(start + 1, n_rows_that_fit)
-            end_byte = int(end_bytes[end - 1])
-            limit.add(end_byte - start_byte)
-            chunk = batch.slice(start, end - start)
+        for first_row, n_rows, n_bytes in _split_into_chunks(row_sizes):
+            limit.add(n_bytes)
+            chunk = batch.slice(first_row, n_rows)
             columns = [_decode(column) for column in chunk.columns]
             yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-            start = end
-            start_byte = end_byte
+
+
+def _split_into_chunks(row_sizes: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    """Yield the first row, the number of rows (at least 1) and of bytes of each chunk of about `CHUNK_BYTES`.
+
+    row_sizes : bytes of each row, int64 array (n_rows,)
+    """
+    end_bytes = np.cumsum(row_sizes)
+    start = start_byte = 0
+    while start < len(row_sizes):
+        n_rows_that_fit = int(np.searchsorted(end_bytes, start_byte + CHUNK_BYTES, side="right"))
+        end = max(start + 1, n_rows_that_fit)
+        end_byte = int(end_bytes[end - 1])
+        yield start, end - start, end_byte - start_byte
+        start, start_byte = end, end_byte
 
 
 def inflate(raw: bytes, limit: UnpackLimit) -> bytes:
@@ -185,10 +192,7 @@ def _is_text(type_: pa.DataType) -> bool:
 
 
 def _compute_row_sizes(column: pa.Array) -> NDArray[np.int64]:
-    """Return the decompressed size of each row in bytes, int64 array (n_rows,).
-
-    The sizes of texts, with or without dictionary encoding, are exact. Each row of another column gets the mean size of a row.
-    """
+    """Return the decompressed size of each row in bytes, int64 array (n_rows,): exact for texts, else the mean size."""
     if _is_text(column.type):
         return _compute_text_sizes(column)
 

@@ -63,23 +63,22 @@ class Tally:
     answered_by_workers: int = 0
 
     def format_line(self, now: float, *, width: int | None = None, ended: bool = False) -> str:
-        """Format the counts as one line, in which most counts of 0 are left out.
+        """Format the counts as one line, without most counts of 0.
 
         Parameters
         ----------
         now : float
             Current time in seconds of the clock of `began`.
         width : int, optional
-            Maximum number of characters. Less important parts are left out until the line fits; the number of finished
-            trials is always shown.
+            Maximum number of characters. Less important parts are left out until the line fits, but never the number of
+            finished trials.
         ended : bool, default False
             Whether to show the time that the task took instead of the time left.
 
         Returns
         -------
         str
-            The line, without a line break. Rate and time left are based on the trials that were not answered from the
-            store.
+            The line, without a line break. Rate and time left ignore trials answered from the store.
         """
         parts = self._format_parts(now, ended=ended)
         for name in ("answered", "cached", "answered by workers", "throttled", "failed", "rate", "time", "usd"):
@@ -89,39 +88,37 @@ class Tally:
         return ", ".join(parts.values())
 
     def _format_parts(self, now: float, *, ended: bool) -> dict[str, str]:
-        """Return the texts of the progress line by name, in the order of the line. Counts that are 0 are left out.
+        """Return the texts of the progress line by name, in order, without counts of 0.
 
-        now : current time, in seconds of the clock that gave `began`
-        ended : whether the work has ended, so that the duration is given instead of the remaining time
+        now : current time, in seconds of the clock of `began`
+        ended : whether to give the duration instead of the remaining time
         """
         n_requested = self.done - self.cached
         elapsed = now - self.began
         rate = n_requested / elapsed if elapsed > 0 else 0.0
         seconds_left = (self.total - self.done) / rate if rate else 0.0
         n_failed = self.failed.total()
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.failed.items()) if reason)
+        seconds, time_format = (elapsed, "in {}") if ended else (seconds_left, "{} left")
 
-        parts = {"done": f"{self.what}: {self.done:,} of {self.total:,}"}
-        if n_requested:
-            parts["rate"] = f"{rate:,.0f}/s"
-        parts["answered"] = f"{self.done - n_failed:,} answered"
-        if self.cached:
-            parts["cached"] = f"{self.cached:,} from the store"
-        if n_failed:
-            parts["failed"] = f"{n_failed:,} failed" + (f" ({reasons})" if reasons else "")
-        if self.throttled:
-            parts["throttled"] = f"{self.throttled:,} × 429"
-        if self.workers:
-            parts["workers"] = f"{self.workers:,} more {'worker' if self.workers == 1 else 'workers'}"
-        if self.answered_by_workers:
-            parts["answered by workers"] = f"{self.answered_by_workers:,} answered by others"
-        if self.usd:
-            parts["usd"] = f"${self.usd:.4f}"
-        if ended and elapsed >= 1:
-            parts["time"] = f"in {_format_duration(elapsed)}"
-        elif not ended and seconds_left >= 1:
-            parts["time"] = f"{_format_duration(seconds_left)} left"
-        return parts
+        # name → number of which the part is left out if it is 0, and text
+        parts = {
+            "done": (1, f"{self.what}: {self.done:,} of {self.total:,}"),
+            "rate": (n_requested, f"{rate:,.0f}/s"),
+            "answered": (1, f"{self.done - n_failed:,} answered"),
+            "cached": (self.cached, f"{self.cached:,} from the store"),
+            "failed": (n_failed, f"{n_failed:,} failed{self._format_reasons()}"),
+            "throttled": (self.throttled, f"{self.throttled:,} × 429"),
+            "workers": (self.workers, f"{self.workers:,} more {'worker' if self.workers == 1 else 'workers'}"),
+            "answered by workers": (self.answered_by_workers, f"{self.answered_by_workers:,} answered by others"),
+            "usd": (self.usd, f"${self.usd:.4f}"),
+            "time": (seconds >= 1, time_format.format(_format_duration(seconds))),
+        }
+        return {name: text for name, (number, text) in parts.items() if number}
+
+    def _format_reasons(self) -> str:
+        """Return the number of failures by reason as " (3 refused, 1 timeout)"; "" if no reason is known."""
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(self.failed.items()) if reason)
+        return f" ({reasons})" if reasons else ""
 
 
 class ProgressBar:
@@ -145,27 +142,31 @@ class ProgressBar:
         self._line_interval = PLAIN_AFTER_SECONDS
 
     def start(self, total: int, *, what: str) -> None:
-        """Start a task of `total` trials; `what` is its name on the display. A running task has to be ended by `stop` first.
+        """Start a task of `total` trials, shown as a bar, as the output of a notebook, or as lines of text from time to time.
 
-        A terminal shows a bar, a notebook an output that is updated, and any other console a line of text from time to
-        time.
+        `what` is its name on the display. A running task must be stopped first.
         """
         now = self._clock()
-        self._tally = Tally(printable(what), total, now)
+        tally = Tally(printable(what), total, now)
+        self._tally = tally
         self._last_redraw, self._line_interval = now, PLAIN_AFTER_SECONDS
         if self._console.is_interactive:
-            from rich.progress import BarColumn, Progress, TextColumn
-
-            bar = BarColumn(bar_width=BAR_WIDTH)
-            text = TextColumn("{task.description}", markup=False)
-            columns = (text,) if self._is_narrow else (bar, text)
-            self._bar = Progress(*columns, console=self._console, transient=True)
-            self._task = self._bar.add_task(self._format_line(self._tally), total=total)
-            self._bar.start()
+            self._start_bar(tally)
         elif self._console.is_jupyter:
             display = import_module("IPython.display").display
-            output = _render_cell(self._tally, self._format_line(self._tally))
-            self._notebook_output = display(output, raw=True, display_id=True)
+            cell = _render_cell(tally, self._format_line(tally))
+            self._notebook_output = display(cell, raw=True, display_id=True)
+
+    def _start_bar(self, tally: Tally) -> None:
+        """Show a bar in the terminal, or only text if the terminal is narrow."""
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        bar = BarColumn(bar_width=BAR_WIDTH)
+        text = TextColumn("{task.description}", markup=False)
+        columns = (text,) if self._is_narrow else (bar, text)
+        self._bar = Progress(*columns, console=self._console, transient=True)
+        self._task = self._bar.add_task(self._format_line(tally), total=tally.total)
+        self._bar.start()
 
     def advance(self, n: int = 1, *, failed: int = 0, usd: float = 0.0, cached: int = 0, reason: str = "") -> None:
         """Count completed trials, and redraw the display if it is due.
@@ -179,9 +180,9 @@ class ProgressBar:
         usd : float, default 0
             Their cost in USD.
         cached : int, default 0
-            Number of them whose answer came from the store.
+            Number of them answered from the store.
         reason : str, default ""
-            Reason for the failures, such as "refused"; empty if none failed.
+            Reason for the failures, such as "refused".
         """
         if self._tally is not None:
             self._tally.done += n

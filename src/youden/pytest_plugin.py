@@ -42,8 +42,7 @@ def youden_cassette(
 ) -> Iterator[CassetteRecorder]:
     """Answer judge calls from the file cassettes/NAME.jsonl in the folder of the test.
 
-    The attributes `n_played` and `n_recorded` count the calls. The default store is temporary, because answers from the store of
-    the project would be missing in the cassette.
+    The attributes `n_played` and `n_recorded` count the calls.
     """
     from youden.judging.offline.tape import CassetteRecorder, use_cassette
 
@@ -51,6 +50,7 @@ def youden_cassette(
     name = marker_name or re.sub(r"[^\w.-]+", "-", request.node.name)
     mode = request.config.getoption("--youden-cassettes") or marker_mode
     recorder = CassetteRecorder(request.path.parent / "cassettes" / f"{name}.jsonl", mode=mode)
+    # a temporary store: answers from the store of the project would be missing in the cassette
     store = tmp_path_factory.mktemp("youden") / "answers.db"
     with use_cassette(recorder) as cassette, pytest.MonkeyPatch.context() as patch:
         patch.setenv("YOUDEN_STORE", str(store))

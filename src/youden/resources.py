@@ -37,8 +37,8 @@ def find_resource_folders(kind: Kind, *, start: Path | None = None, local: bool 
     Returns
     -------
     list of Path
-        The local folder, the folder of the source checkout (if the package runs from one), and the folder that is
-        installed with the package. Folders that do not exist are left out.
+        Those that exist of: the local folder, that of the source checkout (if the package runs from one), and the one
+        that is installed with the package.
     """
     folders = []
     if local:
@@ -64,8 +64,8 @@ def find_resource(kind: Kind, name: str, *, start: Path | None = None, local: bo
     start : Path, optional
         Folder that contains the local folder. Default: the current folder.
     local : bool, default True
-        Whether to search the local folder first. A local file that replaces a shipped one is reported once, by default
-        as a warning of the logger `youden`.
+        Whether to search the local folder first. A local file that replaces a shipped one is reported once, as by
+        `report_shadow`.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def find_resource(kind: Kind, name: str, *, start: Path | None = None, local: bo
     Raises
     ------
     ConfigError
-        [not-found]: if there is no such file; the message lists the names that exist. [shadowed]: if a local file replaces a
+        [not-found]: if there is no such file; the message lists existing names. [shadowed]: if a local file replaces a
         shipped one and the environment variable CI is set.
     """
     folders = find_resource_folders(kind, start=start, local=local)
@@ -131,20 +131,20 @@ def set_shadow_reporter(report: Callable[[str], None]) -> None:
 
 
 def report_shadow(what: str, name: str, file: Path, *, original: Path | None, was_path_given: bool = False) -> bool:
-    """Report that a local file is used instead of a file of the same name, but other contents, that ships with youden.
+    """Report, once, that a local file is used instead of a shipped file of the same name with other contents.
 
-    Each file is reported once. By default, the report is a warning of the logger `youden`; `set_shadow_reporter` changes this.
+    The report is a warning of the logger `youden`, unless `set_shadow_reporter` changed this.
 
     Parameters
     ----------
     what : str
-        The kind of file: judge, prompt, config or dataset.
+        Kind of file: judge, prompt, config or dataset.
     name : str
         Name by which the file was found.
     file, original : Path
-        The local file or folder, and the shipped one. If `original` is None, nothing is reported.
+        The local file or folder, and the shipped one; nothing is reported if `original` is None.
     was_path_given : bool, default False
-        Whether the user passed a path rather than a name. A path is never an error.
+        Whether the user passed a path rather than a name.
 
     Returns
     -------
@@ -154,15 +154,13 @@ def report_shadow(what: str, name: str, file: Path, *, original: Path | None, wa
     Raises
     ------
     ConfigError
-        [shadowed]: if the environment variable CI is set and `was_path_given` is False, because reports are rarely read
-        in continuous integration.
+        [shadowed]: if the environment variable CI is set and `was_path_given` is False.
     """
     if original is None or _have_same_content(file, original):
         return False
-    is_below_current = file.is_absolute() and file.is_relative_to(Path.cwd())
-    local = os.path.relpath(file) if is_below_current else str(file)
+    local = _format_local_path(file)
     is_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
-    if is_ci and not was_path_given:
+    if is_ci and not was_path_given:  # reports are rarely read in continuous integration
         raise ConfigError(
             f"The {what} '{name}' ships with youden, and the local file {local} has the same name. With the variable CI set, a "
             f"local file is used only if its path is given. Set `{_KEYS.get(what, what)}: ./{Path(local).as_posix()}`, or "
@@ -174,6 +172,12 @@ def report_shadow(what: str, name: str, file: Path, *, original: Path | None, wa
         _shadows.reported.add(message)
         _shadows.report(message)
     return True
+
+
+def _format_local_path(file: Path) -> str:
+    """Return a path relative to the current folder if it is below this folder, else unchanged."""
+    is_below_current = file.is_absolute() and file.is_relative_to(Path.cwd())
+    return os.path.relpath(file) if is_below_current else str(file)
 
 
 def report_shadow_at(path: Path) -> None:

@@ -68,8 +68,8 @@ class CallBudget(NamedTuple):
         Parameters
         ----------
         value : int or str
-            A number of calls, 4000 or "4000"; a percentage of the dense calls, "5%"; or trials per agent, "450/agent".
-            Spaces are ignored.
+            Number of calls, 4000 or "4000"; percentage of the dense calls (all comparisons), "5%"; or trials per agent,
+            "450/agent". Spaces are ignored.
 
         Returns
         -------
@@ -368,29 +368,31 @@ def declared_keys() -> dict[str, DeclaredKey]:
 
 
 def _parse_declaration(hint: Any) -> DeclaredKey:
-    """Parse the type hint of a config key, such as `Annotated[int | None, Ge(1), Key(...)]`.
+    """Return the types without None, the limits and the `Key` of a config key, given its type hint.
 
-    The hint is an `Annotated` with exactly one `Key`. The alternatives of a union may be annotated, too.
-
-    Returns the types of the key without None, its limits by name (`ge`, `gt`, `le`, `lt`), and its description, the `Key`.
+    The hint is an `Annotated` with one `Key`, such as `Annotated[int | None, Ge(1), Key(...)]`.
     """
-    annotation, *metadata = get_args(hint)
-    is_union = get_origin(annotation) in (Union, UnionType)
-    alternatives = get_args(annotation) if is_union else (annotation,)
-    types = []
-    for alternative in alternatives:
-        if get_origin(alternative) is Annotated:
-            metadata += alternative.__metadata__
-            types.append(alternative.__origin__)
-        elif alternative is not NoneType:
-            types.append(alternative)
-
+    types, metadata = _split_hint(hint)
     limits: dict[str, Any] = {}
     for element in metadata:
         if isinstance(element, Ge | Gt | Le | Lt):
             limits |= asdict(element)
     (description,) = [element for element in metadata if isinstance(element, Key)]
-    return DeclaredKey(tuple(types), limits, description)
+    return DeclaredKey(types, limits, description)
+
+
+def _split_hint(hint: Any) -> tuple[tuple[Any, ...], list[Any]]:
+    """Return the types of an `Annotated` hint, without None, and its metadata with those of the members of a union."""
+    annotation, *metadata = get_args(hint)
+    is_union = get_origin(annotation) in (Union, UnionType)
+    types = []
+    for member in get_args(annotation) if is_union else (annotation,):
+        if get_origin(member) is Annotated:
+            metadata += member.__metadata__
+            types.append(member.__origin__)
+        elif member is not NoneType:
+            types.append(member)
+    return tuple(types), metadata
 
 
 REPLACED_KEYS = {

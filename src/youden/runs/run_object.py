@@ -109,16 +109,7 @@ def run(
     ...     run.ranking.shape[0], run.recommendation.form
     (12, 'candidates')
     """
-    check_argument("out", out, str | PathLike, "Pass the folder of the run.")
-    if fspath(out) == "":
-        raise ConfigError("The folder of the run is an empty path: got ''. Set `out` to a new folder.", slug="run-out")
-    check_argument("labels", labels, str | PathLike | None, "Pass the path of a table of labels.")
-    if callable(judge):
-        raise ConfigError(
-            f"youden.run takes no function as a judge: got {judge!r}. Pass the function to youden.judge, with a plan of "
-            "youden.make_plan.",
-            slug="judge-config",
-        )
+    _check_arguments(out, labels, judge)
     folder = Path(out)
     name = to_file_name(folder.resolve().name).lstrip("+-")
     all_keys = {"name": name, "pool": "in memory", "judge": judge, "max_cost": max_cost, "out": folder, **keys}
@@ -132,6 +123,23 @@ def run(
     with _sending_requests(retry_failed=retry_failed, log=log, progress=progress) as judging_options:
         planned = plan_run(with_default_store(config, usual_store()))
         return judge_and_rank(planned, judging_options, labels=labels_path)
+
+
+def _check_arguments(out: PathOrText, labels: PathOrText | None, judge: object) -> None:
+    """Check the types of arguments of `run`.
+
+    Raises ConfigError [argument-type], [run-out] for an empty path, or [judge-config] for a function as the judge.
+    """
+    check_argument("out", out, str | PathLike, "Pass the folder of the run.")
+    if fspath(out) == "":
+        raise ConfigError("The folder of the run is an empty path: got ''. Set `out` to a new folder.", slug="run-out")
+    check_argument("labels", labels, str | PathLike | None, "Pass the path of a table of labels.")
+    if callable(judge):
+        raise ConfigError(
+            f"youden.run takes no function as a judge: got {judge!r}. Pass the function to youden.judge, with a plan of "
+            "youden.make_plan.",
+            slug="judge-config",
+        )
 
 
 def judge_and_rank(planned: PlannedRun, options: JudgingOptions, *, labels: Path | None = None) -> Run:
@@ -321,14 +329,12 @@ class Run(RunView):
         BudgetError, TooManyMissingError
             If `max_cost` is reached, or too many answers are missing. Answers are stored: repeat the call to resume.
         """
-        pools = {"agents": agents, "items": items, "repeats": repeats}
-        options: dict[str, Any] = dict.fromkeys(pools)
-        for kind, pool in pools.items():
-            if pool is not None:
-                options[kind] = _resolve_pool(pool, self.path)
-        focused_agents = [focus] if isinstance(focus, str) else list(focus)
-        options |= {"calls": calls, "half_width": half_width, "top": top, "max_regret": max_regret}
-        options = {key: _to_plain(value) for key, value in options.items()} | {"focus": focused_agents}
+        limits = {"calls": calls, "half_width": half_width, "top": top, "max_regret": max_regret}
+        options: dict[str, Any] = {name: _to_plain(limit) for name, limit in limits.items()}
+        for kind, pool in (("agents", agents), ("items", items), ("repeats", repeats)):
+            options[kind] = None if pool is None else _resolve_pool(pool, self.path)
+        options["focus"] = [focus] if isinstance(focus, str) else list(focus)
+
         overrides = {"judge": judge, "max_cost": max_cost, "max_missing": max_missing, "target": target}
         changes = {key: value for key, value in overrides.items() if value is not None}
         from youden.report.pages.writing import write_report
@@ -480,12 +486,10 @@ class Run(RunView):
 def _sending_requests(
     *, retry_failed: bool = False, log: PathOrText | None = None, progress: bool
 ) -> Iterator[JudgingOptions]:
-    """Yield options for requests, and show a progress bar within the `with` block if `progress` is True.
-
-    Within the block, a store on a server may be opened even if only the config of a run names it. It receives no password.
+    """Yield options for requests; in the `with` block, a progress bar is shown if wanted, and network stores may be opened.
 
     retry_failed : whether to send requests again whose stored outcome is a failure
-    log : file that gets one line per call; None for no log
+    log : file that gets one line per call
     """
     log_path = None if log is None else Path(log)
     bar_context = progress_bar(plain=False) if progress else nullcontext()
@@ -501,11 +505,9 @@ def _to_plain(value: Any) -> Any:
 
 
 def _resolve_pool(pool: PoolLike, folder: Path) -> str:
-    """Return the path of a pool. A pool in memory is written to pools/NAME-DIGEST in `folder` first.
+    """Return the path of a pool; one in memory is first written below `folder`, the folder of a run.
 
-    folder : folder of a run, which need not exist
-
-    Raises: RunFolderError [run-foreign] if a pool in memory must be written, and the folder is not that of a run.
+    Raises RunFolderError [run-foreign] if a pool must be written, and `folder` exists and is not that of a run.
     """
     if isinstance(pool, str | PathLike):
         return fspath(pool)

@@ -78,7 +78,7 @@ def columns_of(row: type[Any]) -> tuple[TableColumn, ...]:
     Returns
     -------
     tuple of TableColumn
-        One column per annotated field, in the order of the fields. A field that may be None is nullable.
+        One column per annotated field, in order; nullable if the field may be None.
 
     Examples
     --------
@@ -92,23 +92,25 @@ def columns_of(row: type[Any]) -> tuple[TableColumn, ...]:
             continue
         field_type, *annotations = get_args(hint)
         meaning = next((annotation for annotation in annotations if isinstance(annotation, Meaning)), None)
-        if meaning is None:
-            continue
-
-        # the members of a union such as float | None; a single type has no members
-        value_types = get_args(field_type) or (field_type,)
-        kind = next(_KINDS[value_type] for value_type in value_types if value_type is not NoneType)
-        column = TableColumn(
-            name,
-            kind,
-            meaning.text,
-            null=NoneType in value_types,
-            heading=meaning.heading,
-            in_terminal=meaning.in_terminal,
-            alternative=meaning.alternative,
-        )
-        columns.append(column)
+        if meaning is not None:
+            columns.append(_make_column(name, field_type, meaning))
     return tuple(columns)
+
+
+def _make_column(name: str, field_type: Any, meaning: Meaning) -> TableColumn:
+    """Return the column of a dataclass field with the type `field_type`, such as `float | None`."""
+    # the members of a union; a single type has no members
+    value_types = get_args(field_type) or (field_type,)
+    kind = next(_KINDS[value_type] for value_type in value_types if value_type is not NoneType)
+    return TableColumn(
+        name,
+        kind,
+        meaning.text,
+        null=NoneType in value_types,
+        heading=meaning.heading,
+        in_terminal=meaning.in_terminal,
+        alternative=meaning.alternative,
+    )
 
 
 def fields_of(row: Any) -> dict[str, Field]:

@@ -288,8 +288,7 @@ class Scores(ReadOnly):
         value : float array (n_agents, n_items)
             Scores in [−1, 1], which is not checked; NaN for a cell without a score.
         weight : float array (n_agents, n_items)
-            Number of answered paired trials of each cell, greater than 0, which is not checked; not read if the cell has no
-            score.
+            Number of answered paired trials of each cell, at least 1 if it has a score, which is not checked.
         role : {"train", "holdout"}
             Use of the scores.
         kind : {"row", "symmetric"}
@@ -319,14 +318,14 @@ class Scores(ReadOnly):
     @cached_property
     def value(self) -> Floats:
         """Score of each cell: float array (n_agents, n_items) in [−1, 1]; NaN if unobserved or excluded by the split."""
-        return self._matrix(self.cells.value, np.nan)
+        return self._to_matrix(self.cells.value, np.nan)
 
     @cached_property
     def weight(self) -> Floats:
         """Number of answered paired trials of a cell: float array (n_agents, n_items); 0 if it is unobserved."""
-        return self._matrix(self.cells.weight, 0.0)
+        return self._to_matrix(self.cells.weight, 0.0)
 
-    def _matrix(self, column: Floats, empty: float) -> Floats:
+    def _to_matrix(self, column: Floats, empty: float) -> Floats:
         """Arrange a value of each scored cell as a read-only float array (n_agents, n_items), with `empty` elsewhere."""
         matrix = self.cells.cell_index.to_matrix(column, empty=empty)
         freeze([matrix])

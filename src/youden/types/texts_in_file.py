@@ -119,7 +119,7 @@ class TextsInFile:
             row, column = index
             if isinstance(row, int | np.integer) and isinstance(column, int | np.integer):
                 return self.item(int(row), int(column))
-        return self._read(self._start[index], self._n_bytes[index])
+        return self._read_texts(self._start[index], self._n_bytes[index])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[np.object_]:
         return self.copy()
@@ -144,20 +144,12 @@ class TextsInFile:
 
     def copy(self) -> NDArray[np.object_]:
         """Read all texts into a new, writable object array (n_agents, n_items)."""
-        return self._read(self._start, self._n_bytes)
+        return self._read_texts(self._start, self._n_bytes)
 
-    def _read(self, start: NDArray[np.int64], n_bytes: NDArray[np.int64]) -> NDArray[np.object_]:
-        """Read the texts at some positions of the file; adjacent texts are read together.
+    def _read_texts(self, start: NDArray[np.int64], n_bytes: NDArray[np.int64]) -> NDArray[np.object_]:
+        """Read texts at positions of the file into an object array of the shape of `start`; None for no text.
 
-        Parameters
-        ----------
-        start, n_bytes : int64 array
-            Position of the first byte and number of bytes of each text, of the same shape; `start` is −1 for no text.
-
-        Returns
-        -------
-        object array
-            The texts, of the shape of `start`; None for no text.
+        start, n_bytes : first byte and number of bytes of each text, int64 arrays of one shape; `start` is −1 for no text
         """
         array: NDArray[np.object_] = np.full(start.size, None, dtype=object)
 
@@ -192,13 +184,9 @@ class TextsInFile:
 
 
 def _find_chunk_bounds(first_bytes: NDArray[np.int64], end_bytes: NDArray[np.int64]) -> list[int]:
-    """Divide texts in a file into chunks that can be read at once.
+    """Return where chunks of adjacent texts begin: the number of the first text of each chunk, and n_texts at the end.
 
-    The texts of a chunk are adjacent in the file. A chunk has about `CHUNK_BYTES` bytes at most.
-
-    first_bytes, end_bytes : int64 array (n_texts,), first byte of each text and the byte after its last one, in ascending order
-
-    Returns the number of the first text of each chunk, and n_texts at the end.
+    first_bytes, end_bytes : int64 arrays (n_texts,), first byte of each text and the byte after its last one, in ascending order
     """
     is_gap = first_bytes[1:] - end_bytes[:-1] != len(SEPARATOR)
 

@@ -35,13 +35,13 @@ ROLES = ("main", "matched", "pooled", "probe", "anchor", "follow-up", "self")
 MAIN, MATCHED, POOLED, PROBE, ANCHOR, FOLLOW_UP, SELF = range(len(ROLES))
 
 
-_LEFT_OUT: NDArray[Any] = np.empty(0)
+_PLACEHOLDER: NDArray[Any] = np.empty(0)
 """Default of an optional column; compared by identity, because a plan may have no trials."""
 
 
-def _left_out() -> NDArray[Any]:
+def _get_placeholder() -> NDArray[Any]:
     """Return the placeholder for a column that the caller left out."""
-    return _LEFT_OUT
+    return _PLACEHOLDER
 
 
 def count_earlier(values: Ids | Positions) -> Positions:
@@ -55,7 +55,7 @@ def count_earlier(values: Ids | Positions) -> Positions:
     Returns
     -------
     int64 array (n,)
-        Number of earlier equal values: 0 at the first occurrence of a value, 1 at the second, and so on.
+        0 at the first occurrence of a value, 1 at the second, and so on.
 
     Examples
     --------
@@ -101,15 +101,15 @@ class Trials(ReadOnly):
     """Number of earlier trials with the same comparison: 0 for the first, 1 for the second, …"""
     block: Ids
     """Block of the trial; −1 if it has none."""
-    role: Codes = field(default_factory=_left_out)
+    role: Codes = field(default_factory=_get_placeholder)
     """Index into `ROLES`. Default: `plan` for paired trials and `pooled` for independent ones."""
-    step: Ids = field(default_factory=_left_out)
+    step: Ids = field(default_factory=_get_placeholder)
     """Number of the extension or round that added the trial, from 1 on; 0 (the default) for the first plan."""
-    weight_first: Floats = field(default_factory=_left_out)
+    weight_first: Floats = field(default_factory=_get_placeholder)
     """Weight of the answer in the ability of the first agent. Default 1; 0 if the trial does not count for that agent;
     in rounds that sample some agents more often, 1 divided by the sampling probability.
     """
-    weight_second: Floats = field(default_factory=_left_out)
+    weight_second: Floats = field(default_factory=_get_placeholder)
     """Weight of the answer in the ability of the second agent, defined in the same way."""
     first_repeat: Ids | None = None
     """Number, from 1, of the response of the first agent; None if no agent has several responses to an item."""
@@ -118,12 +118,12 @@ class Trials(ReadOnly):
 
     def __post_init__(self) -> None:
         n = len(self.item)
-        if self.role is _LEFT_OUT:
+        if self.role is _PLACEHOLDER:
             self.__dict__["role"] = np.where(self.trial_type == PAIRED, MAIN, POOLED).astype(np.int8)
-        if self.step is _LEFT_OUT:
+        if self.step is _PLACEHOLDER:
             self.__dict__["step"] = np.zeros(n, dtype=np.int32)
         for name in ("weight_first", "weight_second"):
-            if getattr(self, name) is _LEFT_OUT:
+            if getattr(self, name) is _PLACEHOLDER:
                 self.__dict__[name] = np.ones(n)
         if (self.first_repeat is None) != (self.second_repeat is None):
             raise PlanError(
@@ -312,8 +312,8 @@ class Trials(ReadOnly):
     def text_rows(self, n_agents: int) -> tuple[Ids, Ids]:
         """Return the rows of `Pool.all_texts` that contain the texts of the trials.
 
-        This table has one row per agent and repeat: row (repeat − 1) · n_agents + agent. Repeats count the responses of an
-        agent to an item from 1. Trials without the columns `first_repeat` and `second_repeat` show the first responses.
+        Row (repeat − 1) · n_agents + agent holds a response of an agent; its first response is repeat 1, also if the trials
+        have no repeat numbers.
 
         Parameters
         ----------
@@ -323,7 +323,7 @@ class Trials(ReadOnly):
         Returns
         -------
         first_row, second_row : int32 array (n_trials,)
-            Rows of `Pool.all_texts` with the first and with the second text of each trial.
+            Rows of the first and of the second text of each trial.
         """
         if self.first_repeat is None or self.second_repeat is None:
             return self.first, self.second
@@ -353,13 +353,13 @@ class Trials(ReadOnly):
     def with_replicate_numbers(self) -> Trials:
         """Recompute the column `replicate`, which counts repetitions of a comparison.
 
-        Two trials are the same comparison if they have the same agents in the same order and the same items.
+        Trials are the same comparison if their agents, in order, and their items are the same.
 
         Returns
         -------
         Trials
-            The same trials; `replicate` is the number of earlier trials with the same comparison. It is 0 for self-trials,
-            because no two of them compare the same responses.
+            The same trials; `replicate` is the number of earlier trials of the same comparison, and 0 for self-trials, which
+            compare different responses.
         """
         codes = self._comparison_codes()
         sorted_codes = np.sort(codes)

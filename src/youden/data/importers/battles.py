@@ -21,6 +21,7 @@ from youden.text.printable import find_name_fault
 from youden.text.sentences import describe_similar_names, format_count, suggest_name
 from youden.types import MISSING_REASONS, Finding, Plan, Trials, Verdicts
 from youden.types.planning import Split
+from youden.types.pool import Floats, Ids
 
 _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "model_a": ("model_a", "model_1"),
@@ -83,44 +84,52 @@ def read_battles(path: Path, *, columns: Mapping[str, str]) -> Verdicts:
 
     notes: list[str] = []
     table = _complete_table(path, _read_table(path, columns, notes), notes)
-    model_numbers, model_names = pd.factorize(pd.concat([table["model_a"], table["model_b"]]), sort=True)
-    item_numbers, item_names = pd.factorize(table["item"], sort=True)
-    for name in (*model_names, *item_names):
-        fault = find_name_fault(name)
-        if fault:
-            raise import_error(path, f"the name {name[:60]!r} {fault}", slug="import-agents")
+    model_numbers, model_names = _number_names(path, pd.concat([table["model_a"], table["model_b"]]))
+    item_numbers, item_names = _number_names(path, table["item"])
     notes += filter(None, [describe_similar_names(model_names)])
 
     # the first model of a trial is the one that was shown first, and the answer is the preference for it
-    model_a, model_b = np.split(model_numbers.astype(np.int32), 2)
+    model_a, model_b = np.split(model_numbers, 2)
     is_swapped = table["order"].to_numpy(dtype=np.float64) == 1
     first = np.where(is_swapped, model_b, model_a)
     second = np.where(is_swapped, model_a, model_b)
-    plan = _make_plan(
-        Trials.paired(item_numbers.astype(np.int32), first, second), tuple(model_names), tuple(item_names)
-    )
+    plan = _make_plan(Trials.paired(item_numbers, first, second), model_names, item_names)
     preference_for_a = table["winner"].to_numpy(dtype=np.float64)
     answer = np.where(is_swapped, 1 - preference_for_a, preference_for_a)
+    return _make_verdicts(plan, answer, table["judge"], notes)
 
+
+def _number_names(path: Path, names: pd.Series[str]) -> tuple[Ids, tuple[str, ...]]:
+    """Return the position of each name among the sorted distinct names, int32 array (n_names,), and the distinct names.
+
+    Raises ImportFormatError [import-agents] if a name cannot be an id.
+    """
+    positions, distinct_names = pd.factorize(names, sort=True)
+    for name in distinct_names:
+        fault = find_name_fault(name)
+        if fault:
+            raise import_error(path, f"the name {name[:60]!r} {fault}", slug="import-agents")
+    return positions.astype(np.int32), tuple(distinct_names)
+
+
+def _make_verdicts(plan: Plan, answer: Floats, judges: pd.Series[str], notes: list[str]) -> Verdicts:
+    """Return the answers as verdicts, with the notes as warnings; NaN is a missing answer."""
     is_missing = np.isnan(answer)
     if is_missing.any():
         notes.append(f"{is_missing.sum():,} of {len(answer):,} battles have no winner and count as missing answers")
     missing_reason = np.where(is_missing, MISSING_REASONS.index("unparsed"), 0).astype(np.int8)
     hard_answer = np.where(is_missing, np.nan, answer > 0.5)
 
-    judges = sorted(set(table["judge"]) - {""})
-    judge_name = ", ".join(judges) if len(judges) in (1, 2) else "imported"
+    judge_names = sorted(set(judges) - {""})
+    judge_name = ", ".join(judge_names) if len(judge_names) in (1, 2) else "imported"
     findings = tuple(Finding("import", note) for note in notes)
     return Verdicts(plan, answer, hard_answer, missing_reason, {"name": judge_name}, warnings=findings)
 
 
 def _complete_table(path: Path, table: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Remove the battles of a model with itself, and make each battle an item if the table names no items.
+    """Remove the battles of a model with itself; without names of items, number the battles as items.
 
-    table : result of `_read_table`
-    notes : receives notes on the changes and on a missing order of the responses
-
-    Raises: ImportFormatError [import-empty] if no battle of two models is left.
+    `notes` receives what was changed or assumed. Raises ImportFormatError [import-empty] if no battle is left.
     """
     is_against_itself = table["model_a"] == table["model_b"]
     table = table[~is_against_itself]
@@ -138,12 +147,9 @@ def _complete_table(path: Path, table: pd.DataFrame, notes: list[str]) -> pd.Dat
 
 
 def _make_plan(trials: Trials, agent_ids: tuple[str, ...], item_ids: tuple[str, ...]) -> Plan:
-    """Make the plan of imported trials.
+    """Return a plan of the trials, in which no cell (agent and item) is held out.
 
-    No cell (agent and item) is held out: all cells with a trial are training cells. There are no independent trials, because
-    a plan of preferences needs none.
-
-    trials : paired trials, which refer to agents and items by their positions in `agent_ids` and `item_ids`
+    `trials` holds positions in `agent_ids` and `item_ids`.
     """
     is_observed = np.zeros((len(agent_ids), len(item_ids)), dtype=np.bool_)
     is_observed[trials.first, trials.item] = True
@@ -165,11 +171,9 @@ def _make_plan(trials: Trials, agent_ids: tuple[str, ...], item_ids: tuple[str, 
 
 
 def _find_column(path: Path, rows: pd.DataFrame, role: str, columns: Mapping[str, str]) -> str | None:
-    """Find the column of a role in a file of battles; None if there is none and the role is optional.
+    """Return the column of a role, None for an optional role without one; raise [battles-columns] if a required one is missing.
 
     columns : column by role, as named by the user
-
-    Raises: ImportFormatError [battles-columns] if a required column is missing.
     """
     possible_names = (columns[role],) if role in columns else _COLUMNS[role]
     for name in possible_names:
@@ -189,22 +193,12 @@ def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.
     columns : column by role, as named by the user
     notes : receives what was assumed or left out
 
-    - `winner` is the preference for model_a, from 0 to 1. It is NaN without a winner.
-    - `order` is 0 if model_a was shown first, and 1 if model_b was. It is NaN in all rows if the file has no order.
-    - Models, items and judges are texts. Items and judges are "" if the file does not name them.
-
-    Raises: ImportFormatError; see `read_battles`.
+    - `winner`: preference for model_a in [0, 1]; NaN without a winner.
+    - `order`: 1 if model_b was shown first, else 0; NaN if the file has no order.
+    - The other columns: texts; "" for an item or a judge without a name.
     """
     rows = _read_rows(path).reset_index(drop=True)
-    table = pd.DataFrame("", index=rows.index, columns=list(_COLUMNS), dtype=object)
-    for role in _COLUMNS:
-        column = _find_column(path, rows, role, columns)
-        if column is not None:
-            table[role] = _read_text(rows[column])
-            _check_filled(path, table[role], role, column)
-
-    has_order = bool((table["order"] != "").any())
-    table["order"] = _to_numbers(path, table["order"], _ORDERS, role="order") if has_order else np.nan
+    table = _select_columns(path, rows, columns)
 
     # each row of MT-Bench is two battles of the same models: model_a is shown first in one, and model_b in the other
     has_usual_winner = "winner" in rows or "winner" in columns
@@ -217,6 +211,22 @@ def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.
     if weights:
         notes.append(f"the column {weights[0]} is not used: each battle counts once")
     table["winner"] = _compute_preferences(path, table, notes)
+    return table
+
+
+def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
+    """Return one column per role of `_COLUMNS`, as in `_read_table`, but with winners as texts.
+
+    columns : column by role, as named by the user
+    """
+    table = pd.DataFrame("", index=rows.index, columns=list(_COLUMNS), dtype=object)
+    for role in _COLUMNS:
+        column = _find_column(path, rows, role, columns)
+        if column is not None:
+            table[role] = _read_text(rows[column])
+            _check_filled(path, table[role], role, column)
+    has_order = bool((table["order"] != "").any())
+    table["order"] = _to_numbers(path, table["order"], _ORDERS, role="order") if has_order else np.nan
     return table
 
 
@@ -272,15 +282,9 @@ def _parse_json(text: str) -> Any:
 
 
 def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> pd.Series[float]:
-    """Convert winners to preferences for model_a, from 0 to 1; NaN for an empty cell.
+    """Convert winners (names of models, words such as "tie", or numbers) to preferences for model_a in [0, 1], NaN if empty.
 
-    A winner is the name of a model or a word such as "tie". If no winner is a name and all are numbers, the numbers are
-    the preferences.
-
-    notes : receives how the numbers 0 and 1 are read
-
-    Raises: ImportFormatError [battles-value] if a winner is unknown, or if it is both the name of a model and a word or
-    number that means another result.
+    Raises ImportFormatError [battles-value] if a winner is unknown or ambiguous. `notes` receives what was assumed.
     """
     winner = table["winner"]
     is_a = winner == table["model_a"]
@@ -290,34 +294,48 @@ def _compute_preferences(path: Path, table: pd.DataFrame, notes: list[str]) -> p
     are_all_numbers = (number.notna() | is_empty).all()
     are_all_names = (is_a | is_b | is_empty).all()
     if are_all_numbers and not are_all_names:
-        if ((number < 0) | (number > 1)).any():
-            problem = (
-                f"preferences in `winner` are not from 0 to 1: got {number.min():g} to {number.max():g}. Rescale them to 0 "
-                "(model_b wins) to 1 (model_a wins)."
-            )
-            raise import_error(path, problem, slug="battles-value")
-        if number.dropna().isin([0, 1]).all():
-            notes.append("numbers in `winner` are preferences for model_a: 1 counts as its win, and 0 as its loss")
+        _check_preferences(path, number, notes)
         return number
 
-    # a model may have a name such as A, 1 or tie, which also states a result
-    preference = number.where(number.between(0, 1))
-    stated = preference.fillna(winner.str.casefold().map(dict(_PREFERENCES)))
-    is_ambiguous = (is_a | is_b) & stated.notna() & (stated != is_a)
-    may_be_statements = (stated.notna() | is_empty).all() | (is_ambiguous & (stated == 0.5)).any()
-    if is_ambiguous.any() and may_be_statements:
-        value = winner[is_ambiguous].iloc[0]
-        problem = f"a value of `winner` is the name of a model, and may also state another result: got {value!r}."
-        raise import_error(path, f"{problem} Use model_a, model_b and tie.", slug="battles-value")
+    _check_no_ambiguous_winner(path, table, number)
     winner_letter = winner.mask(is_b, "b").mask(is_a, "a")
     return _to_numbers(path, winner_letter, _PREFERENCES, role="winner")
 
 
-def _to_numbers(path: Path, cells: pd.Series[str], numbers: Mapping[str, float], *, role: str) -> pd.Series[float]:
-    """Convert the words in a column to numbers; raise ImportFormatError [battles-value] if a word is unknown.
+def _check_no_ambiguous_winner(path: Path, table: pd.DataFrame, number: pd.Series[float]) -> None:
+    """Raise ImportFormatError [battles-value] if a winner such as A, 1 or tie is a model's name and may state another result.
 
-    cells : one word per row; upper and lower case are not distinguished
-    numbers : number of each word, in lower case
+    number : each winner as a number; NaN if it is none
+    """
+    winner = table["winner"]
+    is_a = winner == table["model_a"]
+    is_name = is_a | (winner == table["model_b"])
+    preference = number.where(number.between(0, 1))
+    stated = preference.fillna(winner.str.casefold().map(dict(_PREFERENCES)))
+    is_ambiguous = is_name & stated.notna() & (stated != is_a)
+    may_be_statements = (stated.notna() | (winner == "")).all() | (is_ambiguous & (stated == 0.5)).any()
+    if is_ambiguous.any() and may_be_statements:
+        value = winner[is_ambiguous].iloc[0]
+        problem = f"a value of `winner` is the name of a model, and may also state another result: got {value!r}."
+        raise import_error(path, f"{problem} Use model_a, model_b and tie.", slug="battles-value")
+
+
+def _check_preferences(path: Path, preferences: pd.Series[float], notes: list[str]) -> None:
+    """Raise ImportFormatError [battles-value] if a number is outside [0, 1]; note how the numbers 0 and 1 are read."""
+    if ((preferences < 0) | (preferences > 1)).any():
+        problem = (
+            f"preferences in `winner` are not from 0 to 1: got {preferences.min():g} to {preferences.max():g}. Rescale them "
+            "to 0 (model_b wins) to 1 (model_a wins)."
+        )
+        raise import_error(path, problem, slug="battles-value")
+    if preferences.dropna().isin([0, 1]).all():
+        notes.append("numbers in `winner` are preferences for model_a: 1 counts as its win, and 0 as its loss")
+
+
+def _to_numbers(path: Path, cells: pd.Series[str], numbers: Mapping[str, float], *, role: str) -> pd.Series[float]:
+    """Convert words to their numbers; raise ImportFormatError [battles-value] if a word is unknown.
+
+    numbers : number of each word in lower case; case is ignored in `cells`
     role : role of the column, for the message
     """
     words = cells.str.strip().str.casefold()

@@ -60,36 +60,47 @@ class ColumnCandidates:
         self.given_text_columns = given["text"].split(",") if "text" in given else []
         self.table = TableColumns(rows)
 
+        self.columns_by_role = self._group_by_role()
+        self.text_columns = self._find_text_columns()
+
+        # Rows without a response may lack other values, too.
+        if self.text_columns:
+            answered_rows = [row for row in rows if row.get(self.text_columns[0]) is not None]
+            if answered_rows:
+                self.table = TableColumns(answered_rows)
+
+        self.unnamed_columns = self.get_candidates(None)
+        self.prompt_columns = [*self.get_candidates("prompt"), *self.text_columns[1:]]
+        self.item_columns = self._find_item_columns()
+
+    def _group_by_role(self) -> dict[str | None, list[str]]:
+        """Return the columns by the role that the user or their names give; None for names that suggest no role."""
         columns_by_role: dict[str | None, list[str]] = {}
-        excluded = {*self.given_text_columns, *given.values(), *location_columns}
+        excluded = {*self.given_text_columns, *self.given.values(), *self.location_columns}
         for name in self.table.names:
             if name not in excluded:
                 columns_by_role.setdefault(infer_role(name), []).append(name)
         for role in NAMES:
             columns_by_role.get(role, []).sort(key=partial(get_name_priority, role=role))
-        for role, column in given.items():
+        for role, column in self.given.items():
             columns_by_role[role] = [column]
-        self.columns_by_role = columns_by_role
+        return columns_by_role
 
-        text_columns = self.get_candidates("text")
-        if "text" not in given:
-            text_columns = [name for name in text_columns if self.table[name].is_text]
-            text_columns.sort(key=is_part_of_response)
-        self.text_columns = text_columns
+    def _find_text_columns(self) -> list[str]:
+        """Return the columns that may hold responses; parts of responses, such as their reasoning, come last."""
+        candidates = self.get_candidates("text")
+        if "text" in self.given:
+            return candidates
+        return sorted([name for name in candidates if self.table[name].is_text], key=is_part_of_response)
 
-        # Rows without a response may lack other values, too.
-        if text_columns:
-            answered_rows = [row for row in rows if row.get(text_columns[0]) is not None]
-            if answered_rows:
-                self.table = TableColumns(answered_rows)
-
-        self.unnamed_columns = self.get_candidates(None)
-        self.prompt_columns = [*self.get_candidates("prompt"), *text_columns[1:]]
-        self.item_columns = self.get_candidates("item")
-        if "item" not in given:
-            contacts_last = sorted(self.unnamed_columns, key=lambda name: self.table[name].is_contact)
-            candidates = (*self.item_columns, *self.prompt_columns, *contacts_last)
-            self.item_columns = [name for name in candidates if self.table[name].can_be_id]
+    def _find_item_columns(self) -> list[str]:
+        """Return the columns of ids, prompts or unknown values that may identify items; contact data come last."""
+        item_columns = self.get_candidates("item")
+        if "item" in self.given:
+            return item_columns
+        contacts_last = sorted(self.unnamed_columns, key=lambda name: self.table[name].is_contact)
+        candidates = (*item_columns, *self.prompt_columns, *contacts_last)
+        return [name for name in candidates if self.table[name].can_be_id]
 
     def get_candidates(self, role: str | None) -> list[str]:
         """Return the column that the user named for a role, or else the columns whose names suggest it."""

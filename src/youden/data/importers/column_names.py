@@ -81,7 +81,8 @@ _MESSAGE_WORDS = make_word_set(
     "text message body mail content says said wrote writes asks asked schreibt fragt schrieb"
 )
 """Words that name a question if the name also has a word for its author."""
-_ALL_NAMES = frozenset(name for names in NAMES.values() for name in names)
+_ROLE_BY_NAME = {name: role for role, names in reversed(list(NAMES.items())) for name in names}
+"""Role by usual name: the first one in `NAMES`, if several have the name."""
 LAST_ANSWER = "[-1].content"
 """Suffix of the path to the last message of a conversation, which is a response."""
 PAIRED = re.compile(r"(model|agent|generator|assistant)_?(name|id)?_(a|b|1|2|left|right)")
@@ -121,11 +122,9 @@ def split_into_words(column: str) -> set[str]:
 
 @lru_cache(_MAX_CACHED_NAMES)
 def infer_role(column: str) -> str | None:
-    """Infer the role of a column from its name, or from the path to a value inside it.
+    """Infer the role of a column from its name, or from its path such as `input.text`.
 
-    Returns one of `ROLES`; "about" for information about items or responses, such as scores; None if the name proposes
-    no role. The last part of a path decides, together with the part before it if the last part is generic (`text` or
-    `id`).
+    Returns one of `ROLES`; "about" for information about items or responses, such as scores; None if the name suggests no role.
 
     >>> infer_role("Question text"), infer_role("Model response"), infer_role("Expected answer"), infer_role("gpt-4")
     ('prompt', 'text', 'about', None)
@@ -144,7 +143,7 @@ def infer_role(column: str) -> str | None:
 
     last_part = parts[-1]
     joined_last_parts = "_".join(parts[-2:])  # such as "user_input" for the path user.input
-    if joined_last_parts in _ALL_NAMES:
+    if joined_last_parts in _ROLE_BY_NAME:
         return _infer_role_of_name(joined_last_parts)
     has_part_before = len(parts) > 1
     if not has_part_before or last_part not in _GENERIC:
@@ -165,24 +164,15 @@ def _describes_response(name: str) -> bool:
 
 
 def _infer_role_of_name(name: str) -> str | None:
-    """Infer the role of a column from one normalized name, such as "question_text".
+    """Return the role that a normalized name, such as "question_text", suggests.
 
-    The role is that of the first usual name (`NAMES`) among these parts:
-
-    1. the whole name;
-    2. its first word, if its last word is generic, such as "text";
-    3. its last word;
-    4. a usual ending of a compound word, such as "frage" in "kundenfrage".
-
-    Ids, and messages of the author of a question, have rules of their own, which are applied first.
-
-    Returns one of `ROLES`, or "about" for the id of a response; None if the name is not known.
+    One of `ROLES`; "about" for the id of a response; None if the name is unknown.
     """
     first_word, _, other_words = name.partition("_")
     last_word = other_words.rpartition("_")[2]  # empty if the name is one word
 
     # such as "prompt_id"
-    if last_word in ("id", "name") and name not in _ALL_NAMES:
+    if last_word in ("id", "name") and name not in _ROLE_BY_NAME:
         role_of_first_word = _infer_role_of_name(first_word)
         return _infer_role_of_id_or_name(role_of_first_word, last_word)
 
@@ -197,9 +187,8 @@ def _infer_role_of_name(name: str) -> str | None:
     if last_word in _GENERIC:
         deciding_parts.insert(1, first_word)
     for part in deciding_parts:
-        for role, usual_names in NAMES.items():
-            if part in usual_names:
-                return role
+        if part in _ROLE_BY_NAME:
+            return _ROLE_BY_NAME[part]
 
     # such as "kundenfrage"
     for role, endings in _ENDINGS.items():
@@ -209,13 +198,10 @@ def _infer_role_of_name(name: str) -> str | None:
 
 
 def _infer_role_of_id_or_name(referent_role: str | None, last_word: str) -> str | None:
-    """Infer the role of a name, for example `prompt_id`, from the role of what it refers to, and from its last word.
+    """Return the role of an id or a name from the role of its referent: the id of a prompt, for example, identifies an item.
 
-    The id of a prompt identifies an item, but the id of a response is only information ("about"). A name with another last
-    word than "id" or "name" has the role of what it refers to.
-
-    referent_role : role of the word before, here "prompt"; None if that has none
-    last_word : last word of the name, such as "id"; empty if the name is one word
+    referent_role : role of the word before; None if it has none
+    last_word : the result is `referent_role` unless this is "id" or "name"
     """
     if last_word not in ("id", "name"):
         return referent_role
@@ -238,13 +224,9 @@ def is_part_of_response(column: str) -> bool:
 
 
 def get_name_priority(column: str, role: str) -> int:
-    """Return the priority of a column for a role, judged by its name; 0 is the highest priority.
+    """Return how well the name of a column fits a role: 0 is best.
 
-    The usual names of the role come first, in the order of `NAMES`. The next names have a usual name as their last or
-    first word. All other names come after them, and ids of agents come last.
-
-    column : name of the column, or path to a value in it
-    role : one of `ROLES`
+    Usual names of the role come first, then names that begin or end with one, then others, and ids of agents last.
     """
     name = split_path(column)[-1]
     words = name.split("_")

@@ -95,40 +95,46 @@ class _RoleSearch(WideTableSearch):
     """One search for the roles of the columns of a table; lists of candidates begin with the most reliable one."""
 
     def find_roles(self) -> Roles:
-        """Find the columns of agents and responses, and then the columns of the other roles.
-
-        Raises: UnclearColumnsError if a role has no column or may have several.
-        """
-        table = self.table
+        """Find the columns of all roles; raise UnclearColumnsError if a role has no column or may have several."""
         self.check_no_pairs()
         if len(self.given_text_columns) > 1:
             return self.make_roles(agents=(), text=None, agent_columns=tuple(self.given_text_columns))
 
         candidates = [name for name in self.get_candidates("agent") if self.is_agent_candidate(name)]
-        found_agents, is_ambiguous = self.find_agent_name_columns(candidates)
-        if found_agents is None and self.may_be_wide(candidates):
+        shared_agents, is_ambiguous = self.find_agent_name_columns(candidates)
+        if shared_agents is None and self.may_be_wide(candidates):
             agent_columns = self.find_agent_columns()
             if agent_columns:
                 self.check_has_header(agent_columns)
                 return self.make_roles(agents=(), text=None, agent_columns=agent_columns)
 
-        agents = found_agents or tuple([*candidates, *self.location_columns][:1])
-        if found_agents is None:
+        if shared_agents is None:
             self.check_agents_are_not_rows(candidates)
-
-        # agents share questions, but no two agents give the same response
-        prose = [name for name in self.unnamed_columns if table[name].is_prose]
-        prose.sort(key=lambda name: table[name].mean_length)
-        unshared_prose = [name for name in prose if table.count_shared_cells(agents, name) == 0]
-        text = self.choose_text_column(
-            prose, unshared_prose, agents=agents, are_agents_certain=found_agents is not None
+        agents = shared_agents or tuple([*candidates, *self.location_columns][:1])
+        return self.find_roles_of_long_table(
+            agents, are_agents_certain=shared_agents is not None, is_ambiguous=is_ambiguous
         )
+
+    def find_roles_of_long_table(
+        self, agents: tuple[str, ...], *, are_agents_certain: bool, is_ambiguous: bool
+    ) -> Roles:
+        """Return the roles of a table in which one column has the responses of all agents.
+
+        agents : columns that together name an agent
+        are_agents_certain : whether the agents were found by the items that they have in common
+        is_ambiguous : whether folders and files may both be the agents, which is an error
+        """
+        # agents share questions, but no two agents give the same response
+        prose = [name for name in self.unnamed_columns if self.table[name].is_prose]
+        prose.sort(key=lambda name: self.table[name].mean_length)
+        unshared_prose = [name for name in prose if self.table.count_shared_cells(agents, name) == 0]
+        text = self.choose_text_column(prose, unshared_prose, agents=agents, are_agents_certain=are_agents_certain)
         if is_ambiguous:
             raise UnclearColumnsError(
                 f"folders and files may both be the agents: add --column 'agent={FOLDER}' or --column 'agent={FILE}'"
             )
-        has_several_agents = len(set(table.join_columns(agents))) > 1
-        if found_agents is None and "item" not in self.given and has_several_agents:
+        has_several_agents = len(set(self.table.join_columns(agents))) > 1
+        if not are_agents_certain and "item" not in self.given and has_several_agents:
             raise UnclearColumnsError("no column holds ids or prompts that two agents share")
 
         self.check_has_header([text])
@@ -144,17 +150,14 @@ class _RoleSearch(WideTableSearch):
         agents: tuple[str, ...],
         are_agents_certain: bool,
     ) -> str:
-        """Return the column of responses of a table in which one column has the responses of all agents.
+        """Return the column of responses, if one column holds those of all agents.
 
-        A column whose name suggests responses is preferred. Otherwise, it is the column of the longest texts in
-        `unshared_columns` or, if there are none, in `prose_columns`.
-
-        prose_columns : columns of prose whose names suggest no role, sorted by the length of their texts
-        unshared_columns : columns of `prose_columns` in which no two agents have the same text, sorted in the same way
+        prose_columns : columns of prose without a role, the shortest texts first
+        unshared_columns : those of `prose_columns` in which no two agents have the same text; preferred
         agents : columns that together name an agent
         are_agents_certain : whether the agents were found by the items that they have in common
 
-        Raises: UnclearColumnsError if no column holds responses, or if several columns of prose may hold them.
+        Raises UnclearColumnsError if no column, or several, may hold the responses.
         """
         if self.text_columns:
             return self.text_columns[0]
@@ -173,11 +176,9 @@ class _RoleSearch(WideTableSearch):
         return (unshared_columns or prose_columns)[-1]
 
     def check_agents_are_not_rows(self, agent_candidates: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if each row seems to hold all responses of one agent, in a column per question.
+        """Raise UnclearColumnsError if each row seems to hold one agent's responses, in a column per question.
 
-        This is assumed if there are at least three columns of prose without a role, and each row has another agent.
-
-        agent_candidates : columns whose names and values suggest agents
+        agent_candidates : columns that may name agents
         """
         if self.text_columns or self.given or self.table.n_rows < 2:
             return
@@ -188,10 +189,7 @@ class _RoleSearch(WideTableSearch):
             raise UnclearColumnsError(ROW_PER_AGENT)
 
     def check_has_header(self, text_columns: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if the names of the columns of responses seem to be responses.
-
-        This is assumed if all names are long, and at least one contains the end of a sentence.
-        """
+        """Raise UnclearColumnsError if the names of the columns of responses seem to be responses."""
         for name in text_columns:
             is_long = len(name.split()) >= _MIN_WORDS_OF_RESPONSE and len(name) >= 0.5 * self.table[name].mean_length
             if name in self.given_text_columns or not is_long:
@@ -203,12 +201,7 @@ class _RoleSearch(WideTableSearch):
             )
 
     def is_rival_text_column(self, name: str, *, chosen: str) -> bool:
-        """Return whether a column may hold the responses as well as the column that was chosen for them.
-
-        The result is False in four cases: the chosen column has a usual name for responses, such as "response"; the other
-        column has a name for a part of a response, such as its reasoning; the other column has no prose; or both columns
-        are equal in every row.
-        """
+        """Return whether a column may hold the responses as well as `chosen`, the column that was chosen for them."""
         has_usual_name = normalize_name(chosen) in NAMES["text"]
         if has_usual_name or is_part_of_response(name) or not self.table[name].is_prose:
             return False
@@ -216,12 +209,7 @@ class _RoleSearch(WideTableSearch):
         return not are_equal_columns
 
     def check_no_pairs(self) -> None:
-        """Raise UnclearColumnsError if each row compares the responses of two models.
-
-        The columns `model_a` and `model_b`, or columns with similar names, then hold the names of the two models. If one of these
-        columns holds something else, such as prose, no error is raised, because they may be the responses of two agents in a
-        wide table. The columns are not checked if the user named any.
-        """
+        """Raise UnclearColumnsError if each row compares two models, which columns such as `model_a` and `model_b` name."""
         paired_columns = [name for name in self.table.names if PAIRED.fullmatch(split_path(name)[-1])]
         if len(paired_columns) < 2 or self.given:
             return
@@ -233,7 +221,7 @@ class _RoleSearch(WideTableSearch):
         for name in paired_columns:
             column = self.table[name]
             has_responses_or_repeats = bool(response_columns) or column.is_repetitive
-            if column.is_prose or not has_responses_or_repeats:
+            if column.is_prose or not has_responses_or_repeats:  # it may hold the responses of one agent
                 return
         raise UnclearColumnsError("each row holds responses of two models, which other columns name")
 
@@ -242,11 +230,7 @@ class _RoleSearch(WideTableSearch):
         return "agent" in self.given or split_path(name)[-1] in AGENT_NAMES or self.can_name_agents(name)
 
     def can_name_agents(self, name: str) -> bool:
-        """Return whether the values of a column can be names of agents.
-
-        They are short, and there are at least two rows per value on average. They are not e-mail addresses, URLs or UUIDs,
-        and the name of the column does not suggest groups of items, such as "category".
-        """
+        """Return whether the values of a column can be names of agents: short, few, and neither subjects nor addresses."""
         column = self.table[name]
         words = split_into_words(name)
         names_subjects = bool(SUBJECTS & words) and not _RUN_NAMES & words
@@ -265,31 +249,17 @@ class _RoleSearch(WideTableSearch):
         return not any(is_agent_name(name) and len(set(self.table[name].value_texts)) > 1 for name in agent_candidates)
 
     def find_agent_name_columns(self, candidates: Sequence[str]) -> tuple[tuple[str, ...] | None, bool]:
-        """Find the columns that name agents: the column that the user named, or one whose agents share items.
+        """Find the columns that name agents: the one that the user named, or those whose agents responded to the same items.
 
-        Agents share an item if they responded to it. The search ends with the first of these steps that finds shared items:
+        candidates : columns whose names and values suggest agents, the most reliable first
 
-        1. If there are folders and files, compare `candidates`, folders and files by the prompts that they share.
-        2. Compare them by the ids or prompts that they share. An id may begin again in each folder or file, so that the
-           folder or file may be a part of the id.
-        3. Compare the columns whose names do not suggest agents by the ids or prompts that they share.
-
-        Parameters
-        ----------
-        candidates : sequence of str
-            Columns whose names and values suggest agents, the most reliable first.
-
-        Returns
-        -------
-        columns : tuple of str or None
-            Columns that together name an agent; None if no step finds shared items.
-        is_ambiguous : bool
-            Whether the folders and the files could both be the agents.
+        Returns the columns that together name an agent, None if no agents share items; and whether folders and files could both
+        be the agents.
         """
         if "agent" in self.given:
             return (self.given["agent"],), False
 
-        # step 1
+        # by folders and files: prompts identify items across files
         locations = self.location_columns
         likely_agents = [*candidates, *locations]
         if len(locations) > 1:
@@ -298,19 +268,23 @@ class _RoleSearch(WideTableSearch):
             if columns is not None:
                 return columns, False
 
-        # step 2
-        item_columns = list(self.item_columns)
-        if locations and "item" not in self.given:
-            for item in self.get_candidates("item"):
-                item_columns += [join_names((location, item)) for location in locations]
+        item_columns = self.list_item_columns_by_location()
         is_ambiguous = self.has_ambiguous_locations(candidates, item_columns)
         columns = self.find_agents_sharing_most_items(likely_agents, item_columns)
         if columns is not None:
             return columns, is_ambiguous
 
-        # step 3
+        # columns whose names do not suggest agents
         unlikely_agents = self.list_unlikely_agent_columns()
         return self.find_agents_sharing_most_items(unlikely_agents, self.item_columns), is_ambiguous
+
+    def list_item_columns_by_location(self) -> list[str]:
+        """List the columns of ids or prompts, and ids combined with the folder or the file, in which they may restart."""
+        item_columns = list(self.item_columns)
+        if self.location_columns and "item" not in self.given:
+            for item in self.get_candidates("item"):
+                item_columns += [join_names((location, item)) for location in self.location_columns]
+        return item_columns
 
     def list_unlikely_agent_columns(self) -> list[str]:
         """List the columns that may name agents although their names do not suggest it, the most reliable first.
@@ -332,10 +306,7 @@ class _RoleSearch(WideTableSearch):
     def find_agents_sharing_most_items(self, agents: Sequence[str], items: Sequence[str]) -> tuple[str, ...] | None:
         """Return the column, or pair of columns, whose agents have the most items in common; None if they have none.
 
-        Single columns are tried first, and then pairs of the first four columns. The first of equal choices is returned.
-        The items in common are counted by `count_max_shared_cells`.
-
-        agents : columns that may name agents
+        agents : columns that may name agents, the preferred one first
         items : columns of ids or prompts
         """
         single_columns = [(name,) for name in agents[:_MAX_CANDIDATES]]
@@ -358,13 +329,9 @@ class _RoleSearch(WideTableSearch):
         return max((self.table.count_shared_cells(agents, item) for item in items), default=0)
 
     def has_ambiguous_locations(self, agent_candidates: Sequence[str], item_columns: Sequence[str]) -> bool:
-        """Return whether the folders and the files could equally well be the agents.
+        """Return whether folders and files could equally well be the agents, which then share equally many responses.
 
-        The shared cells (`count_max_shared_cells`) are counted with the folders as agents, and again with the files as
-        agents. The folders and files are ambiguous if the two numbers are equal and greater than 0. They are not ambiguous if
-        another column may name the agents.
-
-        agent_candidates : columns other than folders and files that may name agents
+        agent_candidates : other columns that may name agents; with any, the result is False
         item_columns : columns of ids or prompts, also combined with folders or files
         """
         if agent_candidates or len(self.location_columns) < 2:
@@ -381,8 +348,7 @@ class _RoleSearch(WideTableSearch):
     def check_single_text_column(self, roles: Roles, unshared_prose: Sequence[str]) -> None:
         """Raise UnclearColumnsError if another column may hold the responses as well as the chosen one.
 
-        A column may hold them if it has no role, does not come from a nested value, and its texts seldom recur. Nothing is
-        checked if the user named the column of texts, or if the table has several files.
+        Does nothing if the user named the column, or if there are several files.
 
         roles : all roles; the chosen column has the role "text"
         unshared_prose : columns of prose in which no two agents have the same text
@@ -390,30 +356,28 @@ class _RoleSearch(WideTableSearch):
         if "text" in self.given or self.location_columns:
             return
         chosen = roles.columns["text"]
-        candidates = list(unshared_prose)
+        for name in self.list_rival_text_columns(chosen, roles.agents, unshared_prose):
+            is_nested = "." in name or "[" in name
+            if name in roles.unused and not is_nested and not self.table[name].is_repetitive:
+                raise UnclearColumnsError(f"{chosen!r} and {name!r} could both hold the responses", text=chosen)
+
+    def list_rival_text_columns(self, chosen: str, agents: tuple[str, ...], unshared_prose: Sequence[str]) -> list[str]:
+        """List the columns that may hold the responses as well as `chosen`, among them those of `unshared_prose`."""
+        rivals = list(unshared_prose)
         if normalize_name(chosen) in NAMES["text"]:
-            candidates = [name for name in unshared_prose if not is_part_of_response(name)]
+            rivals = [name for name in unshared_prose if not is_part_of_response(name)]
         for name in self.text_columns[1:]:
             is_rival = self.is_rival_text_column(name, chosen=chosen)
-            if is_rival and self.table.count_shared_cells(roles.agents, name) == 0:
-                candidates.append(name)
-
-        for name in candidates:
-            has_role = name not in roles.unused
-            is_nested = "." in name or "[" in name
-            if has_role or is_nested or self.table[name].is_repetitive:
-                continue
-            raise UnclearColumnsError(f"{chosen!r} and {name!r} could both hold the responses", text=chosen)
+            if is_rival and self.table.count_shared_cells(agents, name) == 0:
+                rivals.append(name)
+        return rivals
 
     def make_roles(self, *, agents: tuple[str, ...], text: str | None, agent_columns: tuple[str, ...]) -> Roles:
-        """Find the columns of the remaining roles, and return all roles.
+        """Return all roles, given the columns of agents and responses. Of several possible columns, the most reliable is used.
 
-        The remaining roles are item, prompt, group, empty (a mark for responses that are empty on purpose) and repeat. If
-        several columns may have one of these roles, the most reliable or the first one gets it, without an error.
-
-        agents : columns that together name an agent; empty if the table has a column per agent
-        text : column of responses; None if the table has a column per agent
-        agent_columns : columns that each hold the responses of one agent; empty if a single column holds all responses
+        agents : columns that together name an agent; empty for a column per agent
+        text : column of responses; None for a column per agent
+        agent_columns : columns that each hold the responses of one agent; empty if one column holds all responses
         """
         table, given = self.table, self.given
         columns: dict[str, str] = {}
@@ -434,9 +398,9 @@ class _RoleSearch(WideTableSearch):
         return Roles(columns, agents, agent_columns, has_generated_ids="item" not in columns, unused=unused)
 
     def find_item_and_prompt_columns(self, agents: tuple[str, ...], used: set[str | None]) -> dict[str, str]:
-        """Return the columns of the roles "item" and "prompt". Without ids, items are identified by their prompts.
+        """Return the columns of the roles "item" and "prompt"; only "prompt" if no column holds ids, and {} without both.
 
-        agents : columns that together name an agent; empty if each agent has its own column
+        agents : columns that together name an agent; empty for a column per agent
         used : columns that have another role
         """
         candidates = [name for name in self.item_columns if name not in used]
@@ -450,12 +414,12 @@ class _RoleSearch(WideTableSearch):
         return {"item": item, "prompt": prompt} if prompt else {"item": item}
 
     def find_named_column(self, role: str, *, agents: tuple[str, ...], excluded: Collection[str | None]) -> str | None:
-        """Return the column that the user named for a role, or else the first whose name suggests it; None without one.
+        """Return the column that the user named for a role, or the first whose name suggests it; None without one.
 
-        A column of groups must also have one value per agent, because an agent belongs to one group only.
+        A column of groups must also have one value per agent.
 
         role : "group", "empty" or "repeat"
-        agents : columns that together name an agent; empty if each agent has its own column
+        agents : columns that together name an agent; empty for a column per agent
         excluded : columns that have another role
         """
         if role in self.given:
@@ -474,10 +438,7 @@ class _RoleSearch(WideTableSearch):
     def find_item_column(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column of ids or prompts that identifies items; None without candidates.
 
-        The column with the most shared cells is chosen, see `find_column_of_shared_items`. If no column has any, or if each
-        agent has its own column, the first column with at least 90 % of the largest number of distinct values is chosen.
-
-        agents : columns that together name an agent; empty if each agent has its own column
+        agents : columns that together name an agent; empty for a column per agent
         candidates : columns to choose from, the most reliable first
         """
         candidates = [name for name in candidates if name not in agents]
@@ -495,14 +456,8 @@ class _RoleSearch(WideTableSearch):
     def find_column_of_shared_items(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column by which agents have the most items in common; None if they have none by any column.
 
-        The column with the most shared cells is returned. A cell is an agent and an item to which it responded. It is shared
-        if another agent responded to the item, too (`TableColumns.count_shared_cells`).
-
-        Several columns may have the same number of shared cells. Then the first one is returned, unless it holds ids that
-        restart for each agent and do not identify items (`has_restarting_ids`). In this case, a column of prompts is returned.
-
         agents : columns that together name an agent
-        candidates : columns of ids or prompts, at least one
+        candidates : columns of ids or prompts, at least one, the preferred one first
         """
         n_shared = {name: self.table.count_shared_cells(agents, name) for name in candidates}
         max_shared = max(n_shared.values())
@@ -523,16 +478,7 @@ class _RoleSearch(WideTableSearch):
         return infer_role(item) != "prompt" and n_pairs > max(len(set(ids)), len(set(prompts)))
 
     def find_prompt_column(self, item: str, used: set[str | None]) -> str | None:
-        """Return the column of prompts, or None.
-
-        It is the first of these columns that exists:
-
-        1. a column whose name suggests prompts, and in which each item has one prompt;
-        2. a column whose name suggests prompts;
-        3. a column of prose whose name suggests no role, in which each item has one prompt, and fewer than two items have
-           the same prompt on average.
-
-        In 1 and 2, the column must hold at least two different texts.
+        """Return the column of prompts; None without one.
 
         item : column that identifies items
         used : columns that have another role
@@ -540,18 +486,16 @@ class _RoleSearch(WideTableSearch):
         ids = self.table[item].value_texts
         named_columns = [name for name in self.prompt_columns if name not in used and self.table[name].is_text]
         candidates = [name for name in named_columns if len(set(self.table[name].value_texts)) > 1]
-        for name in candidates:
-            if _have_one_value_each(ids, self.table[name].value_texts):
-                return name
+        one_per_item = [name for name in candidates if _have_one_value_each(ids, self.table[name].value_texts)]
         if candidates:
-            return candidates[0]
+            return (one_per_item or candidates)[0]
 
-        n_items = len(set(ids))
-        prose_columns = [name for name in self.unnamed_columns if name not in used and self.table[name].is_prose]
-        for name in prose_columns:
+        # without a usual name: prose of which few items have the same
+        min_distinct = len(set(ids)) / 2
+        for name in self.unnamed_columns:
             column = self.table[name]
-            is_varied = len(column.distinct_texts) > n_items / 2
-            if is_varied and _have_one_value_each(ids, column.value_texts):
+            is_varied = column.is_prose and len(column.distinct_texts) > min_distinct
+            if name not in used and is_varied and _have_one_value_each(ids, column.value_texts):
                 return name
         return None
 

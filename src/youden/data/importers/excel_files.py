@@ -38,22 +38,19 @@ _MAX_MATCH_BYTES = 9_000
 
 
 def read_excel_sheets(file: Path, note: Note) -> Iterator[tuple[str, Rows]]:
-    """Read the first sheet of an Excel file, and the sheets with similar columns.
-
-    The columns of a sheet are similar if all of them are in the first sheet, or if they include all columns of the first
-    sheet. Hidden sheets are skipped, and so are sheets with fewer than two rows of several cells.
+    """Read the first sheet of an Excel file, and the sheets with more or fewer of its columns.
 
     Parameters
     ----------
     file : Path
         Excel file (.xlsx or .xlsm).
     note : callable
-        Function that is called with each assumption about the file, and its location.
+        Called with each assumption about the file, and its location.
 
     Yields
     ------
     title : str
-        Title of the sheet.
+        Title of the sheet. Hidden sheets, and those without two rows of several cells, are skipped.
     rows : list of (str, dict)
         Location and values by column of each row.
 
@@ -100,10 +97,7 @@ def _read_sheets(file: Path, note: Note) -> Iterator[tuple[str, Records]]:
     import openpyxl
 
     try:
-        check_regular(file)
-        with zipfile.ZipFile(file) as archive:
-            unpacked_bytes = sum(member.file_size for member in archive.infolist())
-            UnpackLimit(file).add(unpacked_bytes)
+        _check_unpacked_size(file)
         with closing(openpyxl.load_workbook(file, data_only=True, read_only=True)) as book:
             for sheet in book.worksheets:
                 if sheet.sheet_state == "visible":
@@ -118,30 +112,33 @@ def _read_sheets(file: Path, note: Note) -> Iterator[tuple[str, Records]]:
         ) from error
 
 
+def _check_unpacked_size(file: Path) -> None:
+    """Raise InputError [unpacked-too-large] if a regular file, an archive, unpacks to far more than its size."""
+    check_regular(file)
+    with zipfile.ZipFile(file) as archive:
+        unpacked_bytes = sum(member.file_size for member in archive.infolist())
+    UnpackLimit(file).add(unpacked_bytes)
+
+
 def _scan_sheet(source: IO[bytes]) -> tuple[dict[tuple[int, int], int], set[bytes]]:
-    """Find merged ranges and formulas in the XML of a sheet.
+    """Find the merged ranges of one column, and the formulas without a stored value, in the XML of a sheet.
 
-    Only ranges in a single column, and formulas whose value is not in the file, are returned.
-
-    source : open XML of the sheet
-
-    Returns the last row of each range by its first row and its column, numbered from 1, and the cells of the formulas,
-    such as "D2".
+    Returns the last row of each range by its first row and its column, numbered from 1; and the cells of the formulas, such as
+    "D2".
     """
     from openpyxl.utils import column_index_from_string
 
     last_rows: dict[tuple[int, int], int] = {}
     formulas: set[bytes] = set()
     overlap = b""  # a tag may be split between two chunks
-    while True:
-        chunk = source.read(_CHUNK_BYTES)
-        if not chunk:
-            return last_rows, formulas
-        formulas.update(_FORMULA_WITHOUT_VALUE.findall(overlap + chunk))
-        for column_letters, first_row, last_row in _MERGED_CELL.findall(overlap + chunk):
+    while chunk := source.read(_CHUNK_BYTES):
+        xml = overlap + chunk
+        formulas.update(_FORMULA_WITHOUT_VALUE.findall(xml))
+        for column_letters, first_row, last_row in _MERGED_CELL.findall(xml):
             column = column_index_from_string(column_letters.decode())
             last_rows[int(first_row), column] = int(last_row)
         overlap = chunk[-_MAX_MATCH_BYTES:]
+    return last_rows, formulas
 
 
 def _fill_cell(record: list[Json], row_number: int, column: int, merged_range: _MergedRange) -> None:
@@ -158,33 +155,41 @@ def _fill_cell(record: list[Json], row_number: int, column: int, merged_range: _
 def _fill_merged_cells(
     rows: Iterable[Sequence[object]], merged: Mapping[tuple[int, int], int], location: str
 ) -> Records:
-    """Return the rows, with the value of a merged range copied into each of its rows.
-
-    Several consecutive blank rows become one empty row, and blank rows at the beginning are left out.
+    """Return the rows, with the value of a merged range in each of its rows, and blank rows reduced to single ones.
 
     merged : last row of each merged range, by its first row and its column, numbered from 1
-    location : file and sheet, for error messages
+    location : file and sheet, for messages
     """
-    merged_columns = sorted({column for _, column in merged})
-    latest_ranges: dict[int, _MergedRange] = {}  # by column
+    latest_ranges = {column: _MergedRange(last_row=0, value=None) for _, column in merged}
     records: Records = []
     for row_number, values in enumerate(rows, 1):
+        row_location = f"{location}, line {row_number}"
         record = [_convert_cell(value) for value in values]
-        if all(cell is None for cell in record):
-            has_row_above = bool(records) and bool(records[-1][1])
-            if has_row_above:
-                records.append((f"{location}, line {row_number}", []))
-            continue
-
-        for column in merged_columns:
-            starts_range = (row_number, column) in merged
-            if starts_range:
-                first_value = record[column - 1] if column <= len(record) else None
-                latest_ranges[column] = _MergedRange(merged[row_number, column], first_value)
-            elif column in latest_ranges:
-                _fill_cell(record, row_number, column, latest_ranges[column])
-        records.append((f"{location}, line {row_number}", record))
+        if any(cell is not None for cell in record):
+            _fill_row(record, row_number, merged, latest_ranges)
+            records.append((row_location, record))
+        elif records and records[-1][1]:  # the first of several blank rows
+            records.append((row_location, []))
     return records
+
+
+def _fill_row(
+    record: list[Json],
+    row_number: int,
+    merged: Mapping[tuple[int, int], int],
+    latest_ranges: dict[int, _MergedRange],
+) -> None:
+    """Fill the empty cells of `record`, a row, by merged ranges that began above it.
+
+    merged : last row of each merged range, by its first row and its column, numbered from 1
+    latest_ranges : latest range by column, for all columns of `merged`; changed if a range begins in the row
+    """
+    for column, latest_range in latest_ranges.items():
+        if (row_number, column) in merged:
+            first_value = record[column - 1] if column <= len(record) else None
+            latest_ranges[column] = _MergedRange(merged[row_number, column], first_value)
+        else:
+            _fill_cell(record, row_number, column, latest_range)
 
 
 class _MergedRange(NamedTuple):

@@ -62,9 +62,9 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> 
     Parameters
     ----------
     paths : sequence of Path
-        Files, which may have any name, and folders, which are searched at any depth.
+        Files with any name, and folders, which are searched at any depth.
     patterns : sequence of str
-        Glob patterns for the names of files in folders; upper and lower case are equal.
+        Glob patterns for the names of files in folders; case is ignored.
     what : str
         Expected kind of file, for messages, such as "an Inspect log".
 
@@ -80,19 +80,9 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> 
         file.
     """
     files: dict[Path, None] = {}  # an ordered set
-    lower_patterns = [fnmatch.translate(pattern.lower()) for pattern in patterns]
-    any_pattern = re.compile("|".join(lower_patterns))
     for path in paths:
         if path.is_dir():
-            paths_with_name = [file for file in path.rglob("*") if any_pattern.fullmatch(file.name.lower())]
-            matches = sorted(file for file in paths_with_name if file.is_file())
-            if not matches:
-                n_other_files = sum(file.is_file() for file in path.rglob("*"))
-                other_files = format_count(n_other_files, "other file")
-                problem = f"this folder has no file that matches {', '.join(patterns)}: got {other_files}"
-                remedy = f"Pass {what}, or a folder that contains one."
-                raise import_error(path, f"{problem}. {remedy}", slug="import-empty")
-            files.update(dict.fromkeys(matches))
+            files.update(dict.fromkeys(_find_files_in_folder(path, patterns, what=what)))
         elif path.is_file():
             files[path] = None
         else:
@@ -100,6 +90,24 @@ def find_files(paths: Sequence[Path], patterns: Sequence[str], *, what: str) -> 
             problem = f"it is {kind}, not a file" if kind else "there is no such file or folder"
             raise import_error(path, f"{problem}. Pass {what}.", slug="import-not-found")
     return list(files)
+
+
+def _find_files_in_folder(folder: Path, patterns: Sequence[str], *, what: str) -> list[Path]:
+    """Return the matching files in a folder, at any depth, sorted; raise ImportFormatError [import-empty] without any.
+
+    patterns : glob patterns for the names of files; case is ignored
+    what : expected kind of file, for messages
+    """
+    any_pattern = re.compile("|".join(fnmatch.translate(pattern.lower()) for pattern in patterns))
+    paths_with_name = [path for path in folder.rglob("*") if any_pattern.fullmatch(path.name.lower())]
+    matches = sorted(path for path in paths_with_name if path.is_file())
+    if not matches:
+        n_other_files = sum(path.is_file() for path in folder.rglob("*"))
+        other_files = format_count(n_other_files, "other file")
+        problem = f"this folder has no file that matches {', '.join(patterns)}: got {other_files}"
+        remedy = f"Pass {what}, or a folder that contains one."
+        raise import_error(folder, f"{problem}. {remedy}", slug="import-empty")
+    return matches
 
 
 def read_text(path: Path, replaced: Replacements | None = None) -> str:
@@ -129,13 +137,7 @@ def read_text(path: Path, replaced: Replacements | None = None) -> str:
             path, f"it cannot be read ({error.strerror}). Check the path.", slug="import-not-found"
         ) from error
 
-    encoding = "utf-8"
-    for mark, encoding_of_mark in _MARKS:
-        if raw.startswith(mark):
-            raw = raw.removeprefix(mark)
-            encoding = encoding_of_mark
-            break
-
+    raw, encoding = _remove_byte_order_mark(raw)
     try:
         return raw.decode(encoding)
     except UnicodeDecodeError as error:
@@ -150,6 +152,14 @@ def read_text(path: Path, replaced: Replacements | None = None) -> str:
             f"byte 0x{raw[error.start]:02x} is not {encoding.upper()}. Save the file as UTF-8.",
             slug="import-encoding",
         ) from error
+
+
+def _remove_byte_order_mark(raw: bytes) -> tuple[bytes, str]:
+    """Return the bytes of a text without byte order mark, and the encoding that this mark states; UTF-8 without one."""
+    for mark, encoding in _MARKS:
+        if raw.startswith(mark):
+            return raw.removeprefix(mark), encoding
+    return raw, "utf-8"
 
 
 def read_json(path: Path, replaced: Replacements | None = None) -> Json:
@@ -183,7 +193,7 @@ def parse_json(
     *,
     remedy: str = "Pass the file as the tool wrote it",
 ) -> Json:
-    """Parse one JSON value.
+    """Parse one JSON value; replace NaN and infinities by None, and unpaired surrogates by U+FFFD.
 
     Parameters
     ----------
@@ -192,8 +202,7 @@ def parse_json(
     location : Path or str
         File, or file and line, with which error messages start.
     replaced : Replacements, optional
-        Counts the values that were replaced: NaN and infinities by None, unpaired surrogates by U+FFFD. Default: they
-        are replaced, but not counted.
+        Counts the replaced values.
     remedy : str, optional
         Sentence, without a full stop, with which error messages end.
 
@@ -207,15 +216,7 @@ def parse_json(
     ImportFormatError
         [import-json]: if the text is not JSON or nested too deeply; [import-encoding]: if the bytes are not UTF-8.
     """
-    try:
-        decoded = text if isinstance(text, str) else text.decode()
-    except UnicodeDecodeError as error:
-        raise import_error(
-            location,
-            f"byte 0x{error.object[error.start]:02x} at position {error.start + 1} is not UTF-8. {remedy}.",
-            slug="import-encoding",
-        ) from error
-
+    decoded = text if isinstance(text, str) else _decode_utf8(text, location, remedy)
     try:
         parsed = parse_tolerantly(decoded)
     except JSONDecodeError as error:
@@ -235,6 +236,18 @@ def parse_json(
         replaced.add(n_nonfinite=parsed.n_nonfinite, n_texts=parsed.n_replaced_texts, location=location)
     value: Json = replace_nonfinite(parsed.value) if parsed.n_nonfinite else parsed.value
     return value
+
+
+def _decode_utf8(raw: bytes, location: Path | str, remedy: str) -> str:
+    """Decode UTF-8; raise ImportFormatError [import-encoding], with the sentence `remedy`, for other bytes."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise import_error(
+            location,
+            f"byte 0x{raw[error.start]:02x} at position {error.start + 1} is not UTF-8. {remedy}.",
+            slug="import-encoding",
+        ) from error
 
 
 def read_lines(path: Path, replaced: Replacements | None = None) -> Iterator[tuple[str, dict[str, Json]]]:
@@ -330,9 +343,9 @@ def get_nested(value: Json, *keys: str | int) -> Json:
 
 
 def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
-    """Return a short name for each path: its last parts (folders or file), as few as distinguish it from all other paths.
+    """Return the shortest last parts of each path that distinguish it from all others, without parts that all have in common.
 
-    Last parts that all paths have in common are removed first. Equal paths get equal names.
+    Equal paths get equal names.
 
     >>> find_unique_suffixes([Path("plain/m"), Path("new/hot/m"), Path("old/hot/m")])
     ['plain', 'new/hot', 'old/hot']
@@ -359,11 +372,9 @@ def find_unique_suffixes(paths: Sequence[Path]) -> list[str]:
 
 
 def _count_shared_last_parts(split_paths: Sequence[tuple[str, ...]]) -> int:
-    """Count the last parts that all paths have in common; the first two parts of a path are not counted.
+    """Count the last parts (folders or file) that all paths have in common; 0 if all paths are equal.
 
-    The result is 0 if all paths are equal.
-
-    split_paths : each path as a tuple of its parts (folders and file)
+    The first two parts of a path are not counted.
     """
     if len(set(split_paths)) < 2:
         return 0
@@ -378,9 +389,7 @@ def _count_shared_last_parts(split_paths: Sequence[tuple[str, ...]]) -> int:
 
 
 def find_disambiguating_suffixes(names: Sequence[str], paths: Sequence[Path]) -> list[str]:
-    """Return one suffix per name that distinguishes equal names: a unique suffix of its path, or "" for a unique name.
-
-    paths : path of each name, in the same order
+    """Return a suffix per name that distinguishes equal names by their paths; "" for a unique name.
 
     >>> find_disambiguating_suffixes(["m", "m", "n"], [Path("a/x"), Path("b/x"), Path("b/y")])
     ['a', 'b', '']

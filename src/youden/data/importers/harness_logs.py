@@ -67,11 +67,10 @@ class _Log:
 
 
 def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: Text = "answer") -> ImportedPool:
-    """Import logs of Inspect.
+    """Import logs of Inspect: each log is an agent, each sample an item, and epochs are repeats.
 
-    Each log is an agent, and each sample an item. The name of an agent is that of its model and, if two logs have the
-    same model and task, a part of the path of its log. All existing samples of an unsuccessful log are imported. Epochs
-    are repeats.
+    An agent is named after its model and, if logs have the same model and task, a part of the path of its log. All samples
+    of an unsuccessful log are imported.
 
     Parameters
     ----------
@@ -81,7 +80,7 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
         Ignored.
     text : {"answer", "transcript"}, default "answer"
         Response of a sample. "answer": the answer that the scorer `youden.inspect.keep_response` stored, or else the
-        output of the sample. "transcript": everything after the input, that is, messages, tool calls and their results.
+        output of the sample. "transcript": all messages, tool calls and their results after the input.
 
     Returns
     -------
@@ -98,10 +97,8 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
     log_files = [path for path in files if path in paths or path.name not in _SUMMARY_FILES]
     logs = [_read_log(path, builder.replaced) for path in log_files]
     has_several_tasks = len({log.task for log in logs}) > 1
-    models_and_tasks = [f"{log.model}\0{log.task}" for log in logs]
-    names = disambiguate_names(models_and_tasks, [log.path.with_suffix("") for log in logs])
-    for log, name in zip(logs, names, strict=True):
-        agent = name.replace(f"\0{log.task}", "")
+    for log, agent in zip(logs, _name_inspect_agents(logs), strict=True):
+        task = log.task if has_several_tasks else None
         status = log.header.get("status", "unfinished")
         if status != "success":
             builder.add_note(f"{log.path}: the run ended with status '{status}'; the samples that it has were imported")
@@ -114,23 +111,23 @@ def read_inspect(paths: Sequence[Path], /, *, columns: Mapping[str, str], text: 
                 builder.count_left_out(reason, f"{location}{format_tool_error(error)}")
                 continue
 
-            item = sample.get("id")
-            if has_several_tasks and item is not None:
-                item = f"{log.task}/{item}"
+            item = _make_item_id(sample.get("id"), task)
             prompt = _get_prompt(sample.get("input"))
             builder.add(agent, item, response, prompt=prompt, location=location, repeat=sample.get("epoch"))
     return builder.build()
 
 
+def _name_inspect_agents(logs: Sequence[_Log]) -> list[str]:
+    """Name the agent of each log after its model, with a part of the path if several logs have the same model and task."""
+    models_and_tasks = [f"{log.model}\0{log.task}" for log in logs]
+    names = disambiguate_names(models_and_tasks, [log.path.with_suffix("") for log in logs])
+    return [name.replace(f"\0{log.task}", "") for log, name in zip(logs, names, strict=True)]
+
+
 def _read_log(path: Path, replaced: Replacements) -> _Log:
-    """Read the header of a log of Inspect, which is a .json file or an .eval archive.
+    """Read a log of Inspect (.json or .eval), whose samples are read later; raise [import-format] if it is not a log.
 
-    The samples of an archive are not read before `read_samples` of the log is called. The header of an archive is its member
-    header.json or, if the run did not finish, the first member of its journal.
-
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
-
-    Raises ImportFormatError [import-format] if the file is not a log.
+    replaced : counter of values such as NaN that a pool cannot hold
     """
     if path.suffix == ".json":
         log = require_object(read_json(path, replaced), path)
@@ -139,8 +136,15 @@ def _read_log(path: Path, replaced: Replacements) -> _Log:
                 path, "it has no key 'eval', so it is not an Inspect log. Pass a log of Inspect.", slug="import-format"
             )
         samples = _require_objects(log.get("samples"), path)
-        return _Log(path, log, lambda: iter(samples))
+        return _Log(path, log, partial(iter, samples))
+    return _read_archive(path, replaced)
 
+
+def _read_archive(path: Path, replaced: Replacements) -> _Log:
+    """Read an .eval archive of Inspect, like `_read_log`.
+
+    Its header is the member (file) header.json or, if the run did not finish, the first member of its journal.
+    """
     try:
         with ZipFile(path) as archive:
             names = archive.namelist()
@@ -159,10 +163,9 @@ def _read_log(path: Path, replaced: Replacements) -> _Log:
 
 
 def _read_members(path: Path, names: Sequence[str], replaced: Replacements) -> Iterator[dict[str, Json]]:
-    """Yield the objects in members of an archive, with one member in memory at a time.
+    """Yield the objects in members (files) of an archive, with one member in memory at a time.
 
-    names : names of the members in the archive
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counter of values such as NaN that a pool cannot hold
     """
     limit = UnpackLimit(path)
     try:
@@ -185,17 +188,28 @@ def _archive_error(path: Path, error: Exception) -> ImportFormatError:
 
 
 def _unpack_member(file: BinaryIO, info: ZipInfo, limit: UnpackLimit) -> bytes:
-    """Return the content of a member (file) of a zip archive.
+    """Return the content of a member (file) of a zip archive, also of one compressed by Zstandard.
 
-    Inspect compresses by Zstandard, which `zipfile` supports only from Python 3.14 on. Therefore, the member is located
-    here.
+    limit : counter of the unpacked bytes of the archive
 
-    file : the open archive
-    info : position, size and compression of the member
-    limit : limit on the unpacked bytes of the archive, to which those of the member are added
-
-    Raises: BadZipFile if the method of compression is unknown; InputError [unpacked-too-large] if the limit is exceeded.
+    Raises BadZipFile if the method of compression is unknown; InputError [unpacked-too-large] above the limit.
     """
+    raw = _read_compressed(file, info)
+    method = info.compress_type
+    if method == ZIP_STORED:
+        limit.add(len(raw))
+        return raw
+    if method == ZIP_DEFLATED:
+        return inflate(raw, limit)
+    if method == _ZSTANDARD:  # which `zipfile` supports only from Python 3.14 on
+        limit.add(info.file_size)
+        content: bytes = pa.Codec("zstd").decompress(raw, info.file_size, asbytes=True)
+        return content
+    raise BadZipFile(f"{info.filename} is compressed by method {method}")
+
+
+def _read_compressed(file: BinaryIO, info: ZipInfo) -> bytes:
+    """Read the compressed bytes of a member of an open zip archive."""
     # The local header is 30 bytes long. Its last two fields, of two bytes each, are the lengths of the name and of the
     # extra field, which follow the header.
     file.seek(info.header_offset + 26)
@@ -203,19 +217,7 @@ def _unpack_member(file: BinaryIO, info: ZipInfo, limit: UnpackLimit) -> bytes:
     name_length = int.from_bytes(lengths[:2], "little")
     extra_length = int.from_bytes(lengths[2:], "little")
     file.seek(name_length + extra_length, 1)
-    raw = file.read(info.compress_size)
-
-    method = info.compress_type
-    if method == ZIP_STORED:
-        limit.add(len(raw))
-        return raw
-    if method == ZIP_DEFLATED:
-        return inflate(raw, limit)
-    if method == _ZSTANDARD:
-        limit.add(info.file_size)
-        content: bytes = pa.Codec("zstd").decompress(raw, info.file_size, asbytes=True)
-        return content
-    raise BadZipFile(f"{info.filename} is compressed by method {method}")
+    return file.read(info.compress_size)
 
 
 def _require_objects(value: Json, path: Path) -> list[dict[str, Json]]:
@@ -257,26 +259,33 @@ def _format_steps(sample: Mapping[str, Json]) -> Iterator[str]:
     for message in messages:
         role = get_nested(message, "role")
         is_input = get_nested(message, "source") == "input" or _get_identity(message) in input_identities
-        if role == "system" or is_input:
-            continue
+        if role != "system" and not is_input:
+            yield from _format_message(message, sample.get("attachments"))
 
-        text = _get_text_or_attachment(message, sample.get("attachments"))
-        if role == "tool":
-            error = get_nested(message, "error", "message")
-            yield f"result: {text or to_text(error or '')}"
-        elif text:
-            yield f"{role}: {text}"
 
-        tool_calls = get_nested(message, "tool_calls")
-        if isinstance(tool_calls, list):
-            for call in tool_calls:
-                yield format_tool_call(get_nested(call, "function"), get_nested(call, "arguments"))
+def _format_message(message: Json, attachments: Json) -> Iterator[str]:
+    """Yield the text of a message and each of its tool calls as one line.
+
+    attachments : long texts of the sample by id
+    """
+    role = get_nested(message, "role")
+    text = _get_text_or_attachment(message, attachments)
+    if role == "tool":
+        error = get_nested(message, "error", "message")
+        yield f"result: {text or to_text(error or '')}"
+    elif text:
+        yield f"{role}: {text}"
+
+    tool_calls = get_nested(message, "tool_calls")
+    if isinstance(tool_calls, list):
+        for call in tool_calls:
+            yield format_tool_call(get_nested(call, "function"), get_nested(call, "arguments"))
 
 
 def _get_text_or_attachment(message: Json, attachments: Json) -> str:
-    """Return the text of a message, or the attachment to which it refers; empty if it has no text.
+    """Return the text of a message, or the attachment to which it refers; "" without a text.
 
-    attachments : long texts of the sample by id; a message refers to one by "attachment://" and its id
+    attachments : long texts of the sample by id
     """
     text = _get_text(get_nested(message, "content")) or ""
     if not text.startswith(_ATTACHMENT):
@@ -311,12 +320,11 @@ _SAMPLES_FILE = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.:
 
 
 def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import samples of lm-evaluation-harness.
+    """Import samples of lm-evaluation-harness: each model is an agent, and each `doc_id` an item.
 
-    Each model is an agent, and each `doc_id` an item. If several folders have the same model, each folder is an agent;
-    if a folder has several files of one task, each time in its file names is a separate agent. If there are several
-    tasks, item ids begin with the task. The raw responses of generation tasks are imported; several responses to an
-    item are repeats. Tasks that compare log-likelihoods have no responses and are left out.
+    A model in several folders, or several results of a task in one folder, are separate agents. If there are several
+    tasks, item ids begin with the task. Responses are the raw ones of generation tasks, several ones are repeats; tasks
+    that compare log-likelihoods have none.
 
     Parameters
     ----------
@@ -340,30 +348,33 @@ def read_lm_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Imp
     builder = PoolBuilder(paths[0].stem)
     for file, agent in zip(files, name_lm_eval_agents(files), strict=True):
         task = parse_lm_eval_task(file) if has_several_tasks else None
-        first_filters: dict[str, Json] = {}
-        for location, row in read_lines(file, builder.replaced):
-            item = _make_item_id(row.get("doc_id"), task)
-            # Each filter of a task repeats all rows, with the same raw responses.
-            if first_filters.setdefault(str(item), row.get("filter")) != row.get("filter"):
-                continue
-
+        for location, row in _read_rows_of_first_filter(file, builder.replaced):
             raw = get_nested(row, "resps", 0)
             responses = raw if isinstance(raw, list) else [raw]
             if responses and isinstance(responses[0], list | int | float | bool):
                 builder.count_left_out("no text: the task is by log-likelihood", location)
                 continue
+            item = _make_item_id(row.get("doc_id"), task)
             prompt = _get_lm_eval_prompt(row.get("arguments"))
             for repeat, response in enumerate(responses, 1):
                 builder.add(agent, item, response, prompt=prompt, location=location, repeat=repeat)
     return builder.build()
 
 
-def name_lm_eval_agents(files: Sequence[Path]) -> list[str]:
-    """Return the name of the agent of each file of samples.
+def _read_rows_of_first_filter(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
+    """Yield the rows of a file of samples with their locations, only for the first filter of each document.
 
-    It is the name of the model, with the folder if several folders have results of this model, and with the time if the
-    folder has several results of a task.
+    Each further filter repeats all rows, with the same raw responses.
     """
+    first_filters: dict[str, Json] = {}
+    for location, row in read_lines(file, replaced):
+        filter_name = row.get("filter")
+        if first_filters.setdefault(str(row.get("doc_id")), filter_name) == filter_name:
+            yield location, row
+
+
+def name_lm_eval_agents(files: Sequence[Path]) -> list[str]:
+    """Name the agent of each file of samples after its model, with the folder or the time if needed to distinguish agents."""
     folders = [file.parent for file in files]
     models = [_find_model(file) for file in files]
     folder_suffixes = find_disambiguating_suffixes(models, folders)
@@ -372,12 +383,9 @@ def name_lm_eval_agents(files: Sequence[Path]) -> list[str]:
     folders_with_reruns = {folder for (folder, _task), n_files in n_files_by_task.items() if n_files > 1}
     agents = []
     for model, file, folder_suffix in zip(models, files, folder_suffixes, strict=True):
-        details = []
-        if folder_suffix:
-            details.append(folder_suffix)
-        if file.parent in folders_with_reruns:
-            details.append(_parse_time(file))
-        agents.append(f"{model} ({', '.join(details)})" if details else model)
+        time = _parse_time(file) if file.parent in folders_with_reruns else ""
+        details = ", ".join(filter(None, [folder_suffix, time]))
+        agents.append(f"{model} ({details})" if details else model)
     return agents
 
 
@@ -394,11 +402,7 @@ def _parse_time(file: Path) -> str:
 
 
 def _find_model(samples: Path) -> str:
-    """Find the model of a file of samples.
-
-    The model is read from the results file of the same time, or else from the latest one that names a model. If there
-    is none, the name of the folder is returned.
-    """
+    """Return the model that the results next to a file of samples name, or else the name of the folder."""
     results_of_same_time = samples.with_name(f"results_{_parse_time(samples)}.json")
     latest_first = sorted(samples.parent.glob("results_*.json"), reverse=True)
     for file in filter(Path.is_file, [results_of_same_time, *latest_first]):
@@ -410,7 +414,7 @@ def _find_model(samples: Path) -> str:
 
 
 def _make_item_id(number: Json, task: str | None) -> Json:
-    """Return the number of a document as an item id, with the task before it unless `task` is None."""
+    """Return the number or id of a document as an item id, with the task before it unless `task` is None."""
     if task is None or number is None:
         return number
     return f"{task}/{number}"
@@ -427,11 +431,10 @@ _MODEL = re.compile(r"(?<=[:,])(model|model_deployment)=[^,]*,?")
 
 
 def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import scenario states of HELM.
+    """Import scenario states of HELM: each model is an agent, and each instance, also a perturbed one, an item.
 
-    Each model is an agent, and each instance an item; a perturbed instance is a separate item. If a model ran a
-    scenario several times, each folder is an agent. If there are several scenarios, item ids begin with the scenario.
-    Several completions or trials are repeats. Requests that only score a given answer are left out.
+    If a model ran a scenario several times, each folder is an agent. If there are several scenarios, item ids begin with
+    the scenario. Completions and trials are repeats. Requests that only score a given answer are left out.
 
     Parameters
     ----------
@@ -454,13 +457,9 @@ def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Import
     files = find_files(paths, (STATE,), what=f"a {STATE} of HELM")
     builder = PoolBuilder(paths[0].stem)
     states = [require_object(read_json(file, builder.replaced), file) for file in files]
-    scenarios = [parse_helm_scenario(file) for file in files]
-    has_several_scenarios = len(set(scenarios)) > 1
-    models = [get_nested(state, "adapter_spec", "model") for state in states]
-    runs = [f"{model}\0{scenario}" for model, scenario in zip(models, scenarios, strict=True)]
-    names = disambiguate_names(runs, [file.parent for file in files])
-    for file, state, scenario, name in zip(files, states, scenarios, names, strict=True):
-        agent = name.replace(f"\0{scenario}", "")
+    has_several_scenarios = len({parse_helm_scenario(file) for file in files}) > 1
+    for file, state, agent in zip(files, states, _name_helm_agents(files, states), strict=True):
+        scenario = parse_helm_scenario(file) if has_several_scenarios else None
         requests = require_list(state.get("request_states"), f"{file}, request_states")
         for number, request in enumerate(requests, 1):
             location = f"{file}, request {number}"
@@ -472,13 +471,22 @@ def read_helm(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Import
                 builder.count_left_out("the call failed", location)
                 continue
 
-            item = _make_helm_item_id(request, scenario if has_several_scenarios else None)
+            item = _make_helm_item_id(request, scenario)
             prompt = get_nested(request, "instance", "input", "text")
             trial = get_nested(request, "train_trial_index") or 0
             for nth, completion in enumerate(require_list(completions, location)):
                 text = get_nested(completion, "text")
                 builder.add(agent, item, text, prompt=prompt, location=location, repeat=f"{trial}.{nth}")
     return builder.build()
+
+
+def _name_helm_agents(files: Sequence[Path], states: Sequence[dict[str, Json]]) -> list[str]:
+    """Name the agent of each state after its model, with a part of the path if the model ran the scenario several times."""
+    scenarios = [parse_helm_scenario(file) for file in files]
+    models = [get_nested(state, "adapter_spec", "model") for state in states]
+    runs = [f"{model}\0{scenario}" for model, scenario in zip(models, scenarios, strict=True)]
+    names = disambiguate_names(runs, [file.parent for file in files])
+    return [name.replace(f"\0{scenario}", "") for name, scenario in zip(names, scenarios, strict=True)]
 
 
 def parse_helm_scenario(file: Path) -> str:

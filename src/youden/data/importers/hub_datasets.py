@@ -19,7 +19,7 @@ from youden.data.importers.pool_joiner import ImportedPool
 from youden.data.importers.table_files import find_saved_splits
 from youden.data.importers.table_import import read_table
 from youden.errors import ConfigError, ImportFormatError
-from youden.types import Agent
+from youden.types import Agent, Pool
 
 _HUB_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 
@@ -36,12 +36,12 @@ def read_hf_dataset(
     columns : mapping of str to str
         Column by role, as for `read_table`. Without a column for the agent, each split is an agent.
     hub : mapping of str to str, optional
-        Options for a data set on the Hub: `split`, `revision` and `subset`. Default: all splits of the newest revision.
+        The options `split`, `revision` and `subset` on the Hub. Default: all splits of the newest revision.
 
     Returns
     -------
     ImportedPool
-        The pool, and notes on what was left out. The meta of agents from the Hub states the name and commit of the data set.
+        The pool, and notes on what was left out. The meta of agents from the Hub states the data set and its commit.
 
     Raises
     ------
@@ -67,14 +67,12 @@ def read_hf_dataset(
 
 
 def _read_from_hub(name: str, columns: Mapping[str, str], options: Mapping[str, str]) -> ImportedPool:
-    """Import the data set OWNER/NAME from the Hub.
+    """Import the data set OWNER/NAME from the Hub, with OWNER/NAME@COMMIT as `source` in the meta of its agents.
 
-    columns : role, such as "agent" or "text" → name of the column that has it, if the user set it
-    options : `subset`, `split` and `revision` of the data set, if the user set them
+    columns : column by role, as named by the user
+    options : `subset`, `split` and `revision`, if set
 
-    Returns the pool; `source` in the meta of each agent is OWNER/NAME@COMMIT.
-
-    Raises: ImportFormatError [import-hub] if the data set cannot be loaded; the errors of `read_table` for its rows.
+    Raises ImportFormatError [import-hub] if it cannot be loaded.
     """
     with scratch_directory(Path(gettempdir()), name="youden-hub") as directory:
         saved = Path(directory, *name.split("/"))
@@ -85,27 +83,25 @@ def _read_from_hub(name: str, columns: Mapping[str, str], options: Mapping[str, 
             message = str(error).replace(str(saved), name)  # the user knows the name, not the temporary folder
             raise ImportFormatError(message, slug=error.slug) from error
 
-    agents = []
-    for agent in imported.pool.agents:
-        meta = {**agent.meta, "source": f"{name}@{commit}"}
-        agents.append(Agent(agent.id, agent.group, meta))
-    pool = replace(imported.pool, agents=tuple(agents))
     notes = [f"{name} was read at commit {commit}"]
     notes += [note.replace(str(saved), name) for note in imported.notes]
+    pool = _add_source(imported.pool, f"{name}@{commit}")
     return replace(imported, pool=pool, notes=tuple(notes))
 
 
+def _add_source(pool: Pool, source: str) -> Pool:
+    """Return a copy of a pool with `source` in the meta of each agent."""
+    agents = [Agent(agent.id, agent.group, {**agent.meta, "source": source}) for agent in pool.agents]
+    return replace(pool, agents=tuple(agents))
+
+
 def _save_dataset(name: str, folder: Path, *, cache: Path, options: Mapping[str, str]) -> str:
-    """Save a data set of the Hub to a folder, and return its commit.
+    """Save the data set OWNER/NAME of the Hub to a folder, as `save_to_disk` does, and return its commit.
 
-    name : OWNER/NAME of the data set
-    folder : folder for the splits, in the format of `save_to_disk`
     cache : folder for the downloaded files
-    options : the keys `subset` (default: the only one), `split` (default: all) and `revision` (default: the newest), if
-        the user set them
+    options : `subset`, `split` and `revision`, if set
 
-    Raises: ImportFormatError [import-hub] if the data set cannot be loaded; ConfigError [hub-missing] if the package
-        `datasets` is not installed.
+    Raises ImportFormatError [import-hub] if it cannot be loaded; ConfigError [hub-missing] without the package `datasets`.
     """
     datasets, hub = _import_hub_libraries()
     try:

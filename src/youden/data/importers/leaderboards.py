@@ -37,14 +37,11 @@ RESULTS = "results"
 
 
 def read_alpaca_eval(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import outputs of AlpacaEval.
+    """Import outputs of AlpacaEval: each generator (model) is an agent, and each instruction an item with a number.
 
-    Each generator is an agent, and each instruction an item; items are numbered. If an agent has an instruction twice,
-    these are two items.
-
-    If each file is in a separate folder, as in the leaderboard, some agents are named after the folder, and the
-    generator becomes their alias. This applies to files in a folder `results`, and to files with one generator if there
-    are several files.
+    If each file is in a separate folder, some agents are named after the folder, with the generator as alias: those of
+    files in a folder `results`, as in the leaderboard, and those of one of several files with a single generator. An
+    instruction that an agent has twice is two items.
 
     Parameters
     ----------
@@ -102,44 +99,36 @@ def _get_generator(row: Mapping[str, Json]) -> str | None:
 
 
 def _name_agents_of_files(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
-    """Name the agents of files that have a single agent.
+    """Name the agents of the files that have a single agent, after their folder or generator (model).
 
-    If each file is in a separate folder, the agents are named after the folders. A file has a single agent if its folder is
-    in a folder `results`, as in the leaderboard, or if it is one of several files and has a single generator.
+    In other files, which are not in the result, each row belongs to the agent that its generator names.
 
-    If files share a folder, each file with a single generator is named after the generator. If its rows name no generator,
-    it is named after the folder. A part of the path is added to equal names, in parentheses.
-
-    Parameters
-    ----------
-    generators : mapping of Path to set of (str or None)
-        Generators in the rows of each file; None for rows that name no generator.
-
-    Returns
-    -------
-    dict of Path to str
-        Name of the agent by file. For a file that is not in it, each row belongs to the agent that its generator names.
+    generators : generators in the rows of each file; None for rows that name none
     """
     files = list(generators)
     folders = [file.resolve().parent for file in files]
-    files_of_one_generator = [file for file in files if len(generators[file]) == 1]
-    has_separate_folders = len(set(folders)) == len(folders)
-    if has_separate_folders:
-        agents = {}
-        for file, folder, name in zip(files, folders, find_unique_suffixes(folders), strict=True):
-            is_in_leaderboard = folder.parent.name == RESULTS
-            is_one_of_several = len(files) > 1 and file in files_of_one_generator
-            if is_in_leaderboard or is_one_of_several:
-                agents[file] = name
-        return agents
+    has_shared_folder = len(set(folders)) < len(folders)
+    if has_shared_folder:
+        return _name_agents_by_generator(generators)
 
+    agents = {}
+    for file, folder, name in zip(files, folders, find_unique_suffixes(folders), strict=True):
+        is_in_leaderboard = folder.parent.name == RESULTS
+        is_one_of_several = len(files) > 1 and len(generators[file]) == 1
+        if is_in_leaderboard or is_one_of_several:
+            agents[file] = name
+    return agents
+
+
+def _name_agents_by_generator(generators: Mapping[Path, set[str | None]]) -> dict[Path, str]:
+    """Name the agents of the files with one generator after it, or after the folder if the rows name none (None)."""
+    files = [file for file in generators if len(generators[file]) == 1]
     names = []
-    for file in files_of_one_generator:
+    for file in files:
         (generator,) = generators[file]
         names.append(generator or file.resolve().parent.name)
-    paths = [file.with_suffix("") for file in files_of_one_generator]
-    unique_names = disambiguate_names(names, paths)
-    return dict(zip(files_of_one_generator, unique_names, strict=True))
+    unique_names = disambiguate_names(names, [file.with_suffix("") for file in files])
+    return dict(zip(files, unique_names, strict=True))
 
 
 QUESTIONS = "question.jsonl"
@@ -150,12 +139,11 @@ OTHER_FOLDERS = ("reference_answer", "model_judgment")
 
 
 def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import answers of FastChat or Arena-Hard.
+    """Import answers of FastChat or Arena-Hard: each model is an agent, and each turn of a question an item.
 
-    Each model is an agent; if an answer names no model, the agent has the name of the file. Each turn of a question is
-    an item: the first one has the id of the question, and later ones have the ids `<question>#2`, … Several choices are
-    repeats. Prompts are read from the files `question.jsonl` among the paths, and from the nearest one above each file
-    of answers.
+    The first turn has the id of the question, later ones `<question>#2`, …. Several choices are repeats. An answer without
+    a model belongs to an agent named after the file. Prompts come from files `question.jsonl` among the paths, and from the
+    nearest one above each file of answers.
 
     Parameters
     ----------
@@ -176,10 +164,7 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
         [import-empty] if there are no files of answers, or no answers in them; others if a file cannot be read.
     """
     files = find_files(paths, ("*.jsonl",), what="a model_answer JSONL")
-    ignored: set[Path] = set()
-    for folder in filter(Path.is_dir, paths):
-        for name in OTHER_FOLDERS:
-            ignored.update(folder.rglob(f"{name}/**/*.jsonl"))
+    ignored = _list_other_files(paths)
     answer_files = [file for file in files if file.name != QUESTIONS and file not in ignored]
     if not answer_files:
         raise import_error(
@@ -187,11 +172,8 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
         )
 
     builder = PoolBuilder(paths[0].stem)
-    question_files = {file for file in files if file.name == QUESTIONS}
-    for file in answer_files:
-        nearest = _find_nearest_questions(file)
-        if nearest is not None:
-            question_files.add(nearest)
+    nearest_questions = filter(None, map(_find_nearest_questions, answer_files))
+    question_files = {file for file in files if file.name == QUESTIONS}.union(nearest_questions)
     prompts = _read_prompts(sorted(question_files), builder.replaced)
     if ignored:
         builder.add_note(
@@ -205,6 +187,15 @@ def read_fastchat(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> Im
     return builder.build()
 
 
+def _list_other_files(paths: Sequence[Path]) -> set[Path]:
+    """List the JSONL files in subfolders that hold no answers of agents."""
+    files: set[Path] = set()
+    for folder in filter(Path.is_dir, paths):
+        for name in OTHER_FOLDERS:
+            files.update(folder.rglob(f"{name}/**/*.jsonl"))
+    return files
+
+
 def _add_answer(
     builder: PoolBuilder,
     row: dict[str, Json],
@@ -213,18 +204,13 @@ def _add_answer(
     prompts: Mapping[tuple[str, int], Json],
     location: str,
 ) -> None:
-    """Add the responses in a row of model answers to one question.
+    """Add the responses in a row of model answers: each turn of the conversation is an item, and each choice a repeat.
 
-    An answer is a conversation, and each of its turns is an item. The row may have several choices, that is, several
-    answers to the question. The responses of the first choice get the repeat 1, those of the second get 2, and so on.
-
-    prompts : (id of a question, number of a turn from 1) → prompt
+    prompts : prompt by id of a question and number of a turn, from 1
     """
     question = row.get("question_id", row.get("uid"))
     choices = row.get("choices")
-    n_choices = 1
-    if isinstance(choices, list) and choices:
-        n_choices = len(choices)
+    n_choices = len(choices) if isinstance(choices, list) and choices else 1
     responses_by_choice = [_get_turns(row, choice) for choice in range(n_choices)]
     if not any(responses_by_choice):
         builder.count_left_out("an answer without turns", location)
@@ -245,9 +231,9 @@ def _find_nearest_questions(answers: Path) -> Path | None:
 
 
 def _get_turns(row: dict[str, Json], choice: int) -> list[Json]:
-    """Return the responses in a row of model answers, one response per turn of the conversation.
+    """Return the responses in a row of model answers, one per turn of the conversation.
 
-    choice : position of one of several sampled answers; it is ignored if the row has a list of messages
+    choice : position of one of several sampled answers; ignored if the row has a list of messages
     """
     messages = row.get("messages")
     if not isinstance(messages, list):
@@ -269,11 +255,9 @@ def _get_content(turn: Json) -> Json:
 
 
 def _read_prompts(files: Sequence[Path], replaced: Replacements) -> dict[tuple[str, int], Json]:
-    """Read the prompts in files of questions.
+    """Read files of questions: (id of a question, number of a turn from 1) → prompt.
 
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
-
-    Returns a dictionary: (id of a question, number of a turn from 1) → prompt.
+    replaced : counter of values such as NaN that a pool cannot hold
     """
     prompts: dict[tuple[str, int], Json] = {}
     for file in files:
@@ -326,15 +310,18 @@ class _Result:
     prompt: Json = None
     error: str = ""
 
+    @property
+    def text(self) -> str:
+        """The output as text; JSON if it is not a text."""
+        return self.output if isinstance(self.output, str) else orjson.dumps(self.output).decode()
+
 
 def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> ImportedPool:
-    """Import results of promptfoo.
+    """Import results of promptfoo: each provider is an agent, and each test an item `test-<testIdx>`.
 
-    Each provider is an agent with its label or id as name; if a file has several prompts, the label of the prompt is
-    added. Each test is an item `test-<testIdx>`. promptfoo numbers its repeats as separate tests. Therefore, tests of
-    one file with the same variables become one item, and the outputs of an agent to them become repeats. A test without
-    a number is identified by its variables, and in a CSV by its row. An output that is not a string is converted to
-    JSON. A CSV holds no prompts.
+    An agent has the label or id of the provider, followed by the label of the prompt if a file has several prompts. Tests of
+    a file with the same variables are one item with repeats. Tests without a number are identified by their variables, or
+    by their rows in a CSV. An output that is not a string becomes JSON. A CSV has no prompts.
 
     Parameters
     ----------
@@ -357,15 +344,7 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
     tests_by_variables: dict[bytes, int] = {}
     patterns = ("*.json", "*.jsonl", "*.csv")
     for file in find_files(paths, patterns, what="a results file of promptfoo (.json, .jsonl or .csv)"):
-        if file.suffix.lower() == ".csv":
-            results = list(_read_csv(file, builder.replaced))
-        else:
-            results = list(_read_results(file, tests_by_variables, builder.replaced))
-        if not results:
-            raise import_error(
-                file, "its list of results is empty. Run the evaluation before the import.", slug="import-empty"
-            )
-
+        results = _read_file_results(file, tests_by_variables, builder.replaced)
         has_several_prompts = len({result.label for result in results}) > 1
         first_tests: dict[bytes, int] = {}
         for result in results:
@@ -377,20 +356,35 @@ def read_promptfoo(paths: Sequence[Path], /, *, columns: Mapping[str, str]) -> I
                 builder.count_left_out(reason, f"{result.location}{result.error}")
                 continue
             agent = f"{result.provider} · {result.label}" if has_several_prompts else result.provider
-            text = result.output if isinstance(result.output, str) else orjson.dumps(result.output).decode()
+            item = f"test-{test:03d}"
             prompt = None if has_several_prompts else result.prompt
-            builder.add(agent, f"test-{test:03d}", text, prompt=prompt, location=result.location, repeat=result.test)
+            builder.add(agent, item, result.text, prompt=prompt, location=result.location, repeat=result.test)
     return builder.build()
+
+
+def _read_file_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> list[_Result]:
+    """Return the results of a file of promptfoo; raise ImportFormatError [import-empty] if there are none.
+
+    The parameters are those of `_read_results`.
+    """
+    if file.suffix.lower() == ".csv":
+        results = list(_read_csv(file, replaced))
+    else:
+        results = list(_read_results(file, tests_by_variables, replaced))
+    if not results:
+        raise import_error(
+            file, "its list of results is empty. Run the evaluation before the import.", slug="import-empty"
+        )
+    return results
 
 
 def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Replacements) -> Iterator[_Result]:
     """Yield the results of a JSON or JSON Lines file of promptfoo, one per test and provider.
 
-    tests_by_variables : number of each test that has none in its file, by its encoded variables; new tests are added. Pass
-        the same dictionary for all files, so that a test has the same number in each file.
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    tests_by_variables : number of each test that its file does not number, by its encoded variables; extended
+    replaced : counter of values such as NaN that a pool cannot hold
 
-    Raises: ImportFormatError if the file cannot be read or has another layout.
+    Raises ImportFormatError if the file cannot be read or has another layout.
     """
     is_json_lines = file.suffix.lower() == ".jsonl"
     rows = read_lines(file, replaced) if is_json_lines else _read_result_list(file, replaced)
@@ -415,9 +409,9 @@ def _read_results(file: Path, tests_by_variables: dict[bytes, int], replaced: Re
 
 
 def _read_result_list(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[str, Json]]]:
-    """Yield the results in a JSON file, each with its location for error messages.
+    """Yield the results in a JSON file, each with its location for messages.
 
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counter of values such as NaN that a pool cannot hold
     """
     content = require_object(read_json(file, replaced), file)
     rows = get_nested(content, "results", "results")
@@ -428,29 +422,16 @@ def _read_result_list(file: Path, replaced: Replacements) -> Iterator[tuple[str,
         yield location, require_object(row, location)
 
 
-def _find_output_columns(header: Sequence[str]) -> list[tuple[int, str, str]]:
-    """Return the position, the provider and the label of the prompt of each column of outputs."""
+def _find_output_columns(header: Sequence[str], file: Path) -> list[tuple[int, str, str]]:
+    """Return the position, the provider and the label of the prompt of each column of outputs, at least one.
+
+    Raises ImportFormatError [import-format] if there is none.
+    """
     outputs = []
     for position, (name, next_name) in enumerate(pairwise(header)):
         match = _OUTPUT.fullmatch(name)
         if match is not None and next_name == _STATUS:
             outputs.append((position, match["provider"], match["prompt"]))
-    return outputs
-
-
-def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
-    """Yield the results of a CSV file of promptfoo with one row per test, one result per provider and prompt.
-
-    The columns of a file are the variables of the tests and then, for each provider and prompt, a column of outputs called
-    "[provider] prompt" and a column "Status".
-
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
-
-    Raises: ImportFormatError [import-format] if the file has no such columns; [import-csv] if a row has another length.
-    """
-    rows = read_separated(file, ",", text=read_text(file, replaced))
-    _, header = next(rows, ("", []))
-    outputs = _find_output_columns(header)
     if not outputs:
         raise import_error(
             file,
@@ -458,8 +439,20 @@ def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
             "of promptfoo, or set the format `table`.",
             slug="import-format",
         )
+    return outputs
 
-    n_variables = outputs[0][0]
+
+def _read_csv(file: Path, replaced: Replacements) -> Iterator[_Result]:
+    """Yield the results of a CSV file of promptfoo, one per test (row), provider and prompt.
+
+    replaced : counter of values such as NaN that a pool cannot hold
+
+    Raises ImportFormatError [import-format] if no column holds outputs, [import-csv] if a row has another length.
+    """
+    rows = read_separated(file, ",", text=read_text(file, replaced))
+    _, header = next(rows, ("", []))
+    outputs = _find_output_columns(header, file)
+    n_variables, _, _ = outputs[0]  # the columns before the first outputs
     filled_rows = ((location, record) for location, record in rows if record)
     for test, (location, record) in enumerate(filled_rows):
         if len(record) != len(header):

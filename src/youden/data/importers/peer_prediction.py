@@ -52,9 +52,7 @@ _CONDITIONS_BY_GROUP: tuple[dict[str, str], ...] = (
 
 
 def find_paper_groups(conditions: Collection[str]) -> dict[str, str]:
-    """Return the groups of the agents in the experiments of the peer-prediction paper.
-
-    In the paper, agents are called conditions. Each of its domains (summaries, reviews, translations) has its own conditions.
+    """Return the groups of the agents, called conditions, in the experiments of the peer-prediction paper.
 
     Parameters
     ----------
@@ -64,8 +62,8 @@ def find_paper_groups(conditions: Collection[str]) -> dict[str, str]:
     Returns
     -------
     dict of str to str
-        Group by condition: "faithful", "strategic" or "low-effort". Variants of style have no group, and are left out. The
-        groups of a domain are returned only if all its conditions with a group are in `conditions`.
+        Condition → "faithful", "strategic" or "low-effort", for all conditions with a group of one domain of the paper.
+        Empty if no domain has all of them in `conditions`.
 
     Examples
     --------
@@ -156,13 +154,9 @@ _M = TypeVar("_M", bound=BaseModel)
 
 
 def _find_example_files(folder: Path) -> list[Path]:
-    """List the files `tvd_mi_example_<number>.json` of a folder, one per item, sorted by number.
+    """List the files `tvd_mi_example_<number>.json` of a folder, one per item, by number.
 
-    Raises
-    ------
-    ImportFormatError
-        [import-not-found]: if there is no such folder; [import-empty]: if it has no such file; [import-name]: if the
-        name of a file has no number.
+    Raises ImportFormatError [import-not-found], [import-empty], or [import-name] if a name has no number.
     """
     if not folder.is_dir():
         raise import_error(
@@ -194,18 +188,18 @@ def load_agents(file: Path) -> PaperAgentsFile:
     Parameters
     ----------
     file : Path
-        The JSON file.
+        JSON file.
 
     Returns
     -------
     PaperAgentsFile
-        The agents of the file, and one task per item with a response of each agent.
+        The agents, and one task per item with a response of each agent.
 
     Raises
     ------
     ImportFormatError
         [import-not-found]: if the file cannot be read; [import-format]: if it has another layout; [import-agents]: if
-        two agents have the same name; [import-shape]: if a task does not have one response per agent.
+        agents share a name; [import-shape]: if a task lacks one response per agent.
     """
     data = _read_as_model(file, PaperAgentsFile)
     _check_unique_names(file, [perspective.condition for perspective in data.agent_perspectives])
@@ -220,24 +214,29 @@ def load_agents(file: Path) -> PaperAgentsFile:
     return data
 
 
+def _load_examples(files: Sequence[Path]) -> list[Example]:
+    """Read the files of items; raise ImportFormatError [import-agents] if their agents differ or have invalid names."""
+    examples = [_load_example(file) for file in files]
+    conditions = examples[0].condition_keys
+    _check_names(files[0], conditions)
+    for file, example in zip(files, examples, strict=True):
+        if example.condition_keys != conditions:
+            difference = _describe_difference(conditions, example.condition_keys)
+            raise import_error(
+                file,
+                f"it disagrees with {files[0].name} on agents: {difference}. "
+                "Set the same condition_keys in the same order for all items.",
+                slug="import-agents",
+            )
+    return examples
+
+
 def _load_example(file: Path) -> Example:
     """Read the file of an item; raise ImportFormatError if its matrix, scores and counts do not fit together."""
     example = _read_as_model(file, Example)
     _check_unique_names(file, example.condition_keys)
-    n_agents = len(example.condition_keys)
-    n_rows = len(example.tvd_mi_matrix)
-    row_lengths = {len(row) for row in example.tvd_mi_matrix}
-    n_scores = len(example.tvd_mi_scores)
-    if n_rows != n_agents or row_lengths != {n_agents} or n_scores != n_agents:
-        raise import_error(
-            file,
-            f"for {n_agents} condition_keys tvd_mi_matrix has {n_rows} rows of {sorted(row_lengths)} values and "
-            f"tvd_mi_scores {n_scores} values. Set {n_agents} × {n_agents} and {n_agents} values.",
-            slug="import-shape",
-        )
-
-    matrix = np.array(example.tvd_mi_matrix)
-    diagonal = np.diag(matrix)
+    _check_shapes(file, example)
+    diagonal = np.diag(np.array(example.tvd_mi_matrix))
     if diagonal.any():
         raise import_error(
             file,
@@ -253,9 +252,29 @@ def _load_example(file: Path) -> Example:
             "again.",
             slug="import-counts",
         )
+    _check_scores(file, example)
+    return example
 
-    # A score is the mean of its row without the diagonal.
-    means = matrix.sum(axis=1) / (n_agents - 1)
+
+def _check_shapes(file: Path, example: Example) -> None:
+    """Raise ImportFormatError [import-shape] unless there is one row and column, and one score, per agent."""
+    n_agents = len(example.condition_keys)
+    n_rows = len(example.tvd_mi_matrix)
+    row_lengths = {len(row) for row in example.tvd_mi_matrix}
+    n_scores = len(example.tvd_mi_scores)
+    if n_rows != n_agents or row_lengths != {n_agents} or n_scores != n_agents:
+        raise import_error(
+            file,
+            f"for {n_agents} condition_keys tvd_mi_matrix has {n_rows} rows of {sorted(row_lengths)} values and "
+            f"tvd_mi_scores {n_scores} values. Set {n_agents} × {n_agents} and {n_agents} values.",
+            slug="import-shape",
+        )
+
+
+def _check_scores(file: Path, example: Example) -> None:
+    """Raise ImportFormatError [import-scores] unless each score is the mean of its row without the diagonal, which is 0."""
+    matrix = np.array(example.tvd_mi_matrix)
+    means = matrix.sum(axis=1) / (len(matrix) - 1)
     deviations = np.abs(means - np.array(example.tvd_mi_scores))
     if deviations.max() > SCORE_TOLERANCE:
         worst = int(deviations.argmax())
@@ -265,7 +284,6 @@ def _load_example(file: Path) -> Example:
             f"tvd_mi_matrix is {float(means[worst])!r}. Export it again.",
             slug="import-scores",
         )
-    return example
 
 
 def _read_as_model(file: Path, model: type[_M]) -> _M:
@@ -328,12 +346,10 @@ class ImportedResults(ReadOnly):
 
 
 def import_agents(path: str | PathLike[str]) -> Pool:
-    """Import an agents file as a pool.
+    """Import an agents file as a pool: conditions are agents, and tasks are items `task-000`, `task-001`, …, with prompts.
 
-    The conditions become the ids of the agents. The tasks become the items `task-000`, `task-001`, …, with their
-    contexts as prompts. A null response is a missing cell. The strategy of an agent is stored in its `meta`. If the agents
-    are those of an experiment of the paper, they get the groups "faithful", "strategic" and "low-effort"
-    (`find_paper_groups`); otherwise, they have no groups.
+    A null response is missing. `meta` holds the strategy of an agent. Agents of an experiment of the paper have the groups
+    "faithful", "strategic" and "low-effort" (`find_paper_groups`); others have none.
 
     Parameters
     ----------
@@ -343,7 +359,7 @@ def import_agents(path: str | PathLike[str]) -> Pool:
     Returns
     -------
     Pool
-        The agents, items and responses of the file; its name is that of the file without the suffix.
+        Agents, items and responses; its name is that of the file without the suffix.
 
     Raises
     ------
@@ -355,24 +371,31 @@ def import_agents(path: str | PathLike[str]) -> Pool:
     conditions = [perspective.condition for perspective in data.agent_perspectives]
     _check_names(file, conditions)
 
-    groups = find_paper_groups(conditions)
+    items = _number_tasks(data.tasks)
+    texts = np.empty((len(conditions), len(items)), dtype=np.object_)
+    for position, task in enumerate(data.tasks):
+        texts[:, position] = task.responses
+    return Pool(agents=_make_agents(data.agent_perspectives), items=items, texts=texts, name=file.stem)
+
+
+def _make_agents(perspectives: Sequence[Perspective]) -> tuple[Agent, ...]:
+    """Return the agents of an agents file, with the groups of the paper and the strategies as `meta`."""
+    groups = find_paper_groups([perspective.condition for perspective in perspectives])
     agents = []
-    for perspective in data.agent_perspectives:
+    for perspective in perspectives:
         meta = {} if perspective.strategy is None else {"strategy": perspective.strategy}
         agents.append(Agent(perspective.condition, group=groups.get(perspective.condition), meta=meta))
+    return tuple(agents)
 
-    n_tasks = len(data.tasks)
-    n_digits = max(3, len(str(n_tasks - 1)))
-    items = []
-    texts = np.empty((len(agents), n_tasks), dtype=np.object_)
-    for number, task in enumerate(data.tasks):
-        items.append(Item(f"task-{number:0{n_digits}}", task.context))
-        texts[:, number] = task.responses
-    return Pool(agents=tuple(agents), items=tuple(items), texts=texts, name=file.stem)
+
+def _number_tasks(tasks: Sequence[Task]) -> tuple[Item, ...]:
+    """Return the tasks as items `task-000`, `task-001`, …, with ids of equal length."""
+    n_digits = max(3, len(str(len(tasks) - 1)))
+    return tuple(Item(f"task-{number:0{n_digits}}", task.context) for number, task in enumerate(tasks))
 
 
 def import_results(path: str | PathLike[str]) -> ImportedResults:
-    """Import a results folder as rates of ordered pairs.
+    """Import a results folder as rates of ordered pairs of agents.
 
     Parameters
     ----------
@@ -382,7 +405,7 @@ def import_results(path: str | PathLike[str]) -> ImportedResults:
     Returns
     -------
     ImportedResults
-        Its rates are sorted by item, first agent and second agent. The ids of items are `example-0`, …, by number.
+        Rates sorted by item, first agent and second agent; the ids of items are `example-0`, …, by number.
 
     Raises
     ------
@@ -394,18 +417,8 @@ def import_results(path: str | PathLike[str]) -> ImportedResults:
     folder = Path(path)
     examples_folder = folder if folder.name == EXAMPLES else folder / EXAMPLES
     files = _find_example_files(examples_folder)
-    examples = [_load_example(file) for file in files]
+    examples = _load_examples(files)
     conditions = examples[0].condition_keys
-    _check_names(files[0], conditions)
-    for file, example in zip(files, examples, strict=True):
-        if example.condition_keys != conditions:
-            difference = _describe_difference(conditions, example.condition_keys)
-            raise import_error(
-                file,
-                f"it disagrees with {files[0].name} on agents: {difference}. "
-                "Set the same condition_keys in the same order for all items.",
-                slug="import-agents",
-            )
     judged = [position for position, example in enumerate(examples) if example.is_judged]
     if not judged:
         raise import_error(
@@ -437,21 +450,10 @@ def import_results(path: str | PathLike[str]) -> ImportedResults:
 
 
 def _make_rates(matrices: Floats, items: Ids, *, agent_ids: tuple[str, ...], item_ids: tuple[str, ...]) -> Rates:
-    """Convert the differences D = TPR − FPR of each item to rates, one row per item and ordered pair of agents.
+    """Convert differences D = TPR − FPR to rates, one row per item and ordered pair of agents. Only the differences are known.
 
-    Parameters
-    ----------
-    matrices : float array (n_judged, n_agents, n_agents)
-        D of each ordered pair on each judged item, in [−1, 1].
-    items : int32 array (n_judged,)
-        Positions of the judged items in `item_ids`.
-    agent_ids, item_ids : tuple of str
-        Ids of all agents and of all items.
-
-    Returns
-    -------
-    Rates
-        TPRs and FPRs whose difference is D. Only the differences are meaningful, because the rates themselves are unknown.
+    matrices : D in [−1, 1], float array (n_judged, n_agents, n_agents)
+    items : positions of the judged items in `item_ids`, int32 array (n_judged,)
     """
     first, second = np.nonzero(~np.eye(len(agent_ids), dtype=np.bool_))
     difference = matrices[:, first, second].ravel()
@@ -475,9 +477,9 @@ def _make_rates(matrices: Floats, items: Ids, *, agent_ids: tuple[str, ...], ite
 def _make_notes(item_ids: tuple[str, ...], n_failed: list[int], *, n_expected: int, n_unjudged: int) -> tuple[str, ...]:
     """Describe the limitations of imported results: unknown rates, failed calls and items without rates.
 
-    n_failed : number of failed calls of each item
-    n_expected : number of all calls of one item
-    n_unjudged : number of items without rates
+    n_failed : failed calls of each item
+    n_expected : all calls of one item
+    n_unjudged : items without rates
     """
     n_items = len(item_ids)
     n_calls = n_expected * n_items

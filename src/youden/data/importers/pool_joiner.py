@@ -20,7 +20,7 @@ from youden.text.printable import find_name_fault, printable
 from youden.text.replacements import Replacements
 from youden.text.sentences import format_count
 from youden.types import Agent, Item, Pool
-from youden.types.pool import Bools
+from youden.types.pool import Bools, Objects
 
 T = TypeVar("T")
 MAX_LISTED = 5
@@ -147,29 +147,25 @@ class PoolBuilder:
     ) -> None:
         """Add one response, or a list of responses, which are repeats.
 
-        A response that cannot be used is counted by its reason. It counts as left out if there is nothing to import: if the
-        text is None, or equal to an earlier response that it repeats. It counts as dropped in the other cases:
-
-        - The text is not a string.
-        - The id of the agent or of the item is missing, has another type than `str` or `int`, or is not a valid name.
-        - The agent already has a different response to the item with the same `repeat`. A response without a `repeat` is
-          compared with the first response of the agent to the item.
+        A response is left out if it is None or repeats an earlier one. It is dropped if it is not a string, if an id is
+        missing or invalid, or if the agent already has a different response to the item with the same `repeat`. (Without a
+        `repeat`, it is compared with the first one.) Both are counted by reason.
 
         Parameters
         ----------
         agent, item : str or int
-            Ids of the agent and the item. A float without a fractional part is read as a whole number.
+            Ids of the agent and the item; a float such as 3.0 is read as a whole number.
         text : str, list or None
             The response, or several responses.
         location : str
             File and line, for messages.
         prompt : str, optional
-            Prompt of the item; ignored if an earlier response to the item has one.
+            Prompt of the item, unless an earlier response gave one.
         group : str, optional
-            Group of the agent; ignored if an earlier response of the agent has one.
+            Group of the agent, unless an earlier response gave one.
         repeat : str or int, optional
-            Number or label that distinguishes several responses of the agent to the item. Several responses in a list get
-            the labels "<repeat>.1", "<repeat>.2" and so on, or 1, 2 and so on if `repeat` is None.
+            Label that distinguishes several responses of the agent to the item. A list gets the labels "<repeat>.1",
+            "<repeat>.2", … or, without `repeat`, 1, 2, ….
         """
         texts: Sequence[object] = extract_responses(text) if isinstance(text, list) else [text]
         if not texts:
@@ -181,10 +177,7 @@ class PoolBuilder:
     def _add_response(
         self, agent: object, item: object, text: object, *, location: str, prompt: object, group: object, repeat: object
     ) -> None:
-        """Check the values of one response, and add it if they are valid; otherwise, count the reason.
-
-        The parameters are those of `add`, except that `text` is not a list.
-        """
+        """Add one response if its values are valid, else count the reason; `text` is not a list, see `add`."""
         if text is None:
             self.count_left_out("no text (null)", location)
             return
@@ -195,15 +188,8 @@ class PoolBuilder:
             self.count_dropped(agent, "no agent id" if agent_id is None else "no item id", location)
             return
 
-        for kind, id_ in (("agent", agent_id), ("item", item_id)):
-            problem = find_name_fault(id_)
-            if problem:
-                self._items_refused.setdefault(printable(item_id))
-                reason = f"the {kind} id {problem.rstrip('.')}"
-                excerpt = printable(id_)[:_MAX_ID_LENGTH]
-                self.count_dropped(printable(agent_id), reason, f"{location}: {excerpt!r}")
-                return
-
+        if self._drop_if_id_invalid(agent_id, item_id, location):
+            return
         if not isinstance(text, str):
             self._items_refused.setdefault(item_id)
             self.count_dropped(agent_id, f"the text is no string but {type(text).__name__}", location)
@@ -213,6 +199,18 @@ class PoolBuilder:
         if is_first:
             self._set_group(agent_id, _text_or_none(group))
             self._set_prompt(item_id, _text_or_none(prompt), location)
+
+    def _drop_if_id_invalid(self, agent_id: str, item_id: str, location: str) -> bool:
+        """Count a response as dropped if an id is not a valid name; return whether it was dropped."""
+        for kind, id_ in (("agent", agent_id), ("item", item_id)):
+            problem = find_name_fault(id_)
+            if problem:
+                self._items_refused.setdefault(printable(item_id))
+                reason = f"the {kind} id {problem.rstrip('.')}"
+                excerpt = printable(id_)[:_MAX_ID_LENGTH]
+                self.count_dropped(printable(agent_id), reason, f"{location}: {excerpt!r}")
+                return True
+        return False
 
     def _add_text(self, agent_id: str, item_id: str, text: str, *, repeat_label: str | None, location: str) -> bool:
         """Add a response, or count it as left out or dropped if there is an earlier one with the same label.
@@ -262,10 +260,7 @@ class PoolBuilder:
             [import-empty] if no response was added; [import-alike] if it is unclear whether ids that differ only by
             spaces or case are one agent or item.
         """
-        left_out = [
-            f"{format_count(n, 'record')} left out: {reason} (first: {self._first_locations[reason]})"
-            for reason, n in self._left_out.most_common()
-        ]
+        left_out = self._describe_left_out()
         if not self._responses:
             raise ImportFormatError(
                 f"'{self.name}' contains no response: {'; '.join(left_out) or 'it has no rows'}. "
@@ -313,6 +308,13 @@ class PoolBuilder:
             notes.append(replaced)
         return tuple(notes)
 
+    def _describe_left_out(self) -> list[str]:
+        """Describe the unused rows: one sentence per reason, the most frequent first."""
+        return [
+            f"{format_count(n, 'record')} left out: {reason} (first: {self._first_locations[reason]})"
+            for reason, n in self._left_out.most_common()
+        ]
+
     def _describe_lost_items(self) -> list[str]:
         """Describe the items without a usable response: a list of one sentence, or an empty list if there are none."""
         lost = [item for item in self._items_refused if item not in self._item_prompts]
@@ -357,11 +359,7 @@ class PoolBuilder:
             yield f"{n_responses:,} {reason} ({counts_by_agent}; first: {self._first_locations[reason]})"
 
     def _merge_spelling_variants(self) -> None:
-        """Merge ids of agents, and of items, that differ only by spaces or case.
-
-        Ids of agents are not merged if two of them have a response to the same item, and ids of items are not merged if
-        an agent responded to two of them.
-        """
+        """Merge ids of agents, and of items, that differ only by spaces or case; see `_merge_ids`."""
         self._merge_ids("agent", self._groups)
         self._merge_ids("item", self._item_prompts)
 
@@ -378,10 +376,7 @@ class PoolBuilder:
         return merged_cells
 
     def _merge_ids(self, kind: Literal["agent", "item"], ids: dict[str, str | None]) -> None:
-        """Merge the ids of agents, or of items, that differ only by spaces or case.
-
-        The first of several spellings replaces the others in `_responses`, and the others are removed from `ids`. Spellings
-        are not merged if one agent would get two responses to one item.
+        """Merge ids that differ only by spaces or case, unless one agent would get two responses to one item.
 
         kind : whether agents or items are merged
         ids : `_groups` or `_item_prompts`, whose keys are all ids of this kind; changed in place
@@ -402,36 +397,30 @@ class PoolBuilder:
                 del ids[variant]
 
     def _build_pool(self) -> Pool:
-        """Make the pool of all added responses.
-
-        The repeats of a cell (agent and item) are ordered by their labels if all of these are numbers. Otherwise they have
-        the order in which they were added.
-        """
-        agent_positions = {name: position for position, name in enumerate(self._groups)}
-        item_positions = {name: position for position, name in enumerate(self._item_prompts)}
-        max_repeats = max(map(len, self._responses.values()))
-        texts = np.full((max_repeats, len(agent_positions), len(item_positions)), None, dtype=np.object_)
-        for (agent, item), texts_by_label in self._responses.items():
-            cell_texts = _order_repeats(texts_by_label)
-            for repeat, text in enumerate(cell_texts):
-                texts[repeat, agent_positions[agent], item_positions[item]] = text
-
+        """Return the pool of all added responses."""
         agents = []
         for name, group in self._groups.items():
             meta = {"alias": self._aliases[name]} if name in self._aliases else {}
             agents.append(Agent(name, group, meta))
         items = [Item(name, prompt) for name, prompt in self._item_prompts.items()]
-        repeat_texts = None
-        if max_repeats > 1:
-            repeat_texts = texts[1:].reshape(-1, len(items))
+        texts = self._arrange_texts()
+        repeat_texts = texts[1:].reshape(-1, len(items)) if len(texts) > 1 else None
         return Pool(tuple(agents), tuple(items), texts[0], name=self.name, repeat_texts=repeat_texts)
+
+    def _arrange_texts(self) -> Objects:
+        """Return the responses as an object array (max_repeats, n_agents, n_items); None for a missing one."""
+        agent_positions = {name: position for position, name in enumerate(self._groups)}
+        item_positions = {name: position for position, name in enumerate(self._item_prompts)}
+        max_repeats = max(map(len, self._responses.values()))
+        texts = np.full((max_repeats, len(agent_positions), len(item_positions)), None, dtype=np.object_)
+        for (agent, item), texts_by_label in self._responses.items():
+            for repeat, text in enumerate(_order_repeats(texts_by_label)):
+                texts[repeat, agent_positions[agent], item_positions[item]] = text
+        return texts
 
 
 def _order_repeats(texts_by_label: Mapping[str | None, str]) -> list[str]:
-    """Return the texts of repeats in the order of their labels if all labels are whole numbers, else in the given order.
-
-    texts_by_label : text of each repeat by its label; the label is None for a response without one
-    """
+    """Return the texts of repeats by label, sorted by the labels if all of these are whole numbers, else in the given order."""
     numbered_texts: list[tuple[int, str]] = []
     for label, text in texts_by_label.items():
         if label is None or not label.isdecimal():
@@ -457,19 +446,14 @@ class PromptItemIds:
         """(agent, prompt, repeat) → text → position of the text among the different texts, from 0"""
 
     def get_id(self, agent: str, prompt: str, text: object = None, *, repeat: object = None) -> str:
-        """Return the id of the item to which a response belongs. All agents share the items of a prompt.
+        """Return the id of the item to which a response belongs, such as "item-0000": the result of `make_id`.
 
-        Usually, a prompt has one item. If an agent has several different texts for a prompt with the same `repeat`, its first
-        text belongs to the first item of the prompt, its second text to the second item, and so on. Equal texts of the agent
-        belong to the same item.
+        All agents share the items of a prompt. A prompt has a second item if an agent has a second, different text for it with
+        the same `repeat`; the prompt of this item ends with " (2)", and so on.
 
-        agent : id of the agent
-        prompt : prompt of the item
-        text : the response; a response without a text (None) is different from all others
-        repeat : number or label of the repeat; responses with different labels may belong to one item
-
-        Returns the result of `make_id` for the number and the prompt of the item, such as "item-0000". Items are numbered in
-        the order in which they first occur. The prompt of a second item ends with " (2)".
+        agent, prompt : id of the agent, and prompt of the response
+        text : the response; None differs from all other texts
+        repeat : label of a repeat; responses with different labels may belong to one item
         """
         positions = self._text_positions.setdefault((agent, prompt, str(repeat)), {})
         text_key = object() if text is None else text  # a new object equals no earlier text
@@ -499,18 +483,13 @@ def _describe_incomplete_items(pool: Pool) -> Iterator[str]:
 
 
 def _check_spelling_variants(kind: str, has_response: Bools, ids: list[str]) -> list[str]:
-    """Check that ids that differ only by spaces or case belong to different agents, or to different items.
-
-    This is certain if an item has responses of two of the agents, or an agent has responses to two of the items. Otherwise,
-    the ids may be spellings of one id.
+    """Return a note for each group of ids that differ only by spaces or case, but belong to different agents or items.
 
     kind : "agent" or "item"
-    has_response : whether the pool has a response; bool array (n_agents, n_items) for agents, (n_items, n_agents) for items
+    has_response : bool array (n_agents, n_items) for agents, (n_items, n_agents) for items
     ids : ids of the rows of `has_response`
 
-    Returns one sentence, for a note, per group of different ids.
-
-    Raises: ImportFormatError [import-alike] if all ids of a group may be spellings of one id.
+    Raises ImportFormatError [import-alike] if the ids of a group may be spellings of one id.
     """
     notes = []
     opposite_kind = "item" if kind == "agent" else "agent"
@@ -544,10 +523,9 @@ def _to_id(value: object) -> str | None:
 
 
 def make_repeat_labels(repeat: T, n: int) -> list[T | int | str]:
-    """Return one label for each of the `n` responses in a row, to distinguish repeated responses to an item.
+    """Return one label per response in a row with the label `repeat`: this one for a single response, else "x.1", "x.2", ….
 
-    A single response gets the label of the row, `repeat`. Several responses of a row with the label "x" get the labels
-    "x.1", "x.2", …; if the row has no label, they are numbered 1, 2, ….
+    Responses in a row without a label (None) are numbered 1, 2, ….
     """
     if n == 1:
         return [repeat]
