@@ -145,18 +145,10 @@ def _parse_row_ids(
 ) -> list[tuple[str, ...]]:
     """Return the ids in each row: (agent,) or, if the table has items, (agent, item).
 
-    Parameters
-    ----------
-    located_rows : sequence of (str, mapping)
-        Location and fields of each row.
-    may_repeat : bool
-        Whether several rows may have the same ids.
+    located_rows : location and fields of each row
 
-    Raises
-    ------
-    ImportFormatError
-        [labels-columns]: if a row has no agent, or if only some have an item; [labels-id]: if an agent or item is not
-        an id; [labels-duplicate]: if a row has the same ids as another one, unless `may_repeat` is True.
+    Raises: ImportFormatError [labels-columns] if a row has no agent, or only some have an item; [labels-id] if an id is
+    not valid; [labels-duplicate] if ids are repeated, unless `may_repeat` is True.
     """
     _, first_row = located_rows[0]
     row_ids: list[tuple[str, ...]] = []
@@ -234,11 +226,9 @@ def _read_used_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | N
 def _read_label_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield the location and the fields of each row of a table of labels.
 
-    In a table that `youden label` wrote, a row has the fields id and label. The id hides the agent and the item; it is
-    replaced by the fields agent and item. Rows of this kind without a label are skipped.
+    In a table that `youden label` wrote, the field id, which hides the agent and item, is replaced by them.
 
-    Raises: ImportFormatError [labels-empty] if there are only rows of this kind, all without a label; [labels-key] if the
-        agents of ids are not found; [labels-value] if a JSON number is not finite; others if the file cannot be read.
+    Raises: ImportFormatError; see `read_labels`.
     """
     used_rows = _read_used_rows(path)
     hidden_ids = {hidden_id for _, _, hidden_id in used_rows if hidden_id is not None}
@@ -272,15 +262,10 @@ def _read_finite_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 
 
 def _read_agents_and_items(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
-    """Read the agent and the item of each id in a table that `youden label` wrote.
+    """Return (agent, item) by id, for a table that `youden label` wrote; there may be further ids.
 
-    `youden label` writes them into a .json file with the name of the table. If this file lacks an id, the other .json files
-    in the folder are read, and the only file with all ids is used.
-
-    path : the table
-    ids : ids in the table
-
-    Returns a dictionary: id → (agent, item). It may contain further ids.
+    They are read from the .json with the name of the table, or else from the only .json in its folder that has all
+    `ids`.
 
     Raises: ImportFormatError [labels-key] if no file, or several other files, contain all ids.
     """
@@ -321,7 +306,7 @@ def _has_number(values: Iterable[object]) -> bool:
 
 
 def parse_label(value: object, name: str, location: str) -> float:
-    """Convert a label to a number.
+    """Convert a label to a number; NaN if it is blank.
 
     Parameters
     ----------
@@ -335,7 +320,7 @@ def parse_label(value: object, name: str, location: str) -> float:
     Returns
     -------
     float
-        The number; NaN if the value is blank.
+        The label as a number.
 
     Raises
     ------
@@ -403,23 +388,10 @@ def _parse_id(value: object, column: str, location: str) -> str:
 
 
 def read_families(path: Path) -> dict[str, str]:
-    """Read a table of families.
+    """Read the family by agent from a table (.csv, .tsv, .jsonl or .parquet) with the columns agent and family.
 
-    Parameters
-    ----------
-    path : Path
-        A .csv, .tsv, .jsonl or .parquet with the columns agent and family; rows with an empty field are ignored.
-
-    Returns
-    -------
-    dict
-        Id of an agent → its family.
-
-    Raises
-    ------
-    ImportFormatError
-        [families-columns]: if a column is missing; [families-duplicate]: if an agent has two families;
-        [families-empty]: if no agent has a family. Also if the file cannot be read.
+    Rows with an empty field are ignored. Raises: ImportFormatError [families-columns] if a column is missing;
+    [families-duplicate] if an agent has two families; [families-empty] if there are none.
     """
     families: dict[str, str] = {}
     for location, row in read_rows(path, strict=True):

@@ -58,7 +58,7 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, options: E
     out : Path
         Folder to write.
     options : ExportOptions
-        Options, of which only `organization` applies.
+        Only `organization` is used.
 
     Returns
     -------
@@ -97,10 +97,9 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, options: E
 
 
 def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
-    """Return the content of the JSON file of one agent, in the layout of the Every Eval Ever schema.
+    """Return the content of an agent's JSON file in the schema.
 
-    row : the agent's row in the plain ranking, which also has its rows in the alternative rankings
-    run : the run to export, with its pool and the facts about its calls
+    row : the agent's row in the plain ranking, with its rows in the alternative rankings
     """
     collection = _get_collection_name(run)
     model = _make_model_id(row.agent)
@@ -156,10 +155,9 @@ def _to_result(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
 
 
 def _to_score(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
-    """Return the `score_details` of an agent: its ability, the other columns of its row, and its interval if it has one.
+    """Return the `score_details` of an agent in a ranking, with the uncertainty of its ability if there is one.
 
     name : name of the ranking
-    row : the agent's row in this ranking
     """
     facts = run.facts
     uncertainty: dict[str, Json] = {}
@@ -211,11 +209,9 @@ def _describe_metric(run: _Run, name: str, *, metric_id: str) -> dict[str, Json]
 
 
 def _describe_judge(parts: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Describe the judge of a run, or all judges of a jury, as an `llm_scoring` object of Every Eval Ever.
+    """Describe the judge of a run, or all judges of a jury, as an `llm_scoring` object; None if no judge has a model.
 
-    parts : parts of the signature of a run by name; `judge_detail` has the settings of the judge
-
-    Returns None if no judge has a model.
+    parts : parts of the signature of a run; `judge_detail` has the settings of the judge
     """
     detail = parts.get("judge_detail")
     if not isinstance(detail, dict):

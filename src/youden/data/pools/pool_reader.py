@@ -91,22 +91,9 @@ def read_pool(path: str | PathLike[str] | pd.DataFrame) -> Pool:
 
 
 def locate_pool(path: str | PathLike[str]) -> Path:
-    """Find the file or folder of a pool, which may be a shipped one.
+    """Find the file or folder of a pool; `datasets/NAME` is also searched for among the shipped pools.
 
-    Parameters
-    ----------
-    path : str or path
-        Path of the pool; `datasets/NAME` is also searched for among the shipped pools.
-
-    Returns
-    -------
-    Path
-        The path itself if it exists, otherwise that of the shipped pool.
-
-    Raises
-    ------
-    PoolError
-        [pool-not-found]: if there is no such pool.
+    Raises: PoolError [pool-not-found] if there is no such pool.
     """
     path = Path(path)
     if path.exists():
@@ -170,14 +157,11 @@ def _add_lines_at_once(
     *,
     first_line: int,
 ) -> bool:
-    """Add many responses at once, which is fast, and return True; return False if a line is not valid or has a repeat.
+    """Add many responses at once; return False, and add none, if a line is not valid or has a repeat.
 
-    After False, no response was added. The caller adds the lines by `_add_lines_one_by_one`, whose error names the line.
-
-    cells : responses so far, changed in place
     lines : lines of responses.jsonl
-    rows_by_agent, columns_by_item : positions of agents and items by id
-    first_line : number of the first of these lines in the file, from 1
+    rows_by_agent, columns_by_item : positions by id
+    first_line : number of the first line in the file, from 1
     """
     try:
         records = [orjson.loads(line) for line in lines]
@@ -212,11 +196,9 @@ def _add_lines_one_by_one(
 ) -> None:
     """Add the response in each line that is not blank.
 
-    cells : responses so far, changed in place
-    source : file of the lines, for errors
-    lines : lines of responses.jsonl
-    rows_by_agent, columns_by_item : positions of agents and items by id
-    first_line : number of the first line
+    lines : lines of responses.jsonl, which is `source`
+    rows_by_agent, columns_by_item : positions by id
+    first_line : number of the first line in the file, from 1
 
     Raises: PoolError if a line is not valid; [pool-unknown-id] if its agent or item is not in the pool.
     """
@@ -243,7 +225,6 @@ def _to_int64(values: Iterable[int]) -> Positions:
 def _read_members(source: Source, noun: str, key: str) -> Iterator[tuple[str, str | None, dict[str, Json]]]:
     """Yield the id, the group or prompt, and the metadata of each agent or item in a file.
 
-    source : agents.jsonl or items.jsonl
     noun : "agent" or "item", for messages
     key : "group" or "prompt"
 
@@ -303,9 +284,7 @@ def _parse_records(
 ) -> Iterator[tuple[int, dict[str, Json]]]:
     """Yield the number and the JSON object of each line that is not blank.
 
-    first_line : number of the first line
     required, optional : keys that an object must have, and others that it may have
-    source : file of the lines, for errors
 
     Raises: PoolError [pool-json], [pool-key] or [pool-encoding] if a line is not valid.
     """
@@ -334,13 +313,10 @@ def _parse_records(
 
 
 def _parse_line(source: Source, line: bytes, number: int) -> Json:
-    """Parse a line that holds one JSON value. Unpaired surrogates are replaced by U+FFFD and counted in `source.replaced`.
-
-    source : file of the line, for errors
-    number : number of the line, for errors
+    """Parse a line of JSON; unpaired surrogates are replaced by U+FFFD and counted in `source.replaced`.
 
     Raises: PoolError [pool-encoding] if the line is not UTF-8; [pool-json] if it is not JSON, has NaN or an infinite
-        number, or is nested too deeply.
+    number, or is nested too deeply.
     """
     text = source.decode(line, number)
     remedy = "Write one object per line"
@@ -361,15 +337,10 @@ def _parse_line(source: Source, line: bytes, number: int) -> Json:
 
 
 def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:
-    """Write a pool as agents.jsonl, items.jsonl and responses.jsonl.
+    """Write a pool to a folder, as agents.jsonl, items.jsonl and responses.jsonl in UTF-8.
 
-    Parameters
-    ----------
-    pool : Pool
-        Its responses are written by agent, then by item. A cell without a response has no line, and a missing group,
-        prompt or metadata no key. The name of the pool is not written: a reader takes that of the folder.
-    folder : str or path
-        Folder for the files, which are in UTF-8 and replace existing ones; it is created if it does not exist.
+    A missing folder is created, and existing files are replaced. Missing responses, groups, prompts and metadata are
+    omitted. The name of the pool is not written: a reader takes that of the folder.
     """
     folder = Path(folder)
     agents: Iterator[dict[str, Json]] = (
@@ -388,23 +359,9 @@ def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:
 
 
 def iter_responses(pool: Pool) -> Iterator[tuple[Agent, Item, int | None, str]]:
-    """Yield the responses of a pool by agent, then by item, then by repeat.
+    """Yield the agent, the item, the repeat and the text of each response, sorted by the first three.
 
-    Parameters
-    ----------
-    pool : Pool
-        The pool. Cells (agent, item) without a response are skipped.
-
-    Yields
-    ------
-    agent : Agent
-        Agent that responded.
-    item : Item
-        Item that it responded to.
-    repeat : int or None
-        Number of the response in its cell, from 1; None if it is the only one.
-    text : str
-        The response.
+    The repeat is the number of the response in its cell (agent and item), from 1; None if it is the only one.
     """
     for position, agent in enumerate(pool.agents):
         # rows of repeat_texts: second responses of all agents, then third responses of all agents, and so on

@@ -70,8 +70,7 @@ class Spool:
     def to_array(self, cells: Positions, shape: tuple[int, int]) -> Objects:
         """Return the texts as an array of objects, with None in cells without a text.
 
-        If the texts are in a file, the result is a `TextsInFile`, which is indexed like an array and reads texts from
-        the file when needed.
+        Texts in a file are returned as `TextsInFile`, which is indexed like an array and reads them when needed.
 
         cells : int array (n_texts,), position of each text in the array, counted row by row from 0
         shape : number of rows and of columns of the array
@@ -98,12 +97,10 @@ class Spool:
         return cast(Objects, texts_in_file)  # which is indexed like an array of objects
 
     def _store(self, data: bytes | memoryview) -> None:
-        """Store bytes and a separator after those of the earlier texts.
+        """Store one text in UTF-8, or several that are joined by SEPARATOR, after the earlier ones.
 
-        If the texts in memory exceed `MAX_BYTES_IN_MEMORY`, all of them are moved to a new temporary file, to which later
-        texts are appended. The file is read by `os.pread`; on systems without it, all texts stay in memory.
-
-        data : one text in UTF-8, or several that are joined by SEPARATOR
+        If the texts exceed `MAX_BYTES_IN_MEMORY`, they are moved to a temporary file, unless the system has no
+        `os.pread`.
         """
         if self._file is not None:
             with _explain_full_disk():
@@ -237,8 +234,8 @@ class Source:
         noun : "agent" or "item", for the error
         number : number of the row in the file, from 1, for the error
 
-        Raises: PoolError [pool-id] if the id is not a string, is blank, has control characters, or starts like a formula of
-            a spreadsheet (with =, +, -, @). A plain number such as -3 is valid.
+        Raises: PoolError [pool-id] if the id is not a string, is blank, has control characters, or starts like a
+        formula of a spreadsheet (with =, +, -, @). A plain number such as -3 is valid.
         """
         if not isinstance(value, str):
             raise self.make_error(
@@ -254,7 +251,7 @@ class Source:
         return value
 
     def check_name(self, value: str, noun: str, number: int) -> None:
-        """Raise PoolError [pool-id] if a name has control characters, or if a spreadsheet would run it as a formula.
+        """Raise PoolError [pool-id] if a name has control characters or would be a formula in a spreadsheet.
 
         noun : what the name is, such as "agent id" or "group", for the error
         number : number of the row in the file, from 1, for the error
@@ -265,11 +262,9 @@ class Source:
     def require_text(self, value: object, number: int) -> str:
         """Check a response and return it unchanged; log a warning if it has more than `LONG_TEXT` characters.
 
-        An empty string is a valid response.
-
         number : number of the row in the file, from 1, for the error
 
-        Raises: PoolError [pool-text] if it is not a string, for example None or NaN.
+        Raises: PoolError [pool-text] if it is not a string, for example None or NaN; an empty string is valid.
         """
         if isinstance(value, str):
             self.warn_if_long(value, "text", number)
@@ -284,10 +279,10 @@ class Source:
     def parse_repeat(self, value: object, number: int) -> int | None:
         """Convert the number of a repeat to an integer; None and the empty string become None.
 
-        value : integer, float such as 2.0, or string of digits such as "2" or "2.0", without spaces
+        value : integer, float such as 2.0, or digits such as "2" or "2.0"
         number : number of the row in the file, from 1, for the error
 
-        Raises: PoolError [pool-repeat] if the repeat is not a whole number from 0 to 2³¹ − 1, for example NaN or a bool.
+        Raises: PoolError [pool-repeat] if it is not a whole number from 0 to 2³¹ − 1, for example NaN or a bool.
         """
         if value is None or value == "":
             return None
@@ -353,7 +348,7 @@ class PoolCells:
         self._texts = Spool()
 
     def add(self, agent: int, item: int, text: str, *, number: int, repeat: int | None = None) -> None:
-        """Add one response. Several responses of an agent to an item are checked later, by `to_texts`.
+        """Add one response; `to_texts` checks later whether an agent has several to an item.
 
         agent, item : positions of the agent and the item
         number : number of the row in the file, from 1
@@ -367,9 +362,7 @@ class PoolCells:
         self._texts.append(text)
 
     def extend(self, agents: Positions, items: Positions, numbers: Positions) -> Spool:
-        """Add n responses without their texts, and return the spool of texts.
-
-        The caller must add the n texts to the spool, in the same order.
+        """Add n responses without their texts, and return the `Spool` to which the caller must add the n texts in order.
 
         agents, items : int arrays (n,), positions of agents and items
         numbers : int array (n,), numbers of the rows in the file, from 1
@@ -396,7 +389,7 @@ class PoolCells:
             )
 
     def to_texts(self, source: Source, *, agents: list[str], items: list[str]) -> tuple[Objects, Objects | None]:
-        """Arrange the responses by agent and item. Those of one cell are ordered by their number of repeat.
+        """Arrange the responses by agent and item, those of one cell by their number of repeat.
 
         Parameters
         ----------
@@ -410,14 +403,13 @@ class PoolCells:
         texts : object array (n_agents, n_items)
             First response of each agent to each item; None without a response.
         repeat_texts : object array ((n_repeats - 1) * n_agents, n_items) or None
-            Second responses in the first n_agents rows, then third responses, and so on; None without repeats. Texts
-            that were spooled to a file are read from it when needed.
+            Second responses in the first n_agents rows, then third responses, and so on; None without repeats.
 
         Raises
         ------
         PoolError
-            [pool-empty] without rows; [pool-duplicate] if two rows have the same agent, item and repeat (None is 1);
-            [pool-size] if the pool has more than 200 million cells.
+            [pool-empty]: without rows; [pool-duplicate]: if two rows have the same agent, item and repeat; [pool-size]:
+            if there are more than 200 million cells.
         """
         n_agents, n_items = len(agents), len(items)
         self._check_size(source, n_agents, n_items)

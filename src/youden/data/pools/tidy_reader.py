@@ -39,25 +39,12 @@ _BATCH_BYTES, _MIN_BATCH_ROWS, _MAX_BATCH_ROWS = 2**25, 1_000, 100_000
 
 
 def read_csv(path: Path) -> Pool:
-    """Read a pool from a comma-separated table in UTF-8.
+    """Read a pool from a comma-separated table in UTF-8, whose fields are all strings.
 
-    Every field is a string. An empty text is an empty response; an empty prompt or group is missing. Two rows of an
-    item must not have different prompts, and two rows of an agent must not have different groups.
+    An empty text is an empty response; an empty prompt or group is missing. The pool's name is that of the file without
+    the suffix.
 
-    Parameters
-    ----------
-    path : Path
-        The table.
-
-    Returns
-    -------
-    Pool
-        Its name is that of the file without the suffix.
-
-    Raises
-    ------
-    PoolError
-        If the table is not valid. The message names the line on which the record starts.
+    Raises: PoolError if the table is not valid, for example if two rows of an item have different prompts.
     """
     source = Source(path)
     rows = _TidyRows(source)
@@ -85,26 +72,12 @@ def read_csv(path: Path) -> Pool:
 
 
 def read_parquet(path: Path) -> Pool:
-    """Read a pool from a Parquet table.
+    """Read a pool from a Parquet table; its name is that of the file without the suffix.
 
     Columns are strings, or dictionaries of strings; repeats may be numbers. A null prompt or group is missing.
 
-    Parameters
-    ----------
-    path : Path
-        The table.
-
-    Returns
-    -------
-    Pool
-        Its name is that of the file without the suffix.
-
-    Raises
-    ------
-    PoolError
-        If the table is not valid. The message names the number of the row, from 1.
-    InputError
-        [unpacked-too-large] if the file decompresses to far more than its size.
+    Raises: PoolError if the table is not valid; InputError [unpacked-too-large] if it decompresses to far more than its
+    size.
     """
     source = Source(path, unit="row")
     rows = _TidyRows(source)
@@ -169,24 +142,10 @@ _FRAME = Path("DataFrame")
 def read_frame(frame: pd.DataFrame) -> Pool:
     """Read a pool from a DataFrame with the columns of a table, or with one row per item and one column per agent.
 
-    None, NaN, pd.NA and NaT are missing values. A row without a text is not a response and is skipped. Any other row needs
-    an agent and an item, while prompt, group and repeat may be missing. An unpaired surrogate in a text becomes U+FFFD,
-    with a warning in the log.
+    None, NaN, pd.NA and NaT are missing. A row without a text is skipped; others need an agent and an item. Unpaired
+    surrogates become U+FFFD, with a warning in the log.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Table in one of the two layouts. Its index is ignored.
-
-    Returns
-    -------
-    Pool
-        Agents and items are in the order of their first row.
-
-    Raises
-    ------
-    PoolError
-        If the frame is not valid. The message names the number of the row, from 1.
+    Raises: PoolError if the frame is not valid.
     """
     source = Source(_FRAME, unit="row")
     if not hasattr(frame, "columns"):
@@ -262,10 +221,7 @@ def _to_list(column: pd.Series) -> list[Any]:
 
 
 def _read_batches(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file in batches of about `_BATCH_BYTES`. Raises: PoolError [pool-parquet].
-
-    source : file of the table, for errors
-    """
+    """Yield the rows of a file in batches of about `_BATCH_BYTES`. Raises: PoolError [pool-parquet]."""
     metadata = table.metadata
     n_bytes = sum(metadata.row_group(group).total_byte_size for group in range(table.num_row_groups))
     n_rows_per_batch = _BATCH_BYTES * metadata.num_rows // max(n_bytes, 1)
@@ -296,14 +252,11 @@ class _TidyRows:
     def add(self, fields: Sequence[Any], *, number: int) -> None:
         """Check one row of the table, and add its response to the pool.
 
-        fields : agent, item, text, prompt, group and repeat of the row, in this order. The first five are texts, and the repeat
-            is a whole number or its digits. The last three may be None; a missing prompt or group does not contradict an
-            earlier one.
+        fields : agent, item, text, prompt, group and repeat, a whole number or its digits; the last three may be None
         number : number of the row in the table, from 1, for errors
 
-        Raises: PoolError if a field is not valid, for example [pool-id] if an id is a number; [pool-contradiction] if an
-            earlier row states another prompt of the item, or another group of the agent. A second response of the same agent,
-            item and repeat is refused later, by `to_pool`.
+        Raises: PoolError if a field is not valid; [pool-contradiction] if an earlier row has another prompt or group.
+        `to_pool` raises the error for a second response of the same agent, item and repeat.
         """
         agent, item, text, prompt, group, repeat = fields
         agent = self._source.require_id(agent, "agent", number)
@@ -323,10 +276,10 @@ class _TidyRows:
             self._set_value(self._groups, agent, group, f"group of agent {agent!r}", number)
 
     def add_batch(self, columns: Sequence[pa.LargeStringArray], *, number: int) -> bool:
-        """Add many rows at once, if all of them are valid and none has a repeat; return whether they were added.
+        """Add many rows at once and return True, or return False if one is not valid or has a repeat.
 
-        If they were not, the caller must add each row with `add`, which names the invalid row in its error. Until then, some
-        ids, groups and prompts of the rows may already be stored. This has no effect, because `add` stores the same ones.
+        After False, the caller must `add` the rows one by one. Some of their ids, groups and prompts may already be
+        stored, which has no effect.
 
         columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
         number : number of the first row in the table, from 1
@@ -358,15 +311,12 @@ class _TidyRows:
         return True
 
     def _set_value(self, value_by_id: _ValueById, id_: str, value: str, description: str, number: int) -> None:
-        """Set the prompt of an item or the group of an agent, unless an earlier row states it.
+        """Set the prompt of an item, or the group of an agent, unless an earlier row states it.
 
         value_by_id : prompts of all items, or groups of all agents, so far; changed in place
-        id_ : id of the item or agent
-        value : its prompt or group
         description : what the value is, such as "prompt of item 'a'", for the error
-        number : number of the row in the table, from 1
 
-        Raises: PoolError [pool-contradiction] if an earlier row states another prompt or group.
+        Raises: PoolError [pool-contradiction] if an earlier row states another one.
         """
         earlier_value, earlier_number = value_by_id.setdefault(id_, (value, number))
         if earlier_value != value:
@@ -379,7 +329,7 @@ class _TidyRows:
             )
 
     def to_pool(self) -> Pool:
-        """Make the pool of all rows. Raises: PoolError if there are no rows, or two with the same agent, item and repeat."""
+        """Make the pool of all rows. Raises: PoolError without rows, or if two have the same agent, item and repeat."""
         agent_ids = list(self._agents)
         item_ids = list(self._items)
         texts, repeat_texts = self._cells.to_texts(self._source, agents=agent_ids, items=item_ids)
@@ -410,12 +360,9 @@ def _are_names_valid(groups: pa.LargeStringArray) -> bool:
 
 
 def _look_up_ids(column: pa.LargeStringArray, position_by_id: dict[str, int]) -> Positions | None:
-    """Return the position of each id, adding new ids to `position_by_id`.
+    """Return the position of each id (n_rows,), and add new ids to `position_by_id`.
 
-    column : ids (n_rows,)
-    position_by_id : positions of the ids of earlier rows; changed in place
-
-    Returns an int64 array (n_rows,), or None if a new id is invalid; then no id is added.
+    Returns None, and adds nothing, if a new id is not valid.
     """
     encoded = column.dictionary_encode()
     distinct_ids: list[str] = encoded.dictionary.to_pylist()
@@ -458,15 +405,13 @@ def _set_values(
     *,
     first_number: int,
 ) -> bool:
-    """Set the prompts of items, or the groups of agents, from many rows, and return whether all of them are valid.
+    """Set the prompts of items, or the groups of agents, from many rows, and return whether all are valid.
 
-    A prompt or group is not valid if it has more than `LONG_TEXT` characters, or if another row states a different one for
-    the same item or agent. If one is not valid, some of the others may not be set.
+    One is not valid if it is longer than `LONG_TEXT` or contradicts another row; then some others may not be set.
 
-    value_by_id : prompts of all items, or groups of all agents, so far; changed in place
+    value_by_id : prompts or groups so far; changed in place
     column : prompts or groups (n_rows,), null or empty if missing
-    positions : int array (n_rows,), position in `ids` of the item or agent of each row
-    ids : ids of all items or agents
+    positions : position in `ids` of each row's item or agent (n_rows,)
     first_number : number of the first row in the table, from 1
     """
     if column.null_count == len(column):
@@ -493,10 +438,7 @@ def _set_values(
 
 
 def _read_csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
-    """Yield the records of a CSV file: the number of the first line of each record, and its fields. Blank lines are skipped.
-
-    source : the file, for errors
-    file : the file, opened for reading
+    """Yield the number of the first line, and the fields, of each record of a CSV file; blank lines are skipped.
 
     Raises: PoolError [pool-csv] if a record is not valid CSV; [pool-encoding] if a line is not UTF-8.
     """
@@ -523,12 +465,9 @@ def _read_csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, lis
 
 
 def _check_columns(source: Source, names: list[str], *, number: int | None) -> None:
-    """Check that a table has the required columns, and no unknown or duplicate ones.
+    """Raise PoolError [pool-columns] if a required column is missing, or one is unknown or duplicate.
 
     number : number of the header's line, for errors; None without a header line
-    source : file of the table, for errors
-
-    Raises: PoolError [pool-columns].
     """
     allowed = (*REQUIRED, *OPTIONAL)
     missing = [name for name in REQUIRED if name not in names]
