@@ -149,8 +149,8 @@ def atomic_write_folder(path: Path) -> Iterator[Path]:
 def atomic_write_many(folder: Path, names: Sequence[str]) -> Iterator[Path]:
     """Write several files of an existing folder together; if the block raises an error, the folder is unchanged.
 
-    Yields an empty temporary folder for the new files. They replace the old ones in the order of `names`, so a reader
-    who finds the last file new finds all files new. A file that the block does not write is deleted.
+    Yields an empty folder for the new files, which replace the old ones in the order of `names`; a file that is not
+    written is deleted. A reader who finds the last file new finds all files new.
 
     Raises: FileNotFoundError if the folder was deleted or moved.
     """

@@ -262,12 +262,11 @@ def _read_finite_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 
 
 def _read_agents_and_items(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
-    """Return (agent, item) by id, for a table that `youden label` wrote; there may be further ids.
+    """Return (agent, item) by id for a table that `youden label` wrote; there may be further ids.
 
-    They are read from the .json with the name of the table, or else from the only .json in its folder that has all
-    `ids`.
+    The .json with its name is read, or else the only .json in its folder with all `ids`.
 
-    Raises: ImportFormatError [labels-key] if no file, or several other files, contain all ids.
+    Raises: ImportFormatError [labels-key] if no file, or several others, contain all ids.
     """
     usual_file = label_key_path(path)
     agents_and_items = _parse_label_key(usual_file)

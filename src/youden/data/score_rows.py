@@ -80,13 +80,12 @@ def locate_frame_rows(table: object) -> LocatedFrame:
 def read_score_rows(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:
     """Read the rows of results of a benchmark, or else of all tables, in files and folders.
 
-    With several paths, a table without a column of models gets a column `model` with its name. A cell is a text in a
-    plain CSV or TSV file, and otherwise has the type of its file.
+    Cells of a plain CSV or TSV file are texts, others have the type of their file. With several paths, a table without
+    models gets a column `model` with its name.
 
     notes : receives what was assumed
 
-    Raises: ImportFormatError [import-empty] if there is no file or table, or if a table has no rows; others if a file
-    cannot be read.
+    Raises: ImportFormatError [import-empty] without files, tables or rows; others if a file cannot be read.
     """
     if not paths:
         raise import_error("table", "there is no file: got an empty list. Pass at least one path.", slug="import-empty")

@@ -302,10 +302,10 @@ class _TableReader:
 
         models, items : columns that together name the model, or the item, of a row; one of the two lists is empty
         scores : columns of scores, one per item or per model
-        score_range : lowest and highest possible score; None to infer them
+        score_range : lowest and highest possible score; None to infer them, which is an error [scores-scale] if some
+        columns have words such as yes (1) and others scores above 1
 
-        Raises: ImportFormatError [scores-scale] if `score_range` is None and some columns have words such as yes (1),
-        others scores above 1; the errors of `average_cells`.
+        Raises: ImportFormatError; see `average_cells`.
         """
         self.notes.append(f"rows are {'models' if models else 'items'} ({' + '.join(models or items)})")
 
@@ -338,11 +338,9 @@ class _TableReader:
     def choose_score_columns(self, labels: Sequence[str], *, is_long: bool) -> list[str]:
         """Choose the columns of scores, and note which columns are not used, such as ranks, averages and prices.
 
-        A complete column of a long table with a usual name, such as "score", is the only one.
-
         labels : columns that name models and items; the column of models is the first
-        is_long : whether the table has one row per model and item; then the result is one column, otherwise at least
-        two
+        is_long : whether the table has one row per model and item; then the result is one column, if possible a
+        complete one with a usual name, otherwise at least two columns
 
         Raises: ImportFormatError [scores-columns] if the columns are unclear, or if there is one model or several
         metrics.
@@ -368,11 +366,10 @@ class _TableReader:
         return scores
 
     def check_wide_scores(self, scores: Sequence[str], labels: Sequence[str]) -> None:
-        """Raise ImportFormatError [scores-columns] unless a table with a column per model or item has several.
+        """Raise ImportFormatError [scores-columns] unless a table with one column per model or item has several.
 
-        A column with a usual name of scores, such as "score", is an error, too: it is neither a model nor an item.
+        A column with a usual name, such as "score", is an error, too: it is neither a model nor an item.
 
-        scores : columns that may hold scores
         labels : columns that name models or items
         """
         has_models = any(map(is_model_name, labels)) or "model" in self.given

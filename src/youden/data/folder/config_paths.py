@@ -89,9 +89,7 @@ def _resolve_prompt(judge: dict[str, object], folder: Path) -> dict[str, object]
 
 
 def _is_user_path(key: str, value: object, *, folder: Path) -> bool:
-    """Return whether the value of a config key is a path of the user.
-
-    Names of judges, URLs of stores, and paths of pools and judges shipped with youden are not.
+    """Return whether the value of a config key is a path of the user, rather than a name, a URL or a shipped file.
 
     folder : folder to which the value is relative; a path such as datasets/NAME is the user's if it exists there
     """

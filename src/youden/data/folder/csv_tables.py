@@ -289,8 +289,8 @@ def _to_ranking_row(record: Mapping[str, Any], alternatives: Sequence[Alternativ
     """Convert a record of ranking.csv to the row of its agent in the plain ranking.
 
     record : value of each column, None if the field is empty
-    alternatives : other rankings in the file, such as "robust", whose columns begin with their name (`robust_ability`);
-    their rows are in the field `alternative_rankings` of an agent that they include
+    alternatives : rankings by other rules, such as "robust", with columns such as `robust_ability`; the row contains
+    those that include the agent
     """
     plain_fields: dict[str, Any] = {column.name: record.get(column.name) for column in columns_of(RankingRow)}
     alternative_rows = {}
@@ -332,9 +332,9 @@ def _read_records(
 ) -> tuple[list[str], list[dict[str, Any]]]:
     """Read the header of a table, and each row as a mapping of column names to values.
 
-    expected_columns : function of the header that returns the columns that the table must have, in order
+    expected_columns : function of the header that returns the columns that the table must have
 
-    Raises: RunFolderError if the file is missing, or [run-file-damaged] if a column or a number is not valid.
+    Raises: RunFolderError if the file is missing, or [run-file-damaged] if it is not valid.
     """
     header, *rows = _read_rows(path)
     columns = expected_columns(header)

@@ -159,10 +159,10 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
 
 
 def _find_required_items(pool: Pool, *, kind: Literal["agents", "items"], n_new_items: int) -> list[int]:
-    """Return the positions of the items to which each added agent, or each agent if items are added, must respond.
+    """Return the positions of the items that no agent may lack after agents or items are added to a pool.
 
-    Positions are among the items of the pool or, if items are added, among the new items. Items with missing responses
-    in the pool are not required; neither is a new item if the pool is incomplete.
+    For new agents, these are items of the pool with responses of all its agents. For new items, these are all
+    `n_new_items`, or none if the pool has missing responses.
     """
     if kind == "agents":
         return [position for position, has_response in enumerate(pool.present.T) if has_response.all()]
@@ -173,8 +173,7 @@ def _find_required_items(pool: Pool, *, kind: Literal["agents", "items"], n_new_
 def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
     """Add the further responses of another pool to the cells (one agent and one item) of a pool, as repeats.
 
-    Only cells that have a response get more. Equal texts are matched: of a text once in `pool` and three times in
-    `new_pool`, two are added.
+    Cells without a response stay empty. Of a text once in `pool` and three times in `new_pool`, two are added.
 
     Raises: PoolError [join-none] if no response is new; [join-conflict] if an item has different prompts.
     """
@@ -292,11 +291,11 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
 
 
 def _merge_responses(old_responses: list[str], new_responses: list[str], *, keep: bool) -> tuple[list[str], bool]:
-    """Merge the responses of an agent to an item, and return them and whether the old ones have changed.
+    """Merge the responses of an agent to an item, and return them and whether they have changed.
 
-    They have changed if the new responses contain others and lack an old one, or if there are no old ones.
+    They have changed if the new responses lack an old one and contain others, or if there are no old ones.
 
-    keep : whether changed responses stay as they were; otherwise the new ones replace them
+    keep : whether changed responses are ignored, rather than replace the old ones
     """
     # multisets of responses, because an agent may give the same response several times
     additions = list((Counter(new_responses) - Counter(old_responses)).elements())

@@ -335,11 +335,10 @@ class RunConfig(RunKeys, BaseModel):
 def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | None = None) -> RunConfig:
     """Read the config of a run, which may be one of the shipped configs.
 
-    Relative paths in the file start at its folder, those in `changes` at the current directory; paths of shipped pools
-    are not changed. A judge is first searched for by name near the file, see `find_nearby_judge`. The default `name` is
-    the file's name without its suffix.
+    Relative paths start at the file's folder, in `changes` at the current directory. A judge is first searched for near
+    the file (`find_nearby_judge`). The default `name` is the file's name without its suffix.
 
-    path : file of the config; a `configs/NAME` that does not exist is searched for among the shipped ones
+    path : file; `configs/NAME` may be a shipped config
     changes : keys that replace those of the file
 
     Raises: ConfigError [run-config-file] if the file cannot be read, [run-config-yaml] if it is not YAML with keys,
@@ -400,9 +399,9 @@ def _check_replaced_keys(origin: str, keys: Mapping[str, object]) -> None:
 
 
 def run_config_from_keys(keys: Mapping[str, object], *, origin: str) -> RunConfig:
-    """Make a config from the keys of a config file, with `name` and `pool`, and defaults for keys that are not given.
+    """Make a config from the keys of a config file; other keys get their defaults.
 
-    keys : keys and values; relative paths start at the current directory
+    keys : keys and values, among them `name` and `pool`; relative paths start at the current directory
     origin : origin of the keys, for errors
 
     Raises: ConfigError [run-config] if a key does not fit; RunFolderError [run-version] if an earlier version wrote the
@@ -454,10 +453,10 @@ def _suggest_value(error: ValidationError) -> str:
 def with_default_store(config: RunConfig, default_store: str | None) -> RunConfig:
     """Return a config whose `store` is set if the run uses its recorded store or the default store.
 
-    A run uses the first of these that exists: the store in the config; the one recorded in the run's folder;
-    verdicts.db in that folder; `default_store` (path or URL); the store of the project.
+    A run uses the first that exists: the store in the config, that recorded in the run's folder, verdicts.db in it,
+    `default_store` (path or URL), the store of the project.
 
-    Raises: ConfigError [store-url] if the config or `default_store` is a connection string of PostgreSQL.
+    Raises: ConfigError [store-url] for a connection string of PostgreSQL.
     """
     if config.store is not None:
         check_store_address(config.store)

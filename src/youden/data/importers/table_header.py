@@ -57,26 +57,24 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
     records : list of (str, list)
         Location and cells of each line.
     file : Path
-        File of the table, for error messages.
+        File of the table, for errors.
     note : callable
-        Receives a sentence and its location if there are lines above the header, two header lines, lines of totals, or
-        several columns of one name.
+        Receives a sentence and its location for lines that are not read or joined, and for equal names of columns.
     ragged : bool, default False
         Whether rows may be longer than the header; the additional columns get names.
 
     Returns
     -------
     list of (str, dict)
-        Location and values by column of each row, None for a missing cell. Columns without name and values are left
-        out. A column with values but without a name, or with the name of an earlier one, gets a unique name with its
-        number, such as "column 3". The names of two header lines are joined, as in "gpt answer". Lines of totals at the
-        end are left out.
+        Location and values by column of each row, None for a missing cell. Lines of totals and columns without name and
+        values are left out. Names of two header lines are joined, as in "gpt answer"; a missing or repeated name gets
+        its number, as in "column 3".
 
     Raises
     ------
     ImportFormatError
-        [import-empty]: if no row is below a header; [import-csv]: if a row is longer than the header, unless
-        `ragged` is True, or if there are several tables, below each other or next to each other.
+        [import-empty]: if no row is below a header; [import-csv]: if a row is longer than the header, unless `ragged`
+        is True, or if there are several tables.
     """
     lines = [(location, record) for location, record in records if count_cells(record) > 0]
     header_positions = [position for position, (_, record) in enumerate(lines) if count_cells(record) > 1]
@@ -127,10 +125,7 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
 
 
 def _find_header(lines: Records, candidates: Sequence[int]) -> int:
-    """Return the position of the header: the first line with several cells, except titles such as "Export | May 2026".
-
-    A line is a title if it has cells in at most half of the columns, and if the next candidate is a header (`_is_header`). The
-    first of two header lines is not a title.
+    """Return the position of the header: the first candidate that is not a title, such as "Export | May 2026".
 
     lines : location and cells of each line that is not empty
     candidates : positions of the lines with several cells, at least one
@@ -175,10 +170,8 @@ def _fill_names(header: Sequence[Json], *, n_columns: int) -> list[str]:
 def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Json]]) -> list[Json] | None:
     """Join the names of a header with the labels in the line below it, as in "gpt answer"; None if there are no labels.
 
-    The line below contains labels if at least two names have the same labels, such as "answer" and "score". A column
-    without a name, as in merged cells, has the name of the column before it.
+    At least two names have the same labels, such as "answer" and "score". An empty name is the one before it.
 
-    header : cells of the header
     first_rows : cells of the next two lines
     """
     if len(first_rows) < 2:
@@ -220,10 +213,9 @@ def _get_longest_name(header: Sequence[Json]) -> str:
 
 
 def _remove_repeated_headers(lines: Records, header: Sequence[Json], note: Note) -> Records:
-    """Leave out the lines that repeat the header, as on each page of a report or where files were joined.
+    """Leave out the lines (location and cells) that repeat the header, as on each page of a report.
 
-    lines : location and cells of each line below the header
-    note : function that receives a remark on the lines
+    note : receives a remark on the lines
 
     Raises: ImportFormatError [import-csv] if a title is above the repeated header, because it may name an agent.
     """
@@ -261,8 +253,6 @@ def _strip(cell: Json) -> Json:
 def _check_no_second_table(records: Records, header: Sequence[Json], row_locations: Sequence[str]) -> None:
     """Raise ImportFormatError [import-csv] if another table begins below an empty line.
 
-    Lines between two empty lines are tested together (`_is_second_table`), against the last rows above them.
-
     records : location and cells of all lines of the file
     row_locations : locations of the rows of the table
     """
@@ -290,13 +280,9 @@ def _check_no_second_table(records: Records, header: Sequence[Json], row_locatio
 
 
 def _is_second_table(lines: Sequence[Sequence[Json]], lines_above: Sequence[Sequence[Json]], *, n_columns: int) -> bool:
-    """Return whether lines are a table of their own, with a header and with other columns of texts than the lines above.
+    """Return whether lines are a table of their own, with a header and other columns of texts than the lines above.
 
-    The first line is a header if most of its cells are less than half as long as the texts above them. The columns are
-    different if the other lines have no texts in a column that has texts above.
-
-    lines : cells of consecutive lines
-    lines_above : cells of rows above them
+    lines, lines_above : cells of each of the consecutive lines
     """
     header, *rows = lines
     names = [cell for cell in header if cell is not None]
@@ -344,13 +330,10 @@ def _find_equal_columns(header: Sequence[Json], records: Sequence[Sequence[Json]
 
 
 def _remove_totals(lines: Records, note: Note) -> Records:
-    """Leave out the lines of totals or means at the end of a table of texts.
-
-    Such a line has a label, such as "Total" or "Average length", and otherwise only numbers, at least two of which are in
-    columns of texts.
+    """Leave out the lines of totals or means, with a label and otherwise numbers, at the end of a table of texts.
 
     lines : location and cells of each line below the header
-    note : function that receives a remark on the lines
+    note : receives a remark on the lines
     """
     records = [record for _, record in lines]
     n_kept = len(lines)
@@ -388,12 +371,8 @@ def _is_number(cell: Json) -> bool:
 
 
 def _make_row(record: Sequence[Json], positions: Mapping[str, int]) -> Row:
-    """Return the cells of a line by column; a cell that the line lacks is None.
+    """Return the cells of a line by column, None if missing; `remove_guards` restores guarded formulas.
 
-    In its exports, youden writes an apostrophe before a text that a spreadsheet would run as a formula, and lists the changed
-    columns in the column `guarded`. If the table has this column, the apostrophes are removed (`remove_guards`).
-
-    record : cells of the line
     positions : position of each column in the line
     """
     row: Row = {}
@@ -405,13 +384,10 @@ def _make_row(record: Sequence[Json], positions: Mapping[str, int]) -> Row:
 
 
 def _name_columns(header: Sequence[Json], positions: Sequence[int]) -> dict[str, int]:
-    """Return the position of each column by a unique name.
+    """Return the position of each column by a unique name, such as "column 3" or, for a repeated name, "name (3)".
 
-    If the third column has no name, it is called "column 3". If it has the name of an earlier column, its number is
-    appended, as in "name (3)".
-
-    header : cells of the header, which may have fewer cells than the table has columns
-    positions : positions of the columns, counted from 0, in ascending order
+    header : cells of the header, perhaps fewer than columns
+    positions : positions of the columns from 0, in ascending order
     """
     position_by_name: dict[str, int] = {}
     for position in positions:
@@ -424,7 +400,7 @@ def _name_columns(header: Sequence[Json], positions: Sequence[int]) -> dict[str,
 
 
 def fill_down(rows: Rows, column: str, note: Note) -> None:
-    """Fill the empty cells (None) of a column in place, each with the value above it, as in a column with merged cells.
+    """Fill the empty cells (None) of a column in place with the value above, as in a column with merged cells.
 
     Nothing is filled if the first cell is empty, or if less than 30 % of the cells are.
 
@@ -435,7 +411,7 @@ def fill_down(rows: Rows, column: str, note: Note) -> None:
     column : str
         Name of the column.
     note : callable
-        Receives a sentence about the filled cells, and the location of the first row of the table.
+        Receives a sentence about the filled cells, and the location of the first row.
     """
     n_empty = sum(row.get(column) is None for _, row in rows)
     has_merged_cells = _MIN_EMPTY_FRACTION * len(rows) <= n_empty < len(rows)

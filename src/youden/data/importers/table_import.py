@@ -63,14 +63,14 @@ def read_table(
     paths : sequence of Path
         Files, and folders of tables that belong together.
     columns : mapping of str to str
-        Column, or path inside a column, by role: agent, item, text, prompt, group, empty or repeat; for texts also several
-        columns, separated by commas, one per agent. Roles that are not named are inferred; the mapping may be empty.
+        Column, or path inside a column, by role: agent, item, text, prompt, group, empty or repeat; for texts also
+        several, separated by commas, one per agent. Other roles are inferred; the mapping may be empty.
     exact : bool, default True
-        Whether tables whose columns are named are read as they are: an empty cell is an empty response, a response that is
-        a number is left out of the pool and counted in the result, and ids keep the spaces around them.
+        Whether tables whose columns are named are read as they are: an empty cell is an empty response, a number is no
+        response and is counted as left out, and ids keep the spaces around them.
     previous_pool : Pool, optional
-        Pool that was imported from the same path before; its prompts keep their item ids. It has no effect on tables
-        with ids of items, nor on those that `exact` reads as they are.
+        Earlier import of the same path, whose prompts keep their item ids. No effect on tables with ids of items, or on
+        those that `exact` reads as they are.
 
     Returns
     -------
@@ -80,9 +80,8 @@ def read_table(
     Raises
     ------
     ImportFormatError
-        [import-columns] if the role of a column is not clear; [import-ids] if ids of items restart and nothing else
-        identifies the items; [import-format] and others if a file cannot be read. The message starts with file and
-        location.
+        [import-columns]: if the role of a column is not clear; [import-ids]: if ids of items restart and nothing else
+        identifies the items; [import-format] and others: if a file cannot be read.
     """
     columns = dict(columns)
     files = find_tables(paths)
@@ -104,16 +103,12 @@ def read_table(
 
 
 def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> bool:
-    """Return whether the columns of responses and items are known, so that no values need to be examined.
+    """Return whether the columns of responses and items are known, by a path such as `choices[].text` or by their names.
 
-    The columns are known if the user named a path to the elements of a list, such as `choices[].text`. In files with a
-    format in `PLAIN`, they are also known if the user named them, or if they have the names of a pool or of a known data
-    set.
+    Names are those of the user, a pool or a known data set, in `PLAIN` files. Combined columns, files and folders are
+    not known.
 
-    In files with these formats, the columns are not known if the user named a combined column, such as `subject+id`, or the
-    folder or file as a column.
-
-    files : files of the tables; only the first row of the first file is examined
+    files : files of the tables; only the first row of the first file is read
     columns : column by role, as named by the user
     """
     has_list_paths = any("[]" in path for path in columns.values())
@@ -140,10 +135,9 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
 def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str]) -> ImportedPool:
     """Read tables in which the columns of responses and items are known, row by row.
 
-    If the column of agents is not known, each file is an agent. If there is a single file, its column of agents is inferred.
+    Without a column of agents, each file is an agent; that of a single file is inferred.
 
     paths : paths that the user passed; the first one names the pool
-    files : files of the tables
     columns : column by role, as named by the user
     """
     builder = PoolBuilder(paths[0].stem)
@@ -171,12 +165,12 @@ def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: M
 
 
 def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, str]:
-    """Return a dictionary: role → its column, which the user named, or whose name is that of the role.
+    """Return the columns that the user named, and those with the name of their role, by role.
 
-    Without such a column of texts, the columns of a known layout are added.
+    Without texts among them, the columns of a known layout are added.
 
     row : first row of the table
-    columns : column by role, as named by the user; these precede all others
+    columns : column by role, as named by the user
     """
     known_columns = {role: role for role in ROLES if role in row} | dict(columns)
     if "text" in known_columns:
@@ -187,12 +181,10 @@ def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> d
 def _make_reader(
     file: Path, row: Mapping[str, Json], columns: Mapping[str, str], *, agent: str, builder: PoolBuilder
 ) -> ResponseReader:
-    """Create the reader of a table whose columns are named, and add notes on unused columns and repeats to `builder`.
-
-    If no column has the role `repeat`, a column with a usual name, such as "epoch", gets it.
+    """Create the reader of a table whose columns are named, and note unused columns and repeats in `builder`.
 
     row : first row of the table
-    columns : column by role. The role `repeat` may have the value `ROW_ORDER` instead of a column.
+    columns : column by role, or `ROW_ORDER` for repeats; a column such as "epoch" is added if there are none
     agent : name of the agent if no column names agents
     """
     column_by_role = dict(columns)
@@ -262,7 +254,6 @@ def _read_unnamed(
 ) -> ImportedPool:
     """Read tables, and find the roles of the columns that are not named.
 
-    paths : paths that the user passed
     files : files of the tables; empty for folders of texts
     columns : column by role, as named by the user
     previous_pool : earlier import of the same path, whose prompts keep their item ids
@@ -334,29 +325,14 @@ def _add_unknown_layout(
     location_columns: tuple[str, ...],
     others: Sequence[SourceTable],
 ) -> Roles:
-    """Add the responses of tables with the same columns to a pool.
+    """Add the responses of tables with the same columns to a pool, and return the roles of the columns.
 
-    Parameters
-    ----------
-    tables : sequence of SourceTable
-        The tables, at least one.
-    builder : PoolBuilder
-        Receives the responses.
-    items : PromptItemIds
-        Gives ids to items that the tables identify only by prompts.
-    path : Path
-        File or folder, for error messages.
-    columns : mapping of str to str
-        Column by role, as named by the user.
-    location_columns : tuple of str
-        Columns for the file and folder of a row, which may name agents.
-    others : sequence of SourceTable
-        Tables without responses, which may hold the prompts.
-
-    Returns
-    -------
-    Roles
-        The roles of the columns.
+    tables : the tables, at least one
+    items : gives ids to items that the tables identify only by prompts
+    path : file or folder, for errors
+    columns : column by role, as named by the user
+    location_columns : columns for the file and folder of a row, which may name agents
+    others : tables without responses, which may hold the prompts
     """
     rows = [row for table in tables for row in table.flat_rows]
     has_ordered_rows = columns.get("repeat") == ROW_ORDER and not any(ROW_ORDER in row for row in rows)
@@ -423,11 +399,10 @@ def _read_source_tables(
     """Read the tables in files or, if there are none, the texts in a folder.
 
     path : file or folder that the user named
-    files : files of the tables
     columns : column by role, as named by the user
-    builder : builder of the pool, which gets the notes
+    builder : pool under construction, which gets the notes
 
-    Raises: ImportFormatError [import-columns] if the files hold no rows, and the folder no texts.
+    Raises: ImportFormatError [import-columns] if there are neither rows nor texts.
     """
     tables = []
     for file in files:
@@ -458,16 +433,12 @@ def _list_json_keys(files: Sequence[Path]) -> list[str]:
 def _add_table_of_known_layout(
     table: SourceTable, builder: PoolBuilder, *, location_columns: Sequence[str], columns: Mapping[str, str]
 ) -> str:
-    """Add the responses of a table with the columns of a known data set to a pool.
+    """Add the responses of a table with the columns of a known data set to the pool that `builder` builds.
 
-    The caller checks with `detect_known_layout` that the table has these columns.
+    location_columns : columns with the folder or the file of each row, which name agents if no other column does
+    columns : column by role, as named by the user; takes precedence
 
-    table : table with at least one row
-    builder : pool under construction, which receives the responses, and notes on unused columns
-    location_columns : columns with the folder or the file of each row; their values name the agent if no other column does
-    columns : column by role, as chosen by the user; takes precedence over the known columns
-
-    Returns a description of the columns for display, such as "'chosen,rejected' for texts, 'id' for items".
+    Returns a description for display, such as "'chosen,rejected' for texts, 'id' for items".
     """
     known_columns = detect_known_layout(table.first_row)
     column_by_role = {**known_columns, **columns}
@@ -495,19 +466,18 @@ def _find_roles(
     has_ordered_rows: bool,
     unread_sheets: Sequence[str],
 ) -> Roles:
-    """Find the roles of the columns of similar tables, and add the columns to their rows that the roles need.
+    """Find the roles of the columns of similar tables, and add combined columns and columns of prompts to their rows.
 
-    A column is added if it combines others, such as "subject + id", or if its prompts are in another table.
-
-    path : file or folder that the user named, for messages
+    path : file or folder, for messages
     rows : rows of all tables that have their responses in the same column, changed in place
     columns : column by role, as named by the user
     location_columns : columns of the folder and the file of each row
     others : tables without responses, which may hold the prompts
-    has_ordered_rows : whether the user set that rows of one agent and item are repeats, numbered in their order
-    unread_sheets : sheets of an Excel file that were not read because they have other columns, for messages
+    has_ordered_rows : whether rows of one agent and item are repeats, numbered in their order
+    unread_sheets : sheets with other columns, for messages
 
-    Raises: ImportFormatError [import-columns] if roles are unclear; [import-ids] if it is unclear what identifies items.
+    Raises: ImportFormatError [import-columns] if roles are unclear; [import-ids] if it is unclear what identifies
+    items.
     """
     try:
         roles = find_roles(rows, location_columns=location_columns, given=columns)
@@ -538,10 +508,9 @@ def _find_roles(
 
 
 def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
-    """Return a dictionary: agent → path of the column with its responses. It is empty unless each agent has a column.
+    """Return the path of the column of responses by agent; empty unless each agent has a column.
 
-    An agent is named after its column. If the columns are values of one nested object, like `outputs.gpt` and
-    `outputs.llama`, the key of the object is removed from the names.
+    Agents are named after their columns, without the shared key of `outputs.gpt` and `outputs.llama`.
     """
     columns = roles.agent_columns
     shared_prefix = ""
@@ -584,12 +553,9 @@ class _ItemIds:
 
 
 def _add_combined_columns(tables: Sequence[SourceTable], columns: Mapping[str, str]) -> None:
-    """Add the combined columns that the user named, such as `<file>+id`, to the rows.
+    """Add the combined columns that the user named, such as `<file>+id`, to the rows of tables, in place.
 
-    A value of a combined column joins the values of its columns, such as "a.csv / 7".
-
-    tables : tables, whose rows are changed in place
-    columns : column by role, as named by the user; other columns than combined ones are ignored
+    Their values are joined, as in "a.csv / 7". Other columns of `columns` (by role) are ignored.
     """
     rows = [row for table in tables for row in table.flat_rows]
     for column in columns.values():
@@ -602,7 +568,7 @@ def _add_combined_columns(tables: Sequence[SourceTable], columns: Mapping[str, s
 def _check_columns(path: Path, columns: Mapping[str, str], tables: Sequence[SourceTable]) -> None:
     """Raise ImportFormatError [import-columns] if the user named a column that no table has.
 
-    The role `text` may have several columns, separated by commas. The value `ROW_ORDER` of the role `repeat` is not a column.
+    The value `ROW_ORDER` of the role `repeat` is not a column.
     """
     named_columns: list[str] = []
     for role, option in columns.items():

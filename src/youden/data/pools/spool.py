@@ -70,7 +70,7 @@ class Spool:
     def to_array(self, cells: Positions, shape: tuple[int, int]) -> Objects:
         """Return the texts as an array of objects, with None in cells without a text.
 
-        Texts in a file are returned as `TextsInFile`, which is indexed like an array and reads them when needed.
+        Texts in a file become `TextsInFile`, which reads them when it is indexed.
 
         cells : int array (n_texts,), position of each text in the array, counted row by row from 0
         shape : number of rows and of columns of the array
@@ -280,9 +280,9 @@ class Source:
         """Convert the number of a repeat to an integer; None and the empty string become None.
 
         value : integer, float such as 2.0, or digits such as "2" or "2.0"
-        number : number of the row in the file, from 1, for the error
+        number : number of the row, from 1, for the error
 
-        Raises: PoolError [pool-repeat] if it is not a whole number from 0 to 2³¹ − 1, for example NaN or a bool.
+        Raises: PoolError [pool-repeat] if it is not a whole number from 0 to 2³¹ − 1.
         """
         if value is None or value == "":
             return None
@@ -362,7 +362,7 @@ class PoolCells:
         self._texts.append(text)
 
     def extend(self, agents: Positions, items: Positions, numbers: Positions) -> Spool:
-        """Add n responses without their texts, and return the `Spool` to which the caller must add the n texts in order.
+        """Add n responses without their texts, and return the store to which the caller must add the texts, in order.
 
         agents, items : int arrays (n,), positions of agents and items
         numbers : int array (n,), numbers of the rows in the file, from 1

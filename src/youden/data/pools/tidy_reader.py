@@ -39,12 +39,10 @@ _BATCH_BYTES, _MIN_BATCH_ROWS, _MAX_BATCH_ROWS = 2**25, 1_000, 100_000
 
 
 def read_csv(path: Path) -> Pool:
-    """Read a pool from a comma-separated table in UTF-8, whose fields are all strings.
+    """Read a pool from a comma-separated table in UTF-8; its name is that of the file without the suffix.
 
-    An empty text is an empty response; an empty prompt or group is missing. The pool's name is that of the file without
-    the suffix.
-
-    Raises: PoolError if the table is not valid, for example if two rows of an item have different prompts.
+    An empty text is an empty response; an empty prompt or group is missing. Raises: PoolError if the table is not
+    valid.
     """
     source = Source(path)
     rows = _TidyRows(source)
@@ -142,8 +140,7 @@ _FRAME = Path("DataFrame")
 def read_frame(frame: pd.DataFrame) -> Pool:
     """Read a pool from a DataFrame with the columns of a table, or with one row per item and one column per agent.
 
-    None, NaN, pd.NA and NaT are missing. A row without a text is skipped; others need an agent and an item. Unpaired
-    surrogates become U+FFFD, with a warning in the log.
+    A row without a text (None, NaN, pd.NA or NaT) is skipped; others need an agent and an item.
 
     Raises: PoolError if the frame is not valid.
     """
@@ -252,11 +249,11 @@ class _TidyRows:
     def add(self, fields: Sequence[Any], *, number: int) -> None:
         """Check one row of the table, and add its response to the pool.
 
-        fields : agent, item, text, prompt, group and repeat, a whole number or its digits; the last three may be None
+        fields : agent, item, text, prompt, group and repeat (whole number or digits); the last three may be None
         number : number of the row in the table, from 1, for errors
 
         Raises: PoolError if a field is not valid; [pool-contradiction] if an earlier row has another prompt or group.
-        `to_pool` raises the error for a second response of the same agent, item and repeat.
+        Duplicates are refused later, by `to_pool`.
         """
         agent, item, text, prompt, group, repeat = fields
         agent = self._source.require_id(agent, "agent", number)
@@ -278,8 +275,7 @@ class _TidyRows:
     def add_batch(self, columns: Sequence[pa.LargeStringArray], *, number: int) -> bool:
         """Add many rows at once and return True, or return False if one is not valid or has a repeat.
 
-        After False, the caller must `add` the rows one by one. Some of their ids, groups and prompts may already be
-        stored, which has no effect.
+        After False, the caller must `add` them one by one; ids, groups and prompts that are already stored do no harm.
 
         columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
         number : number of the first row in the table, from 1
@@ -407,7 +403,7 @@ def _set_values(
 ) -> bool:
     """Set the prompts of items, or the groups of agents, from many rows, and return whether all are valid.
 
-    One is not valid if it is longer than `LONG_TEXT` or contradicts another row; then some others may not be set.
+    After False (too long, or a contradiction), some others may not be set.
 
     value_by_id : prompts or groups so far; changed in place
     column : prompts or groups (n_rows,), null or empty if missing
