@@ -148,7 +148,7 @@ def _parse_row_ids(
     located_rows : location and fields of each row
 
     Raises: ImportFormatError [labels-columns] if a row has no agent, or only some have an item; [labels-id] if an id is
-    not valid; [labels-duplicate] if ids are repeated, unless `may_repeat` is True.
+        not valid; [labels-duplicate] if ids are repeated, unless `may_repeat` is True.
     """
     _, first_row = located_rows[0]
     row_ids: list[tuple[str, ...]] = []

@@ -43,7 +43,7 @@ def locate_frame_rows(table: object) -> LocatedFrame:
     Its index becomes a column, unless it has no name and whole numbers.
 
     Raises: ImportFormatError [scores-columns] if `table` is no table, has columns of several levels, or two of the same
-    name.
+        name.
     """
     import pandas as pd  # takes long to load
 

@@ -32,7 +32,7 @@ from youden.data.score_rows import LocatedFrame, is_model_name, locate_frame_row
 from youden.errors import ConfigError, ImportFormatError
 from youden.text.printable import find_name_fault
 from youden.text.sentences import describe_similar_names, format_count, suggest_name
-from youden.types.pool import Floats, Positions, ReadOnly
+from youden.types.pool import Bools, Floats, Positions, ReadOnly
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -240,14 +240,7 @@ class _TableReader:
             problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
             raise import_error(self.source, problem, slug="import-empty")
         if not models and not items:
-            problem = (
-                f"its columns do not state whether a row is a model or an item: got {_format_names(self.columns)}."
-            )
-            remedy = "Add a column `model` or `item` that names each row."
-            if text_columns:
-                label = text_columns[0]
-                remedy = f"Set --column {quote(f'model={label}')} or --column {quote(f'item={label}')}."
-            raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
+            raise self.make_unnamed_rows_error(text_columns)
 
         is_long = bool(models and items)
         scores = given_scores or self.choose_score_columns([*models, *items], is_long=is_long)
@@ -259,6 +252,15 @@ class _TableReader:
         if is_long:
             return self.collect_long_scores(models, items, scores, score_range)
         return self.collect_wide_scores(models, items, scores, score_range)
+
+    def make_unnamed_rows_error(self, text_columns: Sequence[str]) -> ImportFormatError:
+        """Make the error that no column names models or items; it proposes the first of the columns of texts."""
+        problem = f"its columns do not state whether a row is a model or an item: got {_format_names(self.columns)}."
+        remedy = "Add a column `model` or `item` that names each row."
+        if text_columns:
+            label = text_columns[0]
+            remedy = f"Set --column {quote(f'model={label}')} or --column {quote(f'item={label}')}."
+        return import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
 
     def collect_long_scores(
         self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
@@ -303,7 +305,7 @@ class _TableReader:
         models, items : columns that together name the model, or the item, of a row; one of the two lists is empty
         scores : columns of scores, one per item or per model
         score_range : lowest and highest possible score; None to infer them, which is an error [scores-scale] if some
-        columns have words such as yes (1) and others scores above 1
+            columns have words such as yes (1) and others scores above 1
 
         Raises: ImportFormatError; see `average_cells`.
         """
@@ -340,10 +342,10 @@ class _TableReader:
 
         labels : columns that name models and items; the column of models is the first
         is_long : whether the table has one row per model and item; then the result is one column, if possible a
-        complete one with a usual name, otherwise at least two columns
+            complete one with a usual name, otherwise at least two columns
 
         Raises: ImportFormatError [scores-columns] if the columns are unclear, or if there is one model or several
-        metrics.
+            metrics.
         """
         number_columns = [name for name in self.numeric if name not in labels]
         scores = [name for name in number_columns if not self.holds_no_scores(name)]
@@ -440,7 +442,7 @@ class _TableReader:
         """Check that the values of a column can be converted to scores.
 
         Raises: ImportFormatError [scores-value] if a number is not finite or has an ambiguous comma, as in 1,234;
-        [scores-percent] if only some values have a percent sign.
+            [scores-percent] if only some values have a percent sign.
         """
         column = self.columns[name]
         for position in np.flatnonzero(column.is_converted).tolist():
@@ -504,32 +506,19 @@ class _TableReader:
         score_range : lowest and highest possible score; None to infer them
 
         Raises: ImportFormatError [scores-size] if there are fewer than two models or items; [scores-id] if a name is
-        not valid; [scores-bounds] if a score is outside the range; [scores-scale] if units differ and `score_range` is
-        None.
+            not valid; [scores-bounds] if a score is outside the range; [scores-scale] if units differ and `score_range`
+            is None.
         """
         import pandas as pd  # takes long to load
 
-        is_used = ~np.isnan(values)
-        totals = self.find_totals([*pd.unique(models), *pd.unique(items)])
-        if totals:
-            self.notes.append(f"averages or totals not used: {', '.join(totals)}")
-            is_total = pd.Series(models).isin(totals) | pd.Series(items).isin(totals)
-            is_used &= ~is_total.to_numpy()
-
+        is_used = ~np.isnan(values) & ~self.are_totals(models, items)
         model, model_ids = pd.factorize(models[is_used])
         item, item_ids = pd.factorize(items[is_used])
         values = values[is_used]
         self.check_ids(model_ids.tolist(), item_ids.tolist())
         low, high = determine_range(self.source, values, score_range)
 
-        # mean of each cell, in arrays (n_models · n_items,) whose element i · n_items + j is the cell of model i and item j
-        shape = len(model_ids), len(item_ids)
-        n_cells = len(model_ids) * len(item_ids)
-        cell = model * len(item_ids) + item
-        n_scores = np.bincount(cell, minlength=n_cells)
-        total = np.bincount(cell, values, minlength=n_cells)
-        mean = np.divide(total, n_scores, out=np.full(n_cells, np.nan), where=n_scores > 0).reshape(shape)
-
+        mean, n_scores = _average_by_cell(model, item, values, shape=(len(model_ids), len(item_ids)))
         if n_scores.max() > 1:
             n_repeated = format_count(int((n_scores > 1).sum()), "cell", "has", "have")
             self.notes.append(f"{n_repeated} several scores (up to {n_scores.max()}), which are averaged")
@@ -538,7 +527,17 @@ class _TableReader:
             check_units(self.source, mean, item_ids.tolist())
             self.notes.append(f"range of scores assumed: {low:g} to {high:g} (--range sets it)")
         names = tuple(model_ids), tuple(item_ids)
-        return ScoreTable(self.source, *names, mean, n_scores.reshape(shape), low, high, tuple(self.notes))
+        return ScoreTable(self.source, *names, mean, n_scores, low, high, tuple(self.notes))
+
+    def are_totals(self, models: NDArray[np.object_], items: NDArray[np.object_]) -> Bools:
+        """Return whether each score (n_scores,) has a model or item with a name such as "total", and note these names."""
+        import pandas as pd  # takes long to load
+
+        totals = self.find_totals([*pd.unique(models), *pd.unique(items)])
+        if totals:
+            self.notes.append(f"averages or totals not used: {', '.join(totals)}")
+        is_total = pd.Series(models).isin(totals) | pd.Series(items).isin(totals)
+        return is_total.to_numpy()
 
     def find_totals(self, ids: Iterable[str]) -> list[str]:
         """Return the sorted ids that name averages or totals, without names of columns of scores that the user set."""
@@ -548,8 +547,8 @@ class _TableReader:
     def check_ids(self, model_ids: Sequence[str], item_ids: Sequence[str]) -> None:
         """Check that there are several models and items, and that their names are valid.
 
-        Raises: ImportFormatError [scores-size] if there are fewer than two models or items; [scores-id] if a name is blank
-            or not valid.
+        Raises: ImportFormatError [scores-size] if there are fewer than two models or items; [scores-id] if a name is
+            blank or not valid.
         """
         n_models, n_items = len(model_ids), len(item_ids)
         if n_models < 2 or n_items < 2:
@@ -560,6 +559,22 @@ class _TableReader:
             fault = find_name_fault(name) if name else "of a model or item is blank. Fill in the cell."
             if fault:
                 raise import_error(self.source, f"the name {format_excerpt(name)} {fault}", slug="scores-id")
+
+
+def _average_by_cell(
+    model: Positions, item: Positions, scores: Floats, *, shape: tuple[int, int]
+) -> tuple[Floats, Positions]:
+    """Return the mean and the number of the scores in each cell, as arrays of a shape (n_models, n_items).
+
+    model, item : position of the model and the item of each score (n_scores,)
+    """
+    n_models, n_items = shape
+    n_cells = n_models * n_items
+    cell = model * n_items + item
+    n_scores = np.bincount(cell, minlength=n_cells)
+    total = np.bincount(cell, scores, minlength=n_cells)
+    mean = np.divide(total, n_scores, out=np.full(n_cells, np.nan), where=n_scores > 0)
+    return mean.reshape(shape), n_scores.reshape(shape)
 
 
 def _format_names(names: Iterable[str]) -> str:

@@ -85,7 +85,7 @@ def read_calibrations(runs: Path) -> list[CalibrationRecord]:
     """Read the calibrations in a folder of runs, the oldest first; empty if there are none.
 
     Raises: RunFolderError [run-version] if another version of youden wrote the file, [run-file-damaged] if it is
-    damaged.
+        damaged.
     """
     path = runs / CALIBRATIONS
     if not path.is_file():
@@ -98,7 +98,7 @@ def add_calibration(runs: Path, record: CalibrationRecord) -> None:
     """Add a calibration to the file of a folder of runs; it replaces an older one of the same judge and pool.
 
     Raises: RunFolderError [run-version] if another version of youden wrote the file, [run-file-damaged] if it is
-    damaged.
+        damaged.
     """
     other_records = []
     for old_record in read_calibrations(runs):

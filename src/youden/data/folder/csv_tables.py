@@ -290,7 +290,7 @@ def _to_ranking_row(record: Mapping[str, Any], alternatives: Sequence[Alternativ
 
     record : value of each column, None if the field is empty
     alternatives : rankings by other rules, such as "robust", with columns such as `robust_ability`; the row contains
-    those that include the agent
+        those that include the agent
     """
     plain_fields: dict[str, Any] = {column.name: record.get(column.name) for column in columns_of(RankingRow)}
     alternative_rows = {}

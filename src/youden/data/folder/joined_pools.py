@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -17,8 +17,10 @@ from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import PoolFile, parse, read_bytes
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import PoolError
-from youden.types import Pool
+from youden.types import Agent, Item, Pool
 from youden.types.pool import Objects
+
+M = TypeVar("M", Agent, Item)
 
 _MAX_DISPLAYED = 5
 
@@ -53,21 +55,21 @@ def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
     summary = parse(path, read_bytes(path), TypeAdapter(PoolFile)).to_summary()
     agent_ids = summary.agent_ids
     item_ids = summary.item_ids
-    n_listed_agents = len(agent_ids)
-    n_listed_items = len(item_ids)
-
-    # pool.json lists the agents and items of all extensions after the initial ones, so try fewer and fewer of them
-    sizes = [(n_listed_agents, n_listed_items)]
-    if any(step.agents is not None for step in config.extensions):
-        sizes += [(n_agents, n_listed_items) for n_agents in reversed(range(2, n_listed_agents))]
-    if any(step.items is not None for step in config.extensions):
-        sizes += [(n_listed_agents, n_items) for n_items in reversed(range(2, n_listed_items))]
-
-    for n_agents, n_items in sizes:
+    for n_agents, n_items in _list_initial_sizes(config, len(agent_ids), len(item_ids)):
         initial_pool = find_subpool(pool, agent_ids[:n_agents], item_ids[:n_items], digest=initial_digest)
         if initial_pool is not None:
             return initial_pool
     return pool
+
+
+def _list_initial_sizes(config: RunConfig, n_agents: int, n_items: int) -> list[tuple[int, int]]:
+    """List the possible numbers of agents and items of a pool before its extensions, from the numbers after them."""
+    sizes = [(n_agents, n_items)]
+    if any(step.agents is not None for step in config.extensions):
+        sizes += [(n_initial, n_items) for n_initial in reversed(range(2, n_agents))]
+    if any(step.items is not None for step in config.extensions):
+        sizes += [(n_agents, n_initial) for n_initial in reversed(range(2, n_items))]
+    return sizes
 
 
 def find_subpool(pool: Pool, agents: Sequence[str], items: Sequence[str], *, digest: str) -> Pool | None:
@@ -88,14 +90,10 @@ def find_subpool(pool: Pool, agents: Sequence[str], items: Sequence[str], *, dig
         These agents and items with all repeats, or with only the first few; None if no such part has the digest, or if
         an id is not in the pool.
     """
-    rows_by_agent = {agent.id: row for row, agent in enumerate(pool.agents)}
-    columns_by_item = {item.id: column for column, item in enumerate(pool.items)}
-    has_all_agents = set(agents) <= rows_by_agent.keys()
-    has_all_items = set(items) <= columns_by_item.keys()
-    if not has_all_agents or not has_all_items:
+    _, rows = _match_ids(agents, pool.agents)
+    _, columns = _match_ids(items, pool.items)
+    if len(rows) < len(agents) or len(columns) < len(items):
         return None
-    rows = [rows_by_agent[agent_id] for agent_id in agents]
-    columns = [columns_by_item[item_id] for item_id in items]
 
     texts_by_repeat = [pool_texts[np.ix_(rows, columns)] for pool_texts in pool.texts_by_repeat]
     while len(texts_by_repeat) > 1 and all(text is None for text in texts_by_repeat[-1].flat):
@@ -135,7 +133,7 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
     """Return a copy of a pool with the new agents, or the new items, of another pool added.
 
     Raises: PoolError [join-none] if nothing is new; [join-conflict] if a prompt or response in both pools differs;
-    [join-gaps] if an agent lacks a response to a required item.
+        [join-gaps] if an agent lacks a response to a required item.
     """
     existing_ids = {member.id for member in getattr(pool, kind)}
     new_members = [member for member in getattr(new_pool, kind) if member.id not in existing_ids]
@@ -185,19 +183,24 @@ def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
     responses: dict[tuple[int, int], list[str]] = {}
     for cell in zip(*np.nonzero(pool.present), strict=True):
         old_responses = _get_responses(pool.texts_by_repeat, cell)
-        n_unmatched = Counter(old_responses)
-        additions = []
-        for text in _get_responses(new_texts, cell):
-            n_unmatched[text] -= 1
-            if n_unmatched[text] < 0:
-                additions.append(text)
-        responses[cell] = old_responses + additions
+        responses[cell] = old_responses + _list_additions(old_responses, _get_responses(new_texts, cell))
 
     texts_by_repeat = _stack_by_repeat(responses, pool.texts.shape)
     joined = Pool.from_repeats(pool.agents, pool.items, texts_by_repeat, pool.name)
     if joined.n_responses == pool.n_responses:
         raise _make_nothing_new_error("responses", new_pool)
     return joined
+
+
+def _list_additions(old_responses: Sequence[str], new_responses: Sequence[str]) -> list[str]:
+    """Return the new responses without as many equal texts as there are old ones, in their order."""
+    n_unmatched = Counter(old_responses)
+    additions = []
+    for text in new_responses:
+        n_unmatched[text] -= 1
+        if n_unmatched[text] < 0:
+            additions.append(text)
+    return additions
 
 
 class MergedPool(NamedTuple):
@@ -246,15 +249,8 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
     MergedPool
         The pool, with the old agents and items first, and what changed.
     """
-    new_agents = {agent.id: agent for agent in new_pool.agents}
-    new_items = {item.id: item for item in new_pool.items}
-    old_agent_ids = {agent.id for agent in pool.agents}
-    old_item_ids = {item.id for item in pool.items}
-
-    agents = [new_agents.get(agent.id, agent) for agent in pool.agents]
-    agents += [agent for agent in new_pool.agents if agent.id not in old_agent_ids]
-    items = list(pool.items) if keep else [new_items.get(item.id, item) for item in pool.items]
-    items += [item for item in new_pool.items if item.id not in old_item_ids]
+    agents = _merge_members(pool.agents, new_pool.agents, keep=False)
+    items = _merge_members(pool.items, new_pool.items, keep=keep)
     agent_ids = [agent.id for agent in agents]
     item_ids = [item.id for item in items]
 
@@ -278,16 +274,31 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
             n_added_responses += len(responses[k, j]) - len(old_responses)
 
     texts_by_repeat = _stack_by_repeat(responses, (len(agents), len(items)))
-    removed_agents = sorted(old_agent_ids - new_agents.keys())
-    removed_items = sorted(old_item_ids - new_items.keys())
     return MergedPool(
-        Pool.from_repeats(tuple(agents), tuple(items), texts_by_repeat, pool.name),
+        Pool.from_repeats(agents, items, texts_by_repeat, pool.name),
         agents=tuple(agent_ids[pool.n_agents :]),
         items=tuple(item_ids[pool.n_items :]),
         repeats=n_added_responses,
         changed=tuple(changed),
-        removed=(*removed_agents, *removed_items),
+        removed=(*_list_removed(pool.agents, new_pool.agents), *_list_removed(pool.items, new_pool.items)),
     )
+
+
+def _merge_members(members: Sequence[M], new_members: Sequence[M], *, keep: bool) -> tuple[M, ...]:
+    """Return the agents or items of two pools, the old ones first.
+
+    keep : whether a member of both pools is that of the old pool
+    """
+    members_by_id = {member.id: member for member in members}
+    for member in new_members:
+        if not keep or member.id not in members_by_id:
+            members_by_id[member.id] = member
+    return tuple(members_by_id.values())
+
+
+def _list_removed(members: Sequence[M], new_members: Sequence[M]) -> list[str]:
+    """Return the ids of the agents or items that the new pool lacks."""
+    return sorted({member.id for member in members} - {member.id for member in new_members})
 
 
 def _merge_responses(old_responses: list[str], new_responses: list[str], *, keep: bool) -> tuple[list[str], bool]:
@@ -341,23 +352,24 @@ def _select_texts(pool: Pool, agents: Sequence[str], items: Sequence[str]) -> li
 
     Returns one object array (len(agents), len(items)) per repeat, with None if the pool has no response.
     """
-    rows_by_agent = {agent.id: row for row, agent in enumerate(pool.agents)}
-    columns_by_item = {item.id: column for column, item in enumerate(pool.items)}
     selected: list[Objects] = [np.full((len(agents), len(items)), None, dtype=object) for _ in range(pool.repeats)]
-
-    # positions in the result, and then in the pool, of the agents and items that the pool contains
-    known_rows = [row for row, agent_id in enumerate(agents) if agent_id in rows_by_agent]
-    known_columns = [column for column, item_id in enumerate(items) if item_id in columns_by_item]
-    if not known_rows or not known_columns:
+    rows, pool_rows = _match_ids(agents, pool.agents)
+    columns, pool_columns = _match_ids(items, pool.items)
+    if not rows or not columns:
         return selected
 
-    pool_rows = [rows_by_agent[agents[row]] for row in known_rows]
-    pool_columns = [columns_by_item[items[column]] for column in known_columns]
-    target_cells = np.ix_(known_rows, known_columns)
+    target_cells = np.ix_(rows, columns)
     source_cells = np.ix_(pool_rows, pool_columns)
     for selected_texts, pool_texts in zip(selected, pool.texts_by_repeat, strict=True):
         selected_texts[target_cells] = pool_texts[source_cells]
     return selected
+
+
+def _match_ids(ids: Sequence[str], members: Sequence[M]) -> tuple[list[int], list[int]]:
+    """Return the positions of the ids that agents or items of a pool have: among `ids`, and in the pool."""
+    position_by_id = {member.id: position for position, member in enumerate(members)}
+    positions = [position for position, id_ in enumerate(ids) if id_ in position_by_id]
+    return positions, [position_by_id[ids[position]] for position in positions]
 
 
 def _check_prompts(pool: Pool, new_pool: Pool) -> None:

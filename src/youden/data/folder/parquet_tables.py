@@ -181,7 +181,7 @@ class ParquetTable(Generic[M]):
         names : ids by kind ("agents", "items" or "models"); a column of ids is read as positions in them
 
         Raises: RunFolderError [run-file-damaged] if a column is missing, of another type, or has a null or text that is
-        not allowed.
+            not allowed.
         """
         return {column.name: self._read_values(column, names) for column in columns}
 
@@ -237,7 +237,7 @@ class ParquetTable(Generic[M]):
         """Read a column and cast it to a type; None for the type that it has in the file.
 
         Raises: RunFolderError [run-file-damaged] if the column is missing, of another type, or has nulls although
-        `nulls` is False.
+            `nulls` is False.
         """
         try:
             column = self._read_raw_column(name)
@@ -268,7 +268,7 @@ def read_table(path: Path, kind: type[M]) -> ParquetTable[M]:
     """Open a table with metadata of a class; its columns are read later.
 
     Raises: RunFolderError [run-missing] or [run-file-missing] if it does not exist; [run-version] if another version of
-    youden wrote it; [run-file-damaged] if it is not a Parquet file with such metadata.
+        youden wrote it; [run-file-damaged] if it is not a Parquet file with such metadata.
     """
     metadata = read_table_metadata(path, kind)
     return ParquetTable(path, pq.read_metadata(path).num_rows, metadata)

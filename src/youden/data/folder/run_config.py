@@ -342,7 +342,7 @@ def load_run_config(path: str | PathLike[str], changes: Mapping[str, Json] | Non
     changes : keys that replace those of the file
 
     Raises: ConfigError [run-config-file] if the file cannot be read, [run-config-yaml] if it is not YAML with keys,
-    [run-config] if a key does not fit; RunFolderError [run-version] if an earlier version of youden wrote it.
+        [run-config] if a key does not fit; RunFolderError [run-version] if an earlier version of youden wrote it.
     """
     config_path = Path(path)
     report_shadow_at(config_path)
@@ -405,7 +405,7 @@ def run_config_from_keys(keys: Mapping[str, object], *, origin: str) -> RunConfi
     origin : origin of the keys, for errors
 
     Raises: ConfigError [run-config] if a key does not fit; RunFolderError [run-version] if an earlier version wrote the
-    keys.
+        keys.
     """
     _check_replaced_keys(origin, keys)
     try:

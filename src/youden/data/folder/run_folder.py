@@ -288,7 +288,7 @@ class RunFolder:
         """Write rates.parquet from chunks of consecutive items.
 
         chunks : position of each chunk's first item, and the rates on its items, numbered from 0; at least one, in the
-        order of the items, of which only one is held in memory
+            order of the items, of which only one is held in memory
         template : object with the agents, items and split of all chunks
         """
         rate_tables.write_rates(self.file("rates.parquet"), chunks, template)

@@ -85,7 +85,7 @@ class SourceTable(NamedTuple):
         """Return the column of the responses, or all columns by role for a known data set; None without responses.
 
         columns : column by role, as named by the user; only the columns of the role "text", if given, may hold
-        responses
+            responses
         """
         if "text" in columns:
             has_text_column = not set(columns["text"].split(",")).isdisjoint(self.columns)

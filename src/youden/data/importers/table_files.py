@@ -72,7 +72,7 @@ def find_tables(paths: Sequence[Path]) -> list[Path]:
     If there are folders of splits (parts of a data set) that `datasets` saved, only these are listed.
 
     Raises: ImportFormatError [import-not-found] if a path does not exist; [import-empty] if one of several folders has
-    no table.
+        no table.
     """
     splits = [split for path in paths for split in find_saved_splits(path)]
     if splits:
@@ -419,7 +419,7 @@ def _decode_separated(file: Path, note: Note, replaced: Replacements | None, *, 
     replaced : counter of replaced characters; None to count none
 
     Raises: ImportFormatError [import-encoding] if the file cannot be decoded or has many null bytes; [import-format] if
-    it is a ZIP archive.
+        it is a ZIP archive.
     """
     try:
         text = read_text(file, replaced)
@@ -472,7 +472,7 @@ def _read_exact_rows(
     """Yield the location and the values of each record; all values of a blank line are None.
 
     Raises: ImportFormatError [import-csv] if names of columns are equal, a record repeats the header, or has another
-    length.
+        length.
     """
     duplicates = [name for name, n in Counter(header).items() if n > 1]
     if duplicates:

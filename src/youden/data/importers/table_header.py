@@ -76,6 +76,20 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
         [import-empty]: if no row is below a header; [import-csv]: if a row is longer than the header, unless `ragged`
         is True, or if there are several tables.
     """
+    header, body = _split_at_header(records, file, note)
+    _check_no_second_table(records, header, [location for location, _ in body])
+    for location, record in body:
+        if not ragged and count_cells(record[len(header) :]) > 0:
+            raise import_error(location, describe_length(record, header), slug="import-csv")
+    positions = _find_columns(header, [record for _, record in body], file, note)
+    return [(location, _make_row(record, positions)) for location, record in body]
+
+
+def _split_at_header(records: Records, file: Path, note: Note) -> tuple[list[Json], Records]:
+    """Return the names in the header of a table, and the lines below it without repeated headers and totals.
+
+    Raises: ImportFormatError [import-empty] if no line is below a header.
+    """
     lines = [(location, record) for location, record in records if count_cells(record) > 0]
     header_positions = [position for position, (_, record) in enumerate(lines) if count_cells(record) > 1]
     if not header_positions or header_positions[0] + 1 == len(lines):
@@ -95,20 +109,24 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
         body = body[1:]
         note(f"two header lines joined, as in {_get_longest_name(header)!r}", file.name)
     body = _remove_repeated_headers(body, header, note)
-    body = _remove_totals(body, note)
-    _check_no_second_table(records, header, [location for location, _ in body])
+    return header, _remove_totals(body, note)
 
-    used_positions = {position for position, cell in enumerate(header) if cell is not None}
-    for location, record in body:
-        if not ragged and count_cells(record[len(header) :]) > 0:
-            raise import_error(location, describe_length(record, header), slug="import-csv")
+
+def _find_columns(header: Sequence[Json], records: Sequence[Sequence[Json]], file: Path, note: Note) -> dict[str, int]:
+    """Return the position of each column with a name or values, by its unique name.
+
+    records : cells of the lines below the header
+
+    Raises: ImportFormatError [import-csv] if several columns have a name that only one can have, such as "prompt".
+    """
+    used_positions: set[int] = set()
+    for record in (header, *records):
         used_positions.update(position for position, cell in enumerate(record) if cell is not None)
 
-    equal_positions = _find_equal_columns(header, [record for _, record in body])
+    equal_positions = _find_equal_columns(header, records)
     if equal_positions:
         note(f"{format_count(len(equal_positions), 'repeated column')} not read, with equal names and cells", file.name)
     kept_header = [None if position in equal_positions else cell for position, cell in enumerate(header)]
-    positions = _name_columns(header, sorted(used_positions - equal_positions))
     repeated = [name for name, n in Counter(filter(None, kept_header)).items() if n > 1]
     for name in repeated:
         if infer_role(str(name)) in _ROLES_OF_ONE_COLUMN:
@@ -121,7 +139,7 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
         note(
             f"several columns have the name {repeated[0]!r}: their position is added to it, as in 'name (3)'", file.name
         )
-    return [(location, _make_row(record, positions)) for location, record in body]
+    return _name_columns(header, sorted(used_positions - equal_positions))
 
 
 def _find_header(lines: Records, candidates: Sequence[int]) -> int:
@@ -184,15 +202,7 @@ def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Jso
         if name and label is not None:
             labels_by_name.setdefault(name, []).append(label)
 
-    n_names_by_labels = Counter(map(tuple, labels_by_name.values()))
-    repeated_labels = [group for group, n_names in n_names_by_labels.items() if n_names > 1 and len(group) > 1]
-    if not repeated_labels:
-        return None
-    group = repeated_labels[0]
-    are_words = all(isinstance(label, str) and not _NUMBER.fullmatch(label) for label in group)
-    are_unique = len(set(group)) == len(group)
-    recur_below = any(value in group for value in values)
-    if not are_words or not are_unique or recur_below:
+    if not _have_repeated_labels(list(labels_by_name.values()), values):
         return None
 
     joined_names: list[Json] = []
@@ -210,6 +220,24 @@ def _collapse_spaces(cell: Json) -> str:
 def _get_longest_name(header: Sequence[Json]) -> str:
     """Return the longest name of a header."""
     return max(map(str, filter(None, header)), key=len)
+
+
+def _have_repeated_labels(labels_of_names: Sequence[Sequence[Json]], values: Sequence[Json]) -> bool:
+    """Return whether at least two names have the same labels, which are unique words and do not recur in the next line.
+
+    labels_of_names : labels below each name
+    values : cells of the line below the labels
+    """
+    n_names_by_labels = Counter(map(tuple, labels_of_names))
+    repeated_labels = [labels for labels, n_names in n_names_by_labels.items() if n_names > 1 and len(labels) > 1]
+    if not repeated_labels:
+        return False
+
+    labels = repeated_labels[0]
+    are_words = all(isinstance(label, str) and not _NUMBER.fullmatch(label) for label in labels)
+    are_unique = len(set(labels)) == len(labels)
+    recur_below = any(value in labels for value in values)
+    return are_words and are_unique and not recur_below
 
 
 def _remove_repeated_headers(lines: Records, header: Sequence[Json], note: Note) -> Records:

@@ -477,7 +477,7 @@ def _find_roles(
     unread_sheets : sheets with other columns, for messages
 
     Raises: ImportFormatError [import-columns] if roles are unclear; [import-ids] if it is unclear what identifies
-    items.
+        items.
     """
     try:
         roles = find_roles(rows, location_columns=location_columns, given=columns)

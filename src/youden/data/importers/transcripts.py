@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -132,24 +133,15 @@ def read_opentelemetry(paths: Sequence[Path], /, *, columns: Mapping[str, str], 
         response.
     """
     builder = PoolBuilder(paths[0].stem)
-    spans_by_trace: dict[str, list[_Span]] = {}
-    first_locations: dict[str, str] = {}
-    for file in find_files(paths, ("*.json", "*.jsonl"), what="an OTLP JSON file"):
-        for location, span in _read_spans(file, builder.replaced):
-            trace = to_text(span.get("traceId"))
-            spans_by_trace.setdefault(trace, []).append(_make_span(span, location, builder.replaced))
-            first_locations.setdefault(trace, location)
-
     items = PromptItemIds()
     n_repeats = Counter[tuple[str, str]]()
-    for trace, spans in spans_by_trace.items():
-        spans.sort(key=lambda span: span.start)
+    for first_location, spans in _read_traces(paths, builder.replaced):
         calls = _select_model_calls(spans)
         prompt = _find_prompt(calls)
         response = _format_transcript(spans, calls) if text == "transcript" else _find_last_answer(calls)
         if not prompt or not response:
             error = next((span.error for span in spans if span.error), None)
-            location = f"{first_locations[trace]}{format_tool_error(error)}"
+            location = f"{first_location}{format_tool_error(error)}"
             builder.count_left_out("the trace has no messages of a user and a model", location)
             continue
 
@@ -158,8 +150,23 @@ def read_opentelemetry(paths: Sequence[Path], /, *, columns: Mapping[str, str], 
         n_repeats[agent_name, prompt] += 1
         repeat = n_repeats[agent_name, prompt]
         item = items.get_id(agent_name, prompt, response, repeat=repeat)
-        builder.add(agent, item, response, prompt=prompt, location=first_locations[trace], repeat=repeat)
+        builder.add(agent, item, response, prompt=prompt, location=first_location, repeat=repeat)
     return builder.build()
+
+
+def _read_traces(paths: Sequence[Path], replaced: Replacements) -> list[tuple[str, list[_Span]]]:
+    """Return the location of the first span of each trace in files, and its spans in order of time.
+
+    replaced : counter of values such as NaN that a pool cannot hold
+    """
+    traces: dict[str, tuple[str, list[_Span]]] = {}
+    for file in find_files(paths, ("*.json", "*.jsonl"), what="an OTLP JSON file"):
+        for location, span in _read_spans(file, replaced):
+            _, spans = traces.setdefault(to_text(span.get("traceId")), (location, []))
+            spans.append(_make_span(span, location, replaced))
+    for _, spans in traces.values():
+        spans.sort(key=attrgetter("start"))
+    return list(traces.values())
 
 
 def _select_model_calls(spans: Sequence[_Span]) -> list[_Span]:
@@ -313,7 +320,7 @@ def _format_new_inputs(call: _Span, yielded_keys: set[str]) -> Iterator[str]:
     """Yield a line per new message of a user, and per new tool result, in the input of a call of a model.
 
     yielded_keys : ids of messages and results that are not new, or else their kind and number, such as "user 1";
-    changed in place
+        changed in place
     """
     n_by_kind: Counter[str] = Counter()
     for role, parts in call.get_messages("input"):

@@ -187,7 +187,7 @@ class WideTableSearch(ColumnCandidates):
         """Return the column of questions among columns of prose; None if all of them hold responses.
 
         Raises: UnclearColumnsError if several columns may hold questions, or if a column may hold questions or
-        responses.
+            responses.
         """
         candidates = [name for name in prose_columns if self.is_question_name(name)]
         if len(prose_columns) < 3:

@@ -316,7 +316,7 @@ def _parse_line(source: Source, line: bytes, number: int) -> Json:
     """Parse a line of JSON; unpaired surrogates are replaced by U+FFFD and counted in `source.replaced`.
 
     Raises: PoolError [pool-encoding] if the line is not UTF-8; [pool-json] if it is not JSON, has NaN or an infinite
-    number, or is nested too deeply.
+        number, or is nested too deeply.
     """
     text = source.decode(line, number)
     remedy = "Write one object per line"

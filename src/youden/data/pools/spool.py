@@ -24,7 +24,7 @@ from youden.text.json_text import replace_surrogates
 from youden.text.printable import find_name_fault, printable
 from youden.text.regular_files import check_regular
 from youden.text.replacements import Replacements
-from youden.types.pool import Objects, Positions
+from youden.types.pool import Bools, Objects, Positions
 from youden.types.texts_in_file import SEPARATOR, TextsInFile, find_file_texts
 
 MAX_BYTES_IN_MEMORY = 200_000_000
@@ -235,7 +235,7 @@ class Source:
         number : number of the row in the file, from 1, for the error
 
         Raises: PoolError [pool-id] if the id is not a string, is blank, has control characters, or starts like a
-        formula of a spreadsheet (with =, +, -, @). A plain number such as -3 is valid.
+            formula of a spreadsheet (with =, +, -, @). A plain number such as -3 is valid.
         """
         if not isinstance(value, str):
             raise self.make_error(
@@ -337,6 +337,16 @@ def _to_whole_number(value: object) -> int | None:
     return int(value) if isinstance(value, SupportsIndex) else None  # integers of numpy
 
 
+def _rank_in_cells(order: Positions, is_same_cell: Bools) -> Positions:
+    """Return the rank of each response among those of its cell, from 0; both arrays are those of `_sort_by_cell`."""
+    position = np.arange(len(order))
+    is_first_of_cell = np.append(True, ~is_same_cell)
+    first_position = np.maximum.accumulate(np.where(is_first_of_cell, position, 0))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = position - first_position
+    return rank
+
+
 class PoolCells:
     """Collects responses, and arranges them by agent and item."""
 
@@ -414,21 +424,10 @@ class PoolCells:
         n_agents, n_items = len(agents), len(items)
         self._check_size(source, n_agents, n_items)
 
-        # sort the rows by cell and repeat, so that rows of one cell are adjacent
         cell = np.frombuffer(self._agent, dtype=np.int64) * n_items + np.frombuffer(self._item, dtype=np.int64)
-        repeat = np.ones(len(cell), dtype=np.int64)
-        if self._repeat:
-            repeat[list(self._repeat)] = list(self._repeat.values())
-            order = np.lexsort((repeat, cell))
-        else:
-            order = np.argsort(cell, kind="stable")
-        sorted_cell = cell[order]
-        sorted_repeat = repeat[order]
-        is_same_cell = sorted_cell[1:] == sorted_cell[:-1]  # as the previous row
-        is_duplicate = is_same_cell & (sorted_repeat[1:] == sorted_repeat[:-1])
-
-        duplicates = np.flatnonzero(is_duplicate)
-        if len(duplicates) > 0:
+        order, is_same_cell, is_duplicate = self._sort_by_cell(cell)
+        if is_duplicate.any():
+            duplicates = np.flatnonzero(is_duplicate)
             earliest = duplicates[np.argmin(order[duplicates + 1])]
             first, second = order[earliest], order[earliest + 1]
             agent = agents[self._agent[second]]
@@ -437,13 +436,7 @@ class PoolCells:
         if not is_same_cell.any():
             return self._texts.to_array(cell, (n_agents, n_items)), None
 
-        # The rank of a row in its cell, from 0, is its distance from the first row of the cell.
-        position = np.arange(len(cell))
-        is_first_of_cell = np.append(True, ~is_same_cell)
-        first_position = np.maximum.accumulate(np.where(is_first_of_cell, position, 0))
-        rank = np.empty(len(cell), dtype=np.int64)
-        rank[order] = position - first_position
-
+        rank = _rank_in_cells(order, is_same_cell)
         n_repeats = int(rank.max()) + 1
         all_texts = self._texts.to_array(cell + rank * (n_agents * n_items), (n_repeats * n_agents, n_items))
         texts_in_file = find_file_texts(all_texts)
@@ -452,6 +445,21 @@ class PoolCells:
         texts = texts_in_file.rows(slice(n_agents))
         repeat_texts = texts_in_file.rows(slice(n_agents, None))
         return cast(Objects, texts), cast(Objects, repeat_texts)
+
+    def _sort_by_cell(self, cell: Positions) -> tuple[Positions, Bools, Bools]:
+        """Return the order of the responses by cell and repeat, and how each but the first compares to its predecessor.
+
+        The other two arrays (n_responses - 1,) state whether both have the same cell, and also the same repeat.
+        """
+        repeat = np.ones(len(cell), dtype=np.int64)
+        if self._repeat:
+            repeat[list(self._repeat)] = list(self._repeat.values())
+            order = np.lexsort((repeat, cell))
+        else:
+            order = np.argsort(cell, kind="stable")
+        is_same_cell = np.diff(cell[order]) == 0
+        is_same_repeat = np.diff(repeat[order]) == 0
+        return order, is_same_cell, is_same_cell & is_same_repeat
 
     def _make_duplicate_error(self, source: Source, agent: str, item: str, *, first: int, second: int) -> PoolError:
         """Make the error for two responses of an agent to an item that no repeat distinguishes [pool-duplicate].

@@ -75,7 +75,7 @@ def read_parquet(path: Path) -> Pool:
     Columns are strings, or dictionaries of strings; repeats may be numbers. A null prompt or group is missing.
 
     Raises: PoolError if the table is not valid; InputError [unpacked-too-large] if it decompresses to far more than its
-    size.
+        size.
     """
     source = Source(path, unit="row")
     rows = _TidyRows(source)
@@ -253,7 +253,7 @@ class _TidyRows:
         number : number of the row in the table, from 1, for errors
 
         Raises: PoolError if a field is not valid; [pool-contradiction] if an earlier row has another prompt or group.
-        Duplicates are refused later, by `to_pool`.
+            Duplicates are refused later, by `to_pool`.
         """
         agent, item, text, prompt, group, repeat = fields
         agent = self._source.require_id(agent, "agent", number)
