@@ -110,9 +110,30 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     row_ids = _parse_row_ids(located_rows, may_repeat=repeated)
 
     rows = [row for _, row in located_rows]
+    names, left_out = _find_label_columns(path, rows)
+    label_values = [[parse_label(row.get(name), name, location) for location, row in located_rows] for name in names]
+    has_items = "item" in rows[0]
+    aliases = [row.get("alias") for row in rows]
+    return LabelTable(
+        source=str(path),
+        digest=hashlib.sha256(path.read_bytes()).hexdigest(),
+        agents=tuple(ids[0] for ids in row_ids),
+        items=tuple(ids[1] for ids in row_ids) if has_items else None,
+        names=names,
+        value=np.array(label_values).T,
+        left_out=left_out,
+        aliases=tuple(None if _is_blank(alias) else str(alias) for alias in aliases),
+    )
+
+
+def _find_label_columns(path: Path, rows: Sequence[Mapping[str, object]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns of labels, which have a name and a number, and then all others but ids and aliases.
+
+    Raises: ImportFormatError [labels-columns] if there are no labels.
+    """
     columns = dict.fromkeys(name for row in rows for name in row)
     candidates = {name: [row.get(name) for row in rows] for name in columns if name not in _ID_COLUMNS}
-    labels = {name: values for name, values in candidates.items() if name.strip() and _has_number(values)}
+    labels = tuple(name for name, values in candidates.items() if name.strip() and _has_number(values))
     if not labels:
         listed = format_excerpt(", ".join(candidates)) if candidates else "none"
         raise import_error(
@@ -121,23 +142,7 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
             "accuracy, or set 1 and 0 in place of other words.",
             slug="labels-columns",
         )
-
-    label_values = [[parse_label(row.get(name), name, location) for location, row in located_rows] for name in labels]
-    agents = tuple(ids[0] for ids in row_ids)
-    has_items = "item" in rows[0]
-    items = tuple(ids[1] for ids in row_ids) if has_items else None
-    left_out = tuple(name for name in candidates if name not in labels)
-    aliases = [row.get("alias") for row in rows]
-    return LabelTable(
-        source=str(path),
-        digest=hashlib.sha256(path.read_bytes()).hexdigest(),
-        agents=agents,
-        items=items,
-        names=tuple(labels),
-        value=np.array(label_values).T,
-        left_out=left_out,
-        aliases=tuple(None if _is_blank(alias) else str(alias) for alias in aliases),
-    )
+    return labels, tuple(name for name in candidates if name not in labels)
 
 
 def _parse_row_ids(

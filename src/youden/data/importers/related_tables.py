@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -139,7 +139,14 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
                 fill_down(table.rows, column, note)
     if table.find_layout(columns) is not None:
         return table
+    return _find_table_of_elements(table, columns) or table
 
+
+def _find_table_of_elements(table: SourceTable, columns: Mapping[str, str]) -> SourceTable | None:
+    """Return a table whose rows are the objects of the lists in the first column that has responses in them, or None.
+
+    columns : column by role, as named by the user
+    """
     for column in table.columns:
         if any(is_list_of_objects(row.get(column)) for row in table.flat_rows):
             element_rows: Rows = []
@@ -148,7 +155,7 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
             table_of_elements = table._replace(rows=element_rows)
             if table_of_elements.find_layout(columns) is not None:
                 return table_of_elements
-    return table
+    return None
 
 
 def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, Json]:
@@ -191,19 +198,15 @@ def _drop_other_records(rows: Rows, *, is_log: bool, note: Note) -> Rows:
     columns = list(dict.fromkeys(chain.from_iterable(row for _, row in rows)))
     kind_columns = [name for name in columns if _KIND.search(name)]
     required_columns = [name for name in columns if is_agent_name(name) or (is_log and infer_role(name) == "prompt")]
-    for required_column in required_columns:
-        complete_rows = [(location, row) for location, row in rows if row.get(required_column) is not None]
-        incomplete_rows = [(location, row) for location, row in rows if row.get(required_column) is None]
-        for kind_column in kind_columns:
-            kinds = {str(row.get(kind_column)) for _, row in complete_rows}
-            other_kinds = {str(row.get(kind_column)) for _, row in incomplete_rows}
-            if kinds and other_kinds and kinds.isdisjoint(other_kinds):
-                first_location, _ = rows[0]
-                kind_names = ", ".join(sorted(other_kinds))
-                note(
-                    f"rows not read: {kind_column!r} is {kind_names}, and {required_column!r} is empty", first_location
-                )
-                return complete_rows
+    for required, kind in product(required_columns, kind_columns):
+        complete_rows = [(location, row) for location, row in rows if row.get(required) is not None]
+        kinds = {str(row.get(kind)) for _, row in complete_rows}
+        other_kinds = {str(row.get(kind)) for _, row in rows if row.get(required) is None}
+        if kinds and other_kinds and kinds.isdisjoint(other_kinds):
+            first_location, _ = rows[0]
+            kind_names = ", ".join(sorted(other_kinds))
+            note(f"rows not read: {kind!r} is {kind_names}, and {required!r} is empty", first_location)
+            return complete_rows
     return rows
 
 

@@ -81,24 +81,9 @@ def read_parquet(path: Path) -> Pool:
     rows = _TidyRows(source)
     n_rows_read = 0
     with source.open() as file:
-        try:
-            table = open_parquet(file)
-        except (pa.ArrowException, OSError) as error:
-            raise source.make_error(
-                None, f"it is not a Parquet file ({error}). Write it again, or pass a CSV file.", slug="pool-parquet"
-            ) from error
-        schema = table.schema_arrow
-        _check_columns(source, schema.names, number=None)
-        for name in schema.names:
-            _check_type(source, name, schema.field(name).type)
+        table = _open_table(source, file)
         for batch in _read_batches(source, table):
-            columns = []
-            for name in (*REQUIRED, *OPTIONAL):
-                if name in schema.names:
-                    columns.append(_to_strings(batch.column(name)))
-                else:
-                    columns.append(pa.nulls(len(batch), pa.large_string()))
-
+            columns = _get_columns(batch)
             first_row = n_rows_read + 1
             if not rows.add_batch(columns, number=first_row):
                 records = zip(*(column.cast(pa.large_binary()).to_pylist() for column in columns), strict=True)
@@ -107,6 +92,32 @@ def read_parquet(path: Path) -> Pool:
                     rows.add(fields, number=number)
             n_rows_read += len(batch)
     return rows.to_pool()
+
+
+def _open_table(source: Source, file: BinaryIO) -> pq.ParquetFile:
+    """Open a Parquet file. Raises: PoolError [pool-parquet] or [pool-columns] if it is none or has other columns."""
+    try:
+        table = open_parquet(file)
+    except (pa.ArrowException, OSError) as error:
+        raise source.make_error(
+            None, f"it is not a Parquet file ({error}). Write it again, or pass a CSV file.", slug="pool-parquet"
+        ) from error
+    schema = table.schema_arrow
+    _check_columns(source, schema.names, number=None)
+    for name in schema.names:
+        _check_type(source, name, schema.field(name).type)
+    return table
+
+
+def _get_columns(batch: pa.RecordBatch) -> list[pa.LargeStringArray]:
+    """Return the agents, items, texts, prompts, groups and repeats of rows; a missing column is all nulls."""
+    columns = []
+    for name in (*REQUIRED, *OPTIONAL):
+        if name in batch.schema.names:
+            columns.append(_to_strings(batch.column(name)))
+        else:
+            columns.append(pa.nulls(len(batch), pa.large_string()))
+    return columns
 
 
 def _to_strings(column: pa.Array) -> pa.LargeStringArray:
@@ -145,6 +156,32 @@ def read_frame(frame: pd.DataFrame) -> Pool:
     Raises: PoolError if the frame is not valid.
     """
     source = Source(_FRAME, unit="row")
+    tidy_frame = _to_tidy_frame(source, frame)
+    no_values = [None] * len(tidy_frame)
+    columns = [_to_list(tidy_frame[name]) if name in tidy_frame else no_values for name in (*REQUIRED, *OPTIONAL)]
+    rows = _TidyRows(source)
+    agents_with_missing_text: dict[str, None] = {}
+    for number, (agent, item, text, prompt, group, repeat) in enumerate(zip(*columns, strict=True), 1):
+        if text is None:
+            if agent is not None:
+                agents_with_missing_text[str(agent)] = None  # a dict keeps the order of the rows
+            continue
+        names = [None if name is None else str(name) for name in (agent, item)]
+        other_texts = [None if value is None else str(value) for value in (prompt, group)]
+        fields = [source.to_encodable(value, number) for value in (*names, text, *other_texts)]
+        rows.add([*fields, repeat], number=number)
+    source.log_replaced()
+    pool = rows.to_pool()
+    agents_with_text = {agent.id for agent in pool.agents}
+    for agent_id in agents_with_missing_text:
+        if agent_id not in agents_with_text:
+            problem = f"agent {agent_id!r} has no response. Add its responses, or remove the agent."
+            raise source.make_error(None, problem, slug="pool-agent")
+    return pool
+
+
+def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame with one row per response. Raises: PoolError [pool-columns] if it is none or has other columns."""
     if not hasattr(frame, "columns"):
         raise source.make_error(
             None,
@@ -158,36 +195,7 @@ def read_frame(frame: pd.DataFrame) -> Pool:
     if "agent" not in frame and "text" not in frame:
         frame = _melt_agents(frame)
     _check_columns(source, [str(name) for name in frame.columns], number=None)
-
-    def to_text(value: object, number: int) -> object:
-        return None if value is None else source.to_encodable(str(value), number)
-
-    no_values = [None] * len(frame)
-    columns = [_to_list(frame[name]) if name in frame else no_values for name in (*REQUIRED, *OPTIONAL)]
-    rows = _TidyRows(source)
-    agents_with_missing_text: dict[str, None] = {}
-    for number, (agent, item, text, prompt, group, repeat) in enumerate(zip(*columns, strict=True), 1):
-        if text is None:
-            if agent is not None:
-                agents_with_missing_text[str(agent)] = None  # a dict keeps the order of the rows
-            continue
-        fields = [
-            to_text(agent, number),
-            to_text(item, number),
-            source.to_encodable(text, number),
-            to_text(prompt, number),
-            to_text(group, number),
-            repeat,
-        ]
-        rows.add(fields, number=number)
-    source.log_replaced()
-    pool = rows.to_pool()
-    agents_with_text = {agent.id for agent in pool.agents}
-    for agent_id in agents_with_missing_text:
-        if agent_id not in agents_with_text:
-            problem = f"agent {agent_id!r} has no response. Add its responses, or remove the agent."
-            raise source.make_error(None, problem, slug="pool-agent")
-    return pool
+    return frame
 
 
 def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
@@ -281,7 +289,7 @@ class _TidyRows:
         number : number of the first row in the table, from 1
         """
         agent, item, text, prompt, group, repeat = columns
-        has_missing_values = agent.null_count > 0 or item.null_count > 0 or text.null_count > 0
+        has_missing_values = any(column.null_count > 0 for column in (agent, item, text))
         has_repeats = repeat.null_count < len(repeat)
         if has_missing_values or has_repeats or not _is_utf8(columns) or not _are_names_valid(group):
             return False
@@ -412,17 +420,7 @@ def _set_values(
     """
     if column.null_count == len(column):
         return True
-    encoded = column.dictionary_encode()
-    values: list[str | None] = [*encoded.dictionary.to_pylist(), None]
-    n_values = len(values)
-    null_code = n_values - 1
-    value_codes = _to_int64(encoded.indices.fill_null(null_code))
-
-    # examine the first row of each distinct pair of an id and a value, whose code is position · n_values + value code
-    pair_codes, first_rows = np.unique(positions * n_values + value_codes, return_index=True)
-    for pair_code, row in zip(pair_codes.tolist(), first_rows.tolist(), strict=True):
-        position, value_code = divmod(pair_code, n_values)
-        value = values[value_code]
+    for position, value, row in _iter_distinct_pairs(positions, column):
         if not value:
             continue
         if len(value) > LONG_TEXT:
@@ -431,6 +429,19 @@ def _set_values(
         if stored_value != value:
             return False
     return True
+
+
+def _iter_distinct_pairs(positions: Positions, column: pa.LargeStringArray) -> Iterator[tuple[int, str | None, int]]:
+    """Yield each distinct pair of a position and a text (n_rows,), with its first row."""
+    encoded = column.dictionary_encode()
+    texts: list[str | None] = [*encoded.dictionary.to_pylist(), None]
+    n_texts = len(texts)
+    null_code = n_texts - 1
+    text_codes = _to_int64(encoded.indices.fill_null(null_code))
+    pair_codes, first_rows = np.unique(positions * n_texts + text_codes, return_index=True)
+    for pair_code, row in zip(pair_codes.tolist(), first_rows.tolist(), strict=True):
+        position, text_code = divmod(pair_code, n_texts)
+        yield position, texts[text_code], row
 
 
 def _read_csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
