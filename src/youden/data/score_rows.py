@@ -59,22 +59,26 @@ def locate_frame_rows(table: object) -> LocatedFrame:
         remedy = 'Select one score, for example by table["score"].'
         raise import_error("table", f"{problem} {remedy}", slug="scores-columns")
 
-    index = frame.index
-    is_row_number = index.names == [None] and index.dtype.kind in "iu"
-    repeated_levels = [level for level, name in enumerate(index.names) if name is not None and name in frame.columns]
-    if is_row_number or len(repeated_levels) == index.nlevels:
-        frame = frame.reset_index(drop=True)
-    else:
-        frame = frame.reset_index(level=repeated_levels, drop=True) if repeated_levels else frame
-        names = [f"index {level}" if name is None else name for level, name in enumerate(frame.index.names, 1)]
-        frame = frame.reset_index(names=names)
-
-    frame = frame.rename(columns=str)
+    frame = _move_index_into_columns(frame).rename(columns=str)
     duplicates = frame.columns[frame.columns.duplicated()]
     if len(duplicates):
         problem = f"several columns have the same name: got {duplicates[0]!r}. Give each column a name of its own."
         raise import_error("table", problem, slug="scores-columns")
     return LocatedFrame(frame, lambda row: f"table, row {row + 1}")
+
+
+def _move_index_into_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame whose index is a column, unless it only numbers the rows or has the names of columns."""
+    index = frame.index
+    is_row_number = index.names == [None] and index.dtype.kind in "iu"
+    repeated_levels = [level for level, name in enumerate(index.names) if name is not None and name in frame.columns]
+    if is_row_number or len(repeated_levels) == index.nlevels:
+        return frame.reset_index(drop=True)
+
+    if repeated_levels:
+        frame = frame.reset_index(level=repeated_levels, drop=True)
+    names = [f"index {level}" if name is None else name for level, name in enumerate(frame.index.names, 1)]
+    return frame.reset_index(names=names)
 
 
 def read_score_rows(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:

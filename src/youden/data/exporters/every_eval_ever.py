@@ -74,26 +74,30 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, options: E
     """
     folder = require_run(source, "eee")
     rows = folder.read_ranking()
-    fit_time = folder.file("ranking.csv").stat().st_mtime
-    run = _Run(
-        folder.path.resolve().name,
-        folder.read_pool(),
-        folder.read_facts(),
-        folder.read_signature(),
-        timestamp=str(int(fit_time)),
-        organization=options.organization,
-    )
+    run = _read_run(folder, options.organization)
     ranked = [row for row in rows if row.ability is not None]
     with create_export_folder(out) as tmp_folder:
         for row in ranked:
             path = tmp_folder / _make_relative_path(run, row.agent)
             path.parent.mkdir(parents=True, exist_ok=True)
-            evaluation = _to_evaluation(run, row)
-            text = json.dumps(evaluation, ensure_ascii=False, allow_nan=False, indent=1)
+            text = json.dumps(_to_evaluation(run, row), ensure_ascii=False, allow_nan=False, indent=1)
             path.write_text(text + "\n", encoding="utf-8", newline="\n")
     omitted = [row.agent for row in rows if row.ability is None]
     notes = (f"Agents without an ability are left out: {', '.join(omitted)}.",) if omitted else ()
     return Exported((out,), {"agents": len(ranked)}, notes)
+
+
+def _read_run(folder: RunFolder, organization: str | None) -> _Run:
+    """Read the facts of a fitted run; its time is that of the ranking."""
+    fit_time = folder.file("ranking.csv").stat().st_mtime
+    return _Run(
+        folder.path.resolve().name,
+        folder.read_pool(),
+        folder.read_facts(),
+        folder.read_signature(),
+        timestamp=str(int(fit_time)),
+        organization=organization,
+    )
 
 
 def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
@@ -105,13 +109,6 @@ def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
     model = _make_model_id(row.agent)
     developer = model.partition("/")[0] if "/" in model else NOT_STATED
     details = {"signature": run.signature.text, "signature_digest": run.signature.digest, **run.signature.parts}
-
-    results: list[Json] = []
-    rows_by_ranking: list[tuple[str, RankingRow]] = [("plain", row), *row.alternative_rankings.items()]
-    for ranking_name, ranking_row in rows_by_ranking:
-        if ranking_row.ability is not None:
-            results.append(_to_result(run, ranking_name, ranking_row))
-
     return {
         "schema_version": SCHEMA_VERSION,
         "evaluation_id": f"{collection}/{model}/{run.timestamp}",
@@ -128,8 +125,18 @@ def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
             "additional_details": _to_strings(details),
         },
         "model_info": {**_describe_model(name=row.agent, model_id=model), "developer": developer},
-        "evaluation_results": results,
+        "evaluation_results": _list_results(run, row),
     }
+
+
+def _list_results(run: _Run, row: RankingRow) -> list[Json]:
+    """Return the results of an agent in the plain ranking, and in the alternative ones in which it has an ability."""
+    results: list[Json] = []
+    rows_by_ranking: list[tuple[str, RankingRow]] = [("plain", row), *row.alternative_rankings.items()]
+    for ranking_name, ranking_row in rows_by_ranking:
+        if ranking_row.ability is not None:
+            results.append(_to_result(run, ranking_name, ranking_row))
+    return results
 
 
 def _to_result(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:

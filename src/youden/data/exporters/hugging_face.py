@@ -98,14 +98,20 @@ def _write_pool(pool: Pool, folder: Path) -> dict[str, int]:
         ],
         "dataset_info": [_describe_features("items", "prompt"), _describe_features("agents", "group")],
     }
-    n_responses = pool.n_responses
+    card = format_card(metadata, pool.name, _describe_pool(pool))
+    (folder / "README.md").write_text(card, encoding="utf-8", newline="\n")
+    return {"responses": pool.n_responses, "items": pool.n_items, "agents": pool.n_agents}
+
+
+def _describe_pool(pool: Pool) -> list[str]:
+    """Return the paragraphs of the dataset card of a pool, as Markdown, with its files and agents as tables."""
     response_columns = "agent, item, text"
     if pool.repeat_texts is not None:
         response_columns += ", repeat"
     file_rows = [[RESPONSES, response_columns], [ITEMS, "id, prompt, meta"], [AGENTS, "id, group, meta"]]
     agent_rows = [[agent.id, agent.group or ""] for agent in pool.agents[:_MAX_LISTED_AGENTS]]
-    paragraphs = [
-        f"{n_responses:,} responses by {pool.n_agents:,} agents to {pool.n_items:,} items, as a pool of "
+    return [
+        f"{pool.n_responses:,} responses by {pool.n_agents:,} agents to {pool.n_items:,} items, as a pool of "
         f"[youden](https://pypi.org/project/youden/), which ranks agents without labels. Its digest is `{pool.digest}`.",
         _format_table(["file", "contains"], file_rows),
         "`datasets.load_dataset(PATH, 'responses')` reads a file, `youden.read_pool(FOLDER)` all three.",
@@ -113,9 +119,6 @@ def _write_pool(pool: Pool, folder: Path) -> dict[str, int]:
         _format_table(["agent", "group"], agent_rows),
         *_format_remainder(pool.n_agents),
     ]
-    card = format_card(metadata, pool.name, paragraphs)
-    (folder / "README.md").write_text(card, encoding="utf-8", newline="\n")
-    return {"responses": n_responses, "items": pool.n_items, "agents": pool.n_agents}
 
 
 def _format_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -205,21 +205,9 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
     The columns of the trial are followed by those of the answer and one per vote of a jury. An existing file is
     replaced.
     """
-    plan = verdicts.plan
     answers = {column.name: getattr(verdicts, column.name) for column in ANSWERS}
     answers["missing_reason"] = verdicts.missing_reason - _REASON_OFFSET
-    measured = [column.name for column in _OPTIONAL_ANSWER_COLUMNS if answers[column.name] is not None]
-    metadata = VerdictsMetadata(
-        plan_digest=plan.digest,
-        judge=dict(verdicts.judge),
-        models=verdicts.models,
-        warnings=verdicts.warnings,
-        measured=tuple(measured),
-        usd_calibration=None if isnan(verdicts.usd_calibration) else verdicts.usd_calibration,
-        n_pending=verdicts.n_pending,
-    )
-
-    trials = plan.trials.columns()
+    trials = verdicts.plan.trials.columns()
     columns = [*_trial_columns(trials), *ANSWERS]
     values = trials | answers
     if verdicts.votes is not None:
@@ -228,9 +216,23 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
             columns.append(column)
             values[column.name] = votes
 
-    names = _id_names(plan) | {"models": verdicts.models}
+    names = _id_names(verdicts.plan) | {"models": verdicts.models}
     table = encode_table(columns, values, names)
-    write_table(path, table, metadata, group_size=ROWS_PER_GROUP)
+    write_table(path, table, _make_verdicts_metadata(verdicts), group_size=ROWS_PER_GROUP)
+
+
+def _make_verdicts_metadata(verdicts: Verdicts) -> VerdictsMetadata:
+    """Return the metadata of a file of verdicts."""
+    measured = [column.name for column in _OPTIONAL_ANSWER_COLUMNS if getattr(verdicts, column.name) is not None]
+    return VerdictsMetadata(
+        plan_digest=verdicts.plan.digest,
+        judge=dict(verdicts.judge),
+        models=verdicts.models,
+        warnings=verdicts.warnings,
+        measured=tuple(measured),
+        usd_calibration=None if isnan(verdicts.usd_calibration) else verdicts.usd_calibration,
+        n_pending=verdicts.n_pending,
+    )
 
 
 def read_verdicts(path: Path, plan: Plan) -> Verdicts:

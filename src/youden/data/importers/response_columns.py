@@ -409,8 +409,7 @@ class ResponseReader:
         if text is None:
             self.builder.count_left_out("an empty cell in place of a text", location)
             return
-        if not isinstance(text, str):
-            text = orjson.dumps(text, default=str).decode()
+        text = text if isinstance(text, str) else orjson.dumps(text, default=str).decode()
         if _is_sheet_error(text):
             self.builder.count_left_out("an error of the spreadsheet (such as #REF!) in place of a text", location)
             return
@@ -431,8 +430,7 @@ class ResponseReader:
             text_key = f"{repeat}: {text}" if is_listed else text
             repeat = numbers.setdefault(text_key, len(numbers) + 1)
 
-        is_invalid_id = isinstance(item, str) and (len(item) > _MAX_ID_LENGTH or bool(find_name_fault(item)))
-        if self.has_generated_ids or is_invalid_id:
+        if self.has_generated_ids or not _can_be_id(item):
             prompt = join_prompt(values.get("prompt") or values.get("item"))  # an item without an id may be its prompt
             item = self.items.get_id(str(agent), item_key, text, repeat=repeat)
         self.builder.add(agent, item, text, prompt=prompt, group=values.get("group"), location=location, repeat=repeat)
@@ -451,6 +449,11 @@ class ResponseReader:
         if self.has_generated_ids and "prompt" in self.paths and _is_blank(prompt):
             return "no prompt, which identifies the item"
         return None
+
+
+def _can_be_id(item: Json) -> bool:
+    """Return whether a value is not a text that is too long for an id, or has characters that no id may have."""
+    return not isinstance(item, str) or (len(item) <= _MAX_ID_LENGTH and not find_name_fault(item))
 
 
 def _is_sheet_error(value: Json) -> bool:

@@ -151,12 +151,10 @@ def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: M
 
         _, first_row = first_located_row
         known_columns = _get_known_columns(first_row, columns)
-        each_agent_has_column = "," in known_columns.get("text", "")
-        if len(files) == 1 and "agent" not in known_columns and not each_agent_has_column:
-            agent_column = _infer_agent_column(file, known_columns)
-            if agent_column is not None:
-                known_columns["agent"] = agent_column
-                used_columns = f"agents by {agent_column!r}"
+        agent_column = _infer_agent_column(file, known_columns) if len(files) == 1 else None
+        if agent_column is not None:
+            known_columns["agent"] = agent_column
+            used_columns = f"agents by {agent_column!r}"
 
         reader = _make_reader(file, first_row, known_columns, agent=name, builder=builder)
         for location, row in chain([first_located_row], rows):
@@ -208,10 +206,13 @@ def _make_reader(
 
 
 def _infer_agent_column(file: Path, columns: Mapping[str, str]) -> str | None:
-    """Infer which column of a table names the agents; None if there is none, or if several columns do so together.
+    """Infer which unknown column of a table names the agents; None if there is none, or if several do so together.
 
     columns : column by role, for the roles whose columns are known
     """
+    each_agent_has_column = "," in columns.get("text", "")
+    if "agent" in columns or each_agent_has_column:
+        return None
     rows = [flatten(row) for _, row in read_rows(file)]
     has_only_columns_of_roles = rows[0].keys() <= {*ROLES}
     if has_only_columns_of_roles:
@@ -261,22 +262,18 @@ def _read_unnamed(
     path = paths[0]
     builder = PoolBuilder(path.stem, merges=True)
     all_tables = _read_source_tables(path, files, columns, builder)
-    tables, tables_without_responses = split_by_responses(path, all_tables, columns)
-    if tables_without_responses:
-        builder.add_note(_describe_unread_tables(tables_without_responses))
+    tables, others = split_by_responses(path, all_tables, columns)
+    if others:
+        builder.add_note(_describe_unread_tables(others))
     location_columns = add_location_columns(tables)
     _add_combined_columns(tables, columns)
-    _check_columns(path, columns, [*tables, *tables_without_responses])
+    _check_columns(path, columns, [*tables, *others])
 
     items = PromptItemIds(_ItemIds(previous_pool, has_one_table=len(tables) == 1).get_id)
-    tables_by_layout: dict[str | None, list[SourceTable]] = {}
-    for table in tables:
-        tables_by_layout.setdefault(table.find_layout(columns), []).append(table)
-
     descriptions: dict[str, None] = {}
     unused: dict[str, None] = {}
     question = None
-    for group in tables_by_layout.values():
+    for group in _group_by_layout(tables, columns):
         has_known_layout = "text" not in columns and "text" in detect_known_layout(group[0].first_row)
         if has_known_layout:
             for table in group:
@@ -293,7 +290,7 @@ def _read_unnamed(
             path=path,
             columns=columns,
             location_columns=location_columns,
-            others=tables_without_responses,
+            others=others,
         )
         descriptions.setdefault(describe_roles(roles, group[0].name))
         unused |= dict.fromkeys(column for column in roles.unused if column not in (FOLDER, FILE))
@@ -301,11 +298,24 @@ def _read_unnamed(
 
     imported = builder.build()
     _check_files_share_items(path, imported.pool, tables, location_columns)
+    choices = f"{_count_rows(tables)}: {'; '.join(descriptions)}"
+    return replace(imported, used_columns=choices, question=question, unused=tuple(unused))
+
+
+def _group_by_layout(tables: Sequence[SourceTable], columns: Mapping[str, str]) -> list[list[SourceTable]]:
+    """Group the tables that have their responses in the same columns; `columns` are those that the user named."""
+    tables_by_layout: dict[str | None, list[SourceTable]] = {}
+    for table in tables:
+        tables_by_layout.setdefault(table.find_layout(columns), []).append(table)
+    return list(tables_by_layout.values())
+
+
+def _count_rows(tables: Sequence[SourceTable]) -> str:
+    """Describe the number of rows, such as "12 rows of 2 tables"."""
     counts = format_count(sum(len(table.rows) for table in tables), "row")
     if len(tables) > 1:
         counts += f" of {format_count(len(tables), 'table')}"
-    choices = f"{counts}: {'; '.join(descriptions)}"
-    return replace(imported, used_columns=choices, question=question, unused=tuple(unused))
+    return counts
 
 
 def _describe_unread_tables(tables: Sequence[SourceTable]) -> str:
@@ -482,18 +492,17 @@ def _find_roles(
     try:
         roles = find_roles(rows, location_columns=location_columns, given=columns)
     except UnclearColumnsError as error:
-        all_columns = list(dict.fromkeys(chain.from_iterable(rows)))
         problem = error.problem
         if unread_sheets:
             problem += (
                 f" in the first sheet; move the sheet of the responses before it (not read: {', '.join(unread_sheets)})"
             )
+        all_columns = list(dict.fromkeys(chain.from_iterable(rows)))
         raise unclear_columns_error(path, problem, all_columns, error.options) from error
 
     # the parts of a combined column such as "subject+id" are used
     item_columns = split_composite(columns.get("item", ""), roles.unused) or ()
-    unused = tuple(column for column in roles.unused if column not in item_columns)
-    roles = replace(roles, unused=unused)
+    roles = replace(roles, unused=tuple(column for column in roles.unused if column not in item_columns))
 
     user_distinguishes_rows = "item" in columns or "repeat" in columns or has_ordered_rows
     if not user_distinguishes_rows:
@@ -596,20 +605,22 @@ def _check_files_share_items(
 
     If no agents share an item at all, nothing is raised.
     """
-    is_shared_item = pool.present.sum(axis=0) > 1
-    has_shared_item = (pool.present & is_shared_item).any(axis=1)
-    if not has_shared_item.any():
-        return
-
     file_names: set[str] = set()
     for table in tables:
         _, first_row = table.rows[0]
         file_names.update(str(first_row.get(column)) for column in location_columns)
-    isolated_ids = []
-    for agent, shares_item in zip(pool.agents, has_shared_item, strict=True):
-        if agent.id in file_names and not shares_item:
-            isolated_ids.append(agent.id)
+
+    isolated_ids = [agent_id for agent_id in _list_isolated_agents(pool) if agent_id in file_names]
     if isolated_ids:
         names = ", ".join(map(repr, isolated_ids[:3]))
         verb = "shares" if len(isolated_ids) == 1 else "share"
         raise unclear_columns_error(path, f"{names} {verb} no item with other agents", tables[0].columns)
+
+
+def _list_isolated_agents(pool: Pool) -> list[str]:
+    """Return the ids of the agents that share no item with another agent; empty if no agents share items."""
+    is_shared_item = pool.present.sum(axis=0) > 1
+    has_shared_item = (pool.present & is_shared_item).any(axis=1)
+    if not has_shared_item.any():
+        return []
+    return [agent.id for agent, shares_item in zip(pool.agents, has_shared_item, strict=True) if not shares_item]

@@ -74,9 +74,13 @@ class WideTableSearch(ColumnCandidates):
             doubtful += [name for name in others if name in varied_short_columns or name in lost]
         if doubtful:
             raise _make_doubtful_columns_error(doubtful, agent_columns=responses, question=question)
+        self.set_item_columns(question, prose_columns)
+        return tuple(agent_columns)
 
-        id_columns = [name for name in self.get_candidates("item") if name not in prose_columns]
-        id_columns = [name for name in id_columns if self.table[name].can_be_id]
+    def set_item_columns(self, question: str | None, prose_columns: Sequence[str]) -> None:
+        """Set the candidates for the columns of items, and of prompts if there is a column of questions."""
+        candidates = [name for name in self.get_candidates("item") if name not in prose_columns]
+        id_columns = [name for name in candidates if self.table[name].can_be_id]
         if question is not None:
             self.prompt_columns = [question]
             self.item_columns = [*id_columns, question]
@@ -84,7 +88,6 @@ class WideTableSearch(ColumnCandidates):
             # an address or UUID may identify an item
             contact_columns = [name for name in self.unnamed_columns if self.table[name].is_contact]
             self.item_columns = [*id_columns, *contact_columns]
-        return tuple(agent_columns)
 
     def list_doubtful_columns(self, agent_columns: Sequence[str], *, has_question: bool) -> list[str]:
         """List the columns of agents that may hold remarks, questions or parts of responses.
@@ -120,10 +123,7 @@ class WideTableSearch(ColumnCandidates):
         """
         column = self.table[name]
         names = self.table.names
-        agent_words = [normalize_name(agent) for agent in agent_columns]
-        is_about_agent = any(normalize_name(name).startswith(f"{agent}_") for agent in agent_words)
-        has_role = infer_role(name) is not None or self.has_group_name(name) or self.is_remark_column(name)
-        if name in self.given.values() or is_about_agent or has_role or column.is_contact:
+        if column.is_contact or self.has_other_meaning(name, agent_columns):
             return False
 
         # a measurement may have the same name for each agent
@@ -135,6 +135,13 @@ class WideTableSearch(ColumnCandidates):
         is_between_agents = min(positions) < names.index(name) < max(positions)
         n_prose = sum(len(text.split()) >= MIN_WORDS for text in column.texts)
         return is_between_agents or n_prose > 0.2 * len(column.value_texts)
+
+    def has_other_meaning(self, name: str, agent_columns: Sequence[str]) -> bool:
+        """Return whether a column has a role or the name of one, or its name begins with that of an agent's column."""
+        agent_names = [normalize_name(agent) for agent in agent_columns]
+        is_about_agent = any(normalize_name(name).startswith(f"{agent}_") for agent in agent_names)
+        has_role_name = infer_role(name) is not None or self.has_group_name(name) or self.is_remark_column(name)
+        return name in self.given.values() or is_about_agent or has_role_name
 
     def has_one_text_column(self) -> bool:
         """Return whether one column has a usual name for responses, and at most two others may hold responses as prose."""

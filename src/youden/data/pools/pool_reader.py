@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -137,84 +138,93 @@ def _read_folder(folder: Path) -> Pool:
     rows_by_agent = {agent.id: row for row, agent in enumerate(agents)}
     columns_by_item = {item.id: column for column, item in enumerate(items)}
 
-    responses = Source(folder / RESPONSES)
-    cells = PoolCells()
-    for first_line, lines in _read_line_chunks(responses):
-        were_added = _add_lines_at_once(cells, lines, rows_by_agent, columns_by_item, first_line=first_line)
-        if not were_added:
-            _add_lines_one_by_one(cells, responses, lines, rows_by_agent, columns_by_item, first_line=first_line)
+    responses = _ResponseLines(Source(folder / RESPONSES), rows_by_agent, columns_by_item)
+    for first_line, lines in _read_line_chunks(responses.source):
+        if not responses.add_at_once(lines, first_line):
+            responses.add_one_by_one(lines, first_line)
 
-    texts, repeat_texts = cells.to_texts(responses, agents=list(rows_by_agent), items=list(columns_by_item))
-    responses.log_replaced()
+    texts, repeat_texts = responses.cells.to_texts(
+        responses.source, agents=list(rows_by_agent), items=list(columns_by_item)
+    )
+    responses.source.log_replaced()
     return Pool(tuple(agents), tuple(items), texts, name=folder.resolve().name, repeat_texts=repeat_texts)
 
 
-def _add_lines_at_once(
-    cells: PoolCells,
-    lines: Sequence[bytes],
-    rows_by_agent: Mapping[str, int],
-    columns_by_item: Mapping[str, int],
-    *,
-    first_line: int,
-) -> bool:
-    """Add many responses at once; return False, and add none, if a line is not valid or has a repeat.
+@dataclass(frozen=True)
+class _ResponseLines:
+    """Collects the responses in the lines of responses.jsonl.
 
-    lines : lines of responses.jsonl
-    rows_by_agent, columns_by_item : positions by id
-    first_line : number of the first line in the file, from 1
+    Attributes
+    ----------
+    source : Source
+        The file.
+    rows_by_agent, columns_by_item : mapping of str to int
+        Positions by id.
+    cells : PoolCells
+        Responses so far.
     """
-    try:
-        records = [orjson.loads(line) for line in lines]
-        rows = _to_int64(rows_by_agent[record["agent"]] for record in records)
-        columns = _to_int64(columns_by_item[record["item"]] for record in records)
-        texts = [record["text"] for record in records]
-        encoded_texts = [str.encode(text) for text in texts]  # TypeError if a text is not a string
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return False
 
-    # a fourth field is a repeat, or unknown
-    has_other_fields = any(len(record) > len(_RESPONSE) for record in records)
-    lengths = _to_int64(map(len, texts))
-    if has_other_fields or lengths.max() > LONG_TEXT:
-        return False
+    source: Source
+    rows_by_agent: Mapping[str, int]
+    columns_by_item: Mapping[str, int]
+    cells: PoolCells = field(default_factory=PoolCells)
 
-    line_numbers = np.arange(first_line, first_line + len(lines))
-    n_bytes = _to_int64(map(len, encoded_texts))
-    spool = cells.extend(rows, columns, line_numbers)
-    spool.extend(SEPARATOR.join(encoded_texts), n_bytes=n_bytes, lengths=lengths)
-    return True
+    def add_at_once(self, lines: Sequence[bytes], first_line: int) -> bool:
+        """Add many responses at once; return False, and add none, if a line is not valid or has a repeat.
 
+        first_line : number of the first line in the file, from 1
+        """
+        try:
+            records = [orjson.loads(line) for line in lines]
+            rows = _to_int64(self.rows_by_agent[record["agent"]] for record in records)
+            columns = _to_int64(self.columns_by_item[record["item"]] for record in records)
+            texts = [record["text"] for record in records]
+            encoded_texts = [str.encode(text) for text in texts]  # TypeError if a text is not a string
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            return False
 
-def _add_lines_one_by_one(
-    cells: PoolCells,
-    source: Source,
-    lines: Sequence[bytes],
-    rows_by_agent: Mapping[str, int],
-    columns_by_item: Mapping[str, int],
-    *,
-    first_line: int,
-) -> None:
-    """Add the response in each line that is not blank.
+        # a fourth field is a repeat, or unknown
+        has_other_fields = any(len(record) > len(_RESPONSE) for record in records)
+        lengths = _to_int64(map(len, texts))
+        if has_other_fields or lengths.max() > LONG_TEXT:
+            return False
 
-    lines : lines of responses.jsonl, which is `source`
-    rows_by_agent, columns_by_item : positions by id
-    first_line : number of the first line in the file, from 1
+        spool = self.cells.extend(rows, columns, np.arange(first_line, first_line + len(lines)))
+        n_bytes = _to_int64(map(len, encoded_texts))
+        spool.extend(SEPARATOR.join(encoded_texts), n_bytes=n_bytes, lengths=lengths)
+        return True
 
-    Raises: PoolError if a line is not valid; [pool-unknown-id] if its agent or item is not in the pool.
-    """
-    for number, record in _parse_records(source, lines, first_line, required={*_RESPONSE}, optional={"repeat"}):
-        agent = source.require_id(record["agent"], "agent", number)
-        item = source.require_id(record["item"], "item", number)
-        for id_, known_ids, file_name in ((agent, rows_by_agent, AGENTS), (item, columns_by_item, ITEMS)):
-            if id_ not in known_ids:
-                raise source.make_error(
-                    number,
-                    f"{format_excerpt(id_)} is not in {file_name}. Add it there, or set another id here.",
-                    slug="pool-unknown-id",
-                )
-        text = source.require_text(record["text"], number)
-        repeat = source.parse_repeat(record.get("repeat"), number)
-        cells.add(rows_by_agent[agent], columns_by_item[item], text, number=number, repeat=repeat)
+    def add_one_by_one(self, lines: Sequence[bytes], first_line: int) -> None:
+        """Add the response in each line that is not blank.
+
+        first_line : number of the first line in the file, from 1
+
+        Raises: PoolError if a line is not valid; [pool-unknown-id] if its agent or item is not in the pool.
+        """
+        source = self.source
+        for number, record in _parse_records(source, lines, first_line, required={*_RESPONSE}, optional={"repeat"}):
+            agent = source.require_id(record["agent"], "agent", number)
+            item = source.require_id(record["item"], "item", number)
+            row = self._get_position(agent, self.rows_by_agent, AGENTS, number)
+            column = self._get_position(item, self.columns_by_item, ITEMS, number)
+            text = source.require_text(record["text"], number)
+            repeat = source.parse_repeat(record.get("repeat"), number)
+            self.cells.add(row, column, text, number=number, repeat=repeat)
+
+    def _get_position(self, id_: str, position_by_id: Mapping[str, int], file_name: str, number: int) -> int:
+        """Return the position of an agent or item.
+
+        file_name, number : file that lists it, and line of the response, for the error
+
+        Raises: PoolError [pool-unknown-id] if it has none.
+        """
+        if id_ not in position_by_id:
+            raise self.source.make_error(
+                number,
+                f"{format_excerpt(id_)} is not in {file_name}. Add it there, or set another id here.",
+                slug="pool-unknown-id",
+            )
+        return position_by_id[id_]
 
 
 def _to_int64(values: Iterable[int]) -> Positions:
@@ -237,8 +247,6 @@ def _read_members(source: Source, noun: str, key: str) -> Iterator[tuple[str, st
     )
     for line, record in chain.from_iterable(records_by_chunk):
         name = source.require_id(record["id"], noun, line)
-        value = record.get(key)
-        meta = record.get("meta", {})
         first_line_of_id = line_by_id.setdefault(name, line)
         if first_line_of_id != line:
             raise source.make_error(
@@ -246,17 +254,8 @@ def _read_members(source: Source, noun: str, key: str) -> Iterator[tuple[str, st
                 f"{noun} {format_excerpt(name)} is already in line {first_line_of_id}. Remove one of them.",
                 slug="pool-duplicate",
             )
-        is_empty_group = key == "group" and value == ""
-        if not isinstance(value, str | None) or is_empty_group:
-            raise source.make_error(
-                line,
-                f"the {key} is not a string: got {format_excerpt(value)}. Set a string, or remove the {key}.",
-                slug="pool-key",
-            )
-        if key == "prompt" and value:
-            source.warn_if_long(value, key, line)
-        if key == "group" and value:
-            source.check_name(value, "group", line)
+        value = _require_member_text(source, record.get(key), key, line)
+        meta = record.get("meta", {})
         if not isinstance(meta, dict):
             raise source.make_error(
                 line,
@@ -277,6 +276,27 @@ def _read_line_chunks(source: Source) -> Iterator[tuple[int, list[bytes]]]:
             lines = chunk.removesuffix(b"\n").split(b"\n")
             yield number, lines
             number += len(lines)
+
+
+def _require_member_text(source: Source, value: Json, key: str, line: int) -> str | None:
+    """Check the group of an agent or the prompt of an item, and return it unchanged.
+
+    key : "group" or "prompt"
+
+    Raises: PoolError [pool-key] if it is not a text or None; [pool-id] if a group has a name that is not valid.
+    """
+    is_empty_group = key == "group" and value == ""
+    if not isinstance(value, str | None) or is_empty_group:
+        raise source.make_error(
+            line,
+            f"the {key} is not a string: got {format_excerpt(value)}. Set a string, or remove the {key}.",
+            slug="pool-key",
+        )
+    if value and key == "prompt":
+        source.warn_if_long(value, key, line)
+    if value and key == "group":
+        source.check_name(value, "group", line)
+    return value
 
 
 def _parse_records(
