@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from itertools import chain
 from numbers import Real
 from pathlib import Path
 
@@ -203,16 +202,9 @@ def _read_used_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | N
 
     Raises: ImportFormatError [labels-empty] if no row is left.
     """
-    rows: Iterable[tuple[str, Mapping[str, object]]]
-    if path.suffix.lower() in EXCEL:
-        sheets = read_excel_sheets(path, lambda *_: None)
-        rows = chain.from_iterable(sheet_rows for _, sheet_rows in sheets)
-    else:
-        rows = _read_finite_rows(path)
-
     n_rows = 0
     used_rows: list[tuple[str, Mapping[str, object], str | None]] = []
-    for location, row in rows:
+    for location, row in _iter_rows(path):
         n_rows += 1
         hidden_id = _get_hidden_id(row)
         is_unlabelled = hidden_id is not None and _is_blank(row["label"])
@@ -226,6 +218,15 @@ def _read_used_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | N
             slug="labels-empty",
         )
     return used_rows
+
+
+def _iter_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Yield the location and the fields of each row of a table, or of all sheets of an Excel file."""
+    if path.suffix.lower() not in EXCEL:
+        yield from _read_finite_rows(path)
+        return
+    for _, sheet_rows in read_excel_sheets(path, lambda *_: None):
+        yield from sheet_rows
 
 
 def _read_label_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:

@@ -445,6 +445,19 @@ class _TableReader:
             [scores-percent] if only some values have a percent sign.
         """
         column = self.columns[name]
+        self.check_commas(name)
+        infinite = np.flatnonzero(np.isinf(column.unique_numbers)).tolist()
+        if infinite:
+            excerpt = format_excerpt(column.unique_values[infinite[0]])
+            problem = f"{name} is not a finite number: got {excerpt}. Set a number, or leave the cell empty."
+            raise import_error(self.locate(column, infinite[0]), problem, slug="scores-value")
+
+        if any(map(is_percentage, column.converted)):
+            self.check_percentages(name)
+
+    def check_commas(self, name: str) -> None:
+        """Raise ImportFormatError [scores-value] if a comma may separate thousands or decimals, as in 1,234."""
+        column = self.columns[name]
         for position in np.flatnonzero(column.is_converted).tolist():
             value = column.unique_values[position]
             if isinstance(value, str) and _THOUSANDS.fullmatch(value.strip()):
@@ -452,14 +465,9 @@ class _TableReader:
                 problem = f"{name} has an ambiguous comma: got {value!r}. Write {integer} or {decimal}."
                 raise import_error(self.locate(column, position), problem, slug="scores-value")
 
-        infinite = np.flatnonzero(np.isinf(column.unique_numbers)).tolist()
-        if infinite:
-            excerpt = format_excerpt(column.unique_values[infinite[0]])
-            problem = f"{name} is not a finite number: got {excerpt}. Set a number, or leave the cell empty."
-            raise import_error(self.locate(column, infinite[0]), problem, slug="scores-value")
-
-        if not any(map(is_percentage, column.converted)):
-            return
+    def check_percentages(self, name: str) -> None:
+        """Raise ImportFormatError [scores-percent] if a score has no percent sign."""
+        column = self.columns[name]
         filled = np.flatnonzero(~np.isnan(column.unique_numbers)).tolist()
         without_sign = [position for position in filled if not is_percentage(column.unique_values[position])]
         if without_sign:

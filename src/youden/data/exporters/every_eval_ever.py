@@ -167,6 +167,21 @@ def _to_score(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
     name : name of the ranking
     """
     facts = run.facts
+    details: dict[str, Json] = {
+        column: value for column, value in fields_of(row).items() if column not in _OTHER_FIELDS
+    }
+    details["n_agents"] = len(run.pool.agents)
+    details["interval_speaks_of"] = facts.target
+    details["heads_the_ranking"] = name == facts.ranked_by
+    score: dict[str, Json] = {"score": row.ability, "details": _to_strings(details)}
+    uncertainty = _describe_uncertainty(row, facts)
+    if uncertainty:
+        score["uncertainty"] = uncertainty
+    return score
+
+
+def _describe_uncertainty(row: RankingRow, facts: RunFacts) -> dict[str, Json]:
+    """Return the `uncertainty` of an ability: its standard error and its interval, as far as it has them."""
     uncertainty: dict[str, Json] = {}
     if row.std_error is not None:
         uncertainty["standard_error"] = {"value": row.std_error, "method": facts.interval}
@@ -177,17 +192,7 @@ def _to_score(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
             "confidence_level": facts.level,
             "method": facts.interval,
         }
-
-    details: dict[str, Json] = {
-        column: value for column, value in fields_of(row).items() if column not in _OTHER_FIELDS
-    }
-    details["n_agents"] = len(run.pool.agents)
-    details["interval_speaks_of"] = facts.target
-    details["heads_the_ranking"] = name == facts.ranked_by
-    score: dict[str, Json] = {"score": row.ability, "details": _to_strings(details)}
-    if uncertainty:
-        score["uncertainty"] = uncertainty
-    return score
+    return uncertainty
 
 
 def _describe_metric(run: _Run, name: str, *, metric_id: str) -> dict[str, Json]:

@@ -230,14 +230,10 @@ def _with_files_in_folder(config: RunConfig, folder: Path) -> RunConfig:
 
     extensions = []
     for step in config.extensions:
-        new_paths = {}
-        for key in POOLS:
-            path = getattr(step, key)
-            if path is not None:
-                new_paths[key] = _make_path_in_folder(path, folder)
+        paths = {key: getattr(step, key) for key in POOLS}
+        new_paths = {key: _make_path_in_folder(path, folder) for key, path in paths.items() if path is not None}
         extensions.append(step.model_copy(update=new_paths))
-    changes["extensions"] = extensions
-    return config.model_copy(update=changes)
+    return config.model_copy(update={**changes, "extensions": extensions})
 
 
 def _make_path_in_folder(path: str, folder: Path) -> str:

@@ -513,12 +513,10 @@ def dump_run_config(config: RunConfig, folder: Path) -> str:
 
     # the record of an unfinished extension has the keys of an extension, and contains another one under `step`
     unfinished = data.get("unfinished", {})
-    unfinished_step = unfinished.get("step", {})
-    for extension in (*data["extensions"], unfinished, unfinished_step):
+    for extension in (*data["extensions"], unfinished, unfinished.get("step", {})):
         for key in extension.keys() & POOLS:
             extension[key] = make_relative("pool", extension[key], folder)
-        has_default_focus = extension.get("focus") == []
-        if has_default_focus:
+        if extension.get("focus") == []:  # the default
             del extension["focus"]
 
     _remove_defaults(data, config)

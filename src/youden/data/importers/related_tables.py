@@ -307,10 +307,9 @@ def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
         (folder_names, [_remove_folder_number(file) for file in files]),
     )
     for names, paths_without_numbers in candidates:
-        numbers = [match[1] for match in map(_NUMBER.search, names) if match is not None]
-        all_have_numbers = len(numbers) == len(names)
+        numbers = _extract_numbers(names)
         agents_remain_distinct = has_agent_column or len(set(paths_without_numbers)) > 1
-        if not all_have_numbers or len(set(names)) == 1 or not agents_remain_distinct:
+        if not numbers or not agents_remain_distinct:
             continue
 
         for table, number in zip(tables, numbers, strict=True):
@@ -318,6 +317,12 @@ def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
                 row[FILE_NUMBER] = number
         return paths_without_numbers
     return files
+
+
+def _extract_numbers(names: Sequence[str]) -> list[str]:
+    """Return the number of the run or seed in each name; empty if one has none, or if all names are equal."""
+    numbers = [match[1] for match in map(_NUMBER.search, names) if match is not None]
+    return numbers if len(numbers) == len(names) and len(set(names)) > 1 else []
 
 
 def _remove_file_number(file: Path) -> Path:

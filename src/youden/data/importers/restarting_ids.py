@@ -163,18 +163,14 @@ class _Responses:
             prompts = table.join_columns([columns["prompt"]])
         repeat_columns = [columns["repeat"]] if "repeat" in columns else []
 
-        answered = []
-        for row, id_ in enumerate(ids):
-            has_response = any(text != "None" for text in texts[row])
-            if id_ is not None and has_response:
-                answered.append(row)
+        has_response = [any(text != "None" for text in row_texts) for row_texts in texts]
         return cls(
             agents=table.join_columns([*roles.agents]),
             ids=ids,
             prompts=prompts,
             repeats=table.join_columns(repeat_columns),
             texts=texts,
-            answered=answered,
+            answered=[row for row, id_ in enumerate(ids) if id_ is not None and has_response[row]],
         )
 
     @cached_property

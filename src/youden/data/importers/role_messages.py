@@ -44,21 +44,24 @@ def unclear_columns_error(
         column_list = f"{column_list[:_MAX_LISTED_CHARACTERS]} …"
     if column_list:
         problem += f": got the columns {column_list}"
+    return import_error(path, f"{problem}. {_format_remedy(path, columns, options or {})}", slug="import-columns")
 
-    remedy = (
-        "Name the columns: `youden import table` takes --column text=NAME --column item=NAME --column agent=NAME; its --help "
-        "lists the formats of tools."
-    )
-    proposed_columns = (options or {}).get("text", "").split(",")
+
+def _format_remedy(path: Path, columns: Sequence[str], options: Mapping[str, str]) -> str:
+    """Return a sentence with the command that names the columns; `options` maps roles to columns, or is empty."""
+    proposed_columns = options.get("text", "").split(",")
     has_commas = any(name not in columns for name in proposed_columns if name)  # names that the split has cut
     if has_commas:
-        remedy = "Remove the commas from the names of the columns, and run the command again."
-    elif options:
-        command = ["youden", "init", str(path)]
-        for role, column in options.items():
-            command += ["--column", f"{role}={column}"]
-        remedy = f"Name the columns: `{format_command(command)}`."
-    return import_error(path, f"{problem}. {remedy}", slug="import-columns")
+        return "Remove the commas from the names of the columns, and run the command again."
+    if not options:
+        return (
+            "Name the columns: `youden import table` takes --column text=NAME --column item=NAME --column agent=NAME; its "
+            "--help lists the formats of tools."
+        )
+    command = ["youden", "init", str(path)]
+    for role, column in options.items():
+        command += ["--column", f"{role}={column}"]
+    return f"Name the columns: `{format_command(command)}`."
 
 
 def describe_roles(roles: Roles, name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
@@ -151,25 +152,27 @@ def _read_swe_bench(files: list[Path]) -> LocatedRows:
     resolved_by_model: dict[str, list[str]] = {}
     instances: dict[str, None] = {}  # an ordered set
     for file in files:
-        content = read_json(file)
-        id_lists = _get_id_lists(content)
-        resolved_keys = [key for key in _RESOLVED_KEYS if key in id_lists]
-        has_only_id_lists = id_lists == content
-        if resolved_keys:  # the report of one model
-            resolved_by_model[_find_model_name(file)] = id_lists[resolved_keys[0]]
-            outcome_keys = [key for key in id_lists if _OUTCOMES.fullmatch(key.removesuffix("_ids"))]
-        elif has_only_id_lists:  # the keys are models
-            resolved_by_model |= id_lists
-            outcome_keys = list(id_lists)
-        else:
-            continue
-        for key in outcome_keys:
-            instances |= dict.fromkeys(id_lists[key])
+        resolved_in_file, id_lists = _read_swe_bench_report(file)
+        resolved_by_model |= resolved_in_file
+        instances |= dict.fromkeys(chain.from_iterable(id_lists))
 
     for model, ids in resolved_by_model.items():
         resolved = set(ids)
         for instance in instances:
             yield model, {"model": model, "item": instance, "score": float(instance in resolved)}
+
+
+def _read_swe_bench_report(file: Path) -> tuple[dict[str, list[str]], list[list[str]]]:
+    """Return the resolved instances by model, and the lists of all instances; empty if the file is no report."""
+    content = read_json(file)
+    id_lists = _get_id_lists(content)
+    resolved_keys = [key for key in _RESOLVED_KEYS if key in id_lists]
+    if resolved_keys:  # the report of one model
+        outcome_keys = [key for key in id_lists if _OUTCOMES.fullmatch(key.removesuffix("_ids"))]
+        return {_find_model_name(file): id_lists[resolved_keys[0]]}, [id_lists[key] for key in outcome_keys]
+    if id_lists == content:  # the keys are models
+        return id_lists, list(id_lists.values())
+    return {}, []
 
 
 def _get_id_lists(content: Json) -> dict[str, list[str]]:

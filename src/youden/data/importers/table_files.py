@@ -370,6 +370,10 @@ def read_separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[s
             ) from error
 
 
+_SEPARATOR_LINE = re.compile(r"sep=(\S)\s*", re.IGNORECASE)
+"""First line of a file that states the separator for Excel."""
+
+
 def _read_separated_rows(
     file: Path, note: Note, replaced: Replacements | None, *, strict: bool
 ) -> Iterator[tuple[str, Row]]:
@@ -379,9 +383,9 @@ def _read_separated_rows(
     """
     text = _decode_separated(file, note, replaced, strict=strict)
     first_line, _, other_lines = text.partition("\n")
-    declares_separator = first_line.lower().startswith("sep=") and len(first_line.strip()) == 5  # for Excel
-    if declares_separator:
-        separator = first_line.strip()[-1]
+    declared = _SEPARATOR_LINE.fullmatch(first_line)
+    if declared:
+        separator = declared[1]
         text = other_lines
     else:
         separator = _detect_separator(text, default=_get_usual_separator(file))
@@ -525,19 +529,9 @@ def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
 
     replaced : counter of the characters that a pool cannot hold
     """
-    paths = sorted(folder.rglob("*/*"))
-    files = [path for path in paths if path.is_file() and path.suffix.lower() in _TEXT_EXTENSIONS]
-    if not files:
-        raise import_error(
-            folder,
-            f"the folder has neither a table ({', '.join(EXTENSIONS)}) nor a folder of texts (.txt, .md) for each agent. "
-            "Save texts as AGENT/ITEM.txt. For logs of an evaluation tool, run `youden import`; its --help lists the tools.",
-            slug="import-empty",
-        )
-
     prompts: dict[str, str] = {}
     rows: Rows = []
-    for file in files:
+    for file in _list_text_files(folder):
         agent, *item_parts = file.relative_to(folder).with_suffix("").parts
         item = "/".join(item_parts)
         text = read_text(file, replaced)
@@ -550,3 +544,17 @@ def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
     for _, row in rows:
         row["prompt"] = prompts.get(str(row["item"]))
     return rows
+
+
+def _list_text_files(folder: Path) -> list[Path]:
+    """List the texts in the subfolders of a folder. Raises: ImportFormatError [import-empty] if there are none."""
+    paths = sorted(folder.rglob("*/*"))
+    files = [path for path in paths if path.is_file() and path.suffix.lower() in _TEXT_EXTENSIONS]
+    if not files:
+        raise import_error(
+            folder,
+            f"the folder has neither a table ({', '.join(EXTENSIONS)}) nor a folder of texts (.txt, .md) for each agent. "
+            "Save texts as AGENT/ITEM.txt. For logs of an evaluation tool, run `youden import`; its --help lists the tools.",
+            slug="import-empty",
+        )
+    return files

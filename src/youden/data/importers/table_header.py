@@ -127,7 +127,13 @@ def _find_columns(header: Sequence[Json], records: Sequence[Sequence[Json]], fil
     if equal_positions:
         note(f"{format_count(len(equal_positions), 'repeated column')} not read, with equal names and cells", file.name)
     kept_header = [None if position in equal_positions else cell for position, cell in enumerate(header)]
-    repeated = [name for name, n in Counter(filter(None, kept_header)).items() if n > 1]
+    _check_repeated_names(kept_header, file, note)
+    return _name_columns(header, sorted(used_positions - equal_positions))
+
+
+def _check_repeated_names(header: Sequence[Json], file: Path, note: Note) -> None:
+    """Note that a name is repeated; raise ImportFormatError [import-csv] if only one column can have it."""
+    repeated = [name for name, n in Counter(filter(None, header)).items() if n > 1]
     for name in repeated:
         if infer_role(str(name)) in _ROLES_OF_ONE_COLUMN:
             problem = (
@@ -139,7 +145,6 @@ def _find_columns(header: Sequence[Json], records: Sequence[Sequence[Json]], fil
         note(
             f"several columns have the name {repeated[0]!r}: their position is added to it, as in 'name (3)'", file.name
         )
-    return _name_columns(header, sorted(used_positions - equal_positions))
 
 
 def _find_header(lines: Records, candidates: Sequence[int]) -> int:

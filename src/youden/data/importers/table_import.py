@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
 
@@ -48,6 +48,7 @@ from youden.data.importers.table_files import (
 )
 from youden.data.importers.table_header import Rows
 from youden.data.pools.spool import format_excerpt
+from youden.errors import ImportFormatError
 from youden.text.sentences import format_count
 from youden.types import Pool
 from youden.types.pool import Json
@@ -270,28 +271,15 @@ def _read_unnamed(
     _check_columns(path, columns, [*tables, *others])
 
     items = PromptItemIds(_ItemIds(previous_pool, has_one_table=len(tables) == 1).get_id)
+    importer = _TableImporter(path, columns, location_columns, others, items, builder)
     descriptions: dict[str, None] = {}
     unused: dict[str, None] = {}
     question = None
     for group in _group_by_layout(tables, columns):
-        has_known_layout = "text" not in columns and "text" in detect_known_layout(group[0].first_row)
-        if has_known_layout:
-            for table in group:
-                description = _add_table_of_known_layout(
-                    table, builder, location_columns=location_columns, columns=columns
-                )
-                descriptions.setdefault(description)
+        if importer.has_known_layout(group[0]):
+            descriptions |= dict.fromkeys(map(importer.add_known_layout, group))
             continue
-
-        roles = _add_unknown_layout(
-            group,
-            builder,
-            items,
-            path=path,
-            columns=columns,
-            location_columns=location_columns,
-            others=others,
-        )
+        roles = importer.add_unknown_layout(group)
         descriptions.setdefault(describe_roles(roles, group[0].name))
         unused |= dict.fromkeys(column for column in roles.unused if column not in (FOLDER, FILE))
         question = question or roles.columns.get("prompt")
@@ -325,58 +313,124 @@ def _describe_unread_tables(tables: Sequence[SourceTable]) -> str:
     return f"{format_count(len(tables), 'table')} without responses not read ({file_names}{ellipsis})"
 
 
-def _add_unknown_layout(
-    tables: Sequence[SourceTable],
-    builder: PoolBuilder,
-    items: PromptItemIds,
-    *,
-    path: Path,
-    columns: Mapping[str, str],
-    location_columns: tuple[str, ...],
-    others: Sequence[SourceTable],
-) -> Roles:
-    """Add the responses of tables with the same columns to a pool, and return the roles of the columns.
+@dataclass(frozen=True)
+class _TableImporter:
+    """Adds the responses of tables to a pool, and finds the roles of the columns that are not named.
 
-    tables : the tables, at least one
-    items : gives ids to items that the tables identify only by prompts
-    path : file or folder, for errors
-    columns : column by role, as named by the user
-    location_columns : columns for the file and folder of a row, which may name agents
-    others : tables without responses, which may hold the prompts
+    Attributes
+    ----------
+    path : Path
+        File or folder that the user named, for messages.
+    columns : mapping of str to str
+        Column by role, as named by the user.
+    location_columns : tuple of str
+        Columns with the folder and the file of each row, which may name agents.
+    others : sequence of SourceTable
+        Tables without responses, which may hold the prompts.
+    items : PromptItemIds
+        Gives ids to items that the tables identify only by prompts.
+    builder : PoolBuilder
+        Pool under construction.
     """
-    rows = [row for table in tables for row in table.flat_rows]
-    has_ordered_rows = columns.get("repeat") == ROW_ORDER and not any(ROW_ORDER in row for row in rows)
-    given = dict(columns)
-    if has_ordered_rows:
-        del given["repeat"]
-    roles = _find_roles(
-        path,
-        rows,
-        given,
-        location_columns=location_columns,
-        others=others,
-        has_ordered_rows=has_ordered_rows,
-        unread_sheets=builder.get_locations(SHEETS_NOT_READ),
-    )
-    if roles.agent_columns:
-        empty_columns = [name for name in rows[0] if all(row.get(name) is None for row in rows)]
-        if empty_columns:
-            builder.add_note(f"columns without values: {', '.join(map(repr, empty_columns))}")
-    reader = ResponseReader(
-        {role: ColumnPath((column,)) for role, column in roles.columns.items()},
-        _make_agent_paths(roles),
-        tables[0].name,
-        builder,
-        items,
-        has_generated_ids=roles.has_generated_ids,
-        is_exact=False,
-        has_ordered_rows=has_ordered_rows,
-    )
-    located_rows = list(chain.from_iterable(table.rows for table in tables))
-    _check_texts_are_not_nested(path, roles, located_rows)
-    for location, row in located_rows:
-        reader.add(row, location)
-    return roles
+
+    path: Path
+    columns: Mapping[str, str]
+    location_columns: tuple[str, ...]
+    others: Sequence[SourceTable]
+    items: PromptItemIds
+    builder: PoolBuilder
+
+    def has_known_layout(self, table: SourceTable) -> bool:
+        """Return whether a table has the columns of a known data set, and the user named no texts."""
+        return "text" not in self.columns and "text" in detect_known_layout(table.first_row)
+
+    def add_known_layout(self, table: SourceTable) -> str:
+        """Add the responses of a table with the columns of a known data set.
+
+        Returns a description for display, such as "'chosen,rejected' for texts, 'id' for items".
+        """
+        column_by_role = {**detect_known_layout(table.first_row), **self.columns}
+
+        # all rows of a table are from the same folder and file
+        first_row = table.flat_rows[0]
+        locations = [str(first_row[column]) for column in self.location_columns]
+        default_agent = " / ".join(locations) or table.name
+
+        reader = _make_reader(table.file, table.first_row, column_by_role, agent=default_agent, builder=self.builder)
+        for location, row in table.rows:
+            reader.add(row, location)
+
+        descriptions = [f"{column!r} for {role}s" for role, column in column_by_role.items()]
+        return ", ".join(descriptions)
+
+    def add_unknown_layout(self, tables: Sequence[SourceTable]) -> Roles:
+        """Add the responses of at least one table with the same columns, and return the roles of the columns."""
+        rows = [row for table in tables for row in table.flat_rows]
+        has_ordered_rows = self.columns.get("repeat") == ROW_ORDER and not any(ROW_ORDER in row for row in rows)
+        roles = self.find_roles(rows, has_ordered_rows=has_ordered_rows)
+        if roles.agent_columns:
+            empty_columns = [name for name in rows[0] if all(row.get(name) is None for row in rows)]
+            if empty_columns:
+                self.builder.add_note(f"columns without values: {', '.join(map(repr, empty_columns))}")
+
+        reader = ResponseReader(
+            {role: ColumnPath((column,)) for role, column in roles.columns.items()},
+            _make_agent_paths(roles),
+            tables[0].name,
+            self.builder,
+            self.items,
+            has_generated_ids=roles.has_generated_ids,
+            is_exact=False,
+            has_ordered_rows=has_ordered_rows,
+        )
+        located_rows = list(chain.from_iterable(table.rows for table in tables))
+        _check_texts_are_not_nested(self.path, roles, located_rows)
+        for location, row in located_rows:
+            reader.add(row, location)
+        return roles
+
+    def find_roles(self, rows: Sequence[dict[str, Json]], *, has_ordered_rows: bool) -> Roles:
+        """Find the roles of the columns of rows, and add combined columns and columns of prompts to the rows.
+
+        rows : rows of all tables that have their responses in the same column, changed in place
+        has_ordered_rows : whether rows of one agent and item are repeats, numbered in their order
+
+        Raises: ImportFormatError [import-columns] if roles are unclear; [import-ids] if it is unclear what identifies
+            items.
+        """
+        given = dict(self.columns)
+        if has_ordered_rows:
+            del given["repeat"]
+        try:
+            roles = find_roles(rows, location_columns=self.location_columns, given=given)
+        except UnclearColumnsError as error:
+            raise self.make_unclear_error(error, rows) from error
+
+        # the parts of a combined column such as "subject+id" are used
+        item_columns = split_composite(given.get("item", ""), roles.unused) or ()
+        roles = replace(roles, unused=tuple(column for column in roles.unused if column not in item_columns))
+
+        user_distinguishes_rows = "item" in self.columns or "repeat" in self.columns
+        if not user_distinguishes_rows:
+            roles = with_unique_items(roles, rows, location=str(self.path))
+        roles = with_prompts(roles, rows, self.others)
+
+        for row in rows:
+            for column in roles.columns.values():
+                if column not in row:
+                    row[column] = get_value(row, column)
+        return roles
+
+    def make_unclear_error(self, error: UnclearColumnsError, rows: Sequence[Row]) -> ImportFormatError:
+        """Make the error that the roles of the columns of rows are unclear; it names the sheets that were not read."""
+        problem = error.problem
+        unread_sheets = self.builder.get_locations(SHEETS_NOT_READ)
+        if unread_sheets:
+            problem += (
+                f" in the first sheet; move the sheet of the responses before it (not read: {', '.join(unread_sheets)})"
+            )
+        all_columns = list(dict.fromkeys(chain.from_iterable(rows)))
+        return unclear_columns_error(self.path, problem, all_columns, error.options)
 
 
 def _check_texts_are_not_nested(path: Path, roles: Roles, located_rows: Rows) -> None:
@@ -438,82 +492,6 @@ def _list_json_keys(files: Sequence[Path]) -> list[str]:
             if isinstance(content, dict):
                 keys |= dict.fromkeys(content)
     return list(keys)
-
-
-def _add_table_of_known_layout(
-    table: SourceTable, builder: PoolBuilder, *, location_columns: Sequence[str], columns: Mapping[str, str]
-) -> str:
-    """Add the responses of a table with the columns of a known data set to the pool that `builder` builds.
-
-    location_columns : columns with the folder or the file of each row, which name agents if no other column does
-    columns : column by role, as named by the user; takes precedence
-
-    Returns a description for display, such as "'chosen,rejected' for texts, 'id' for items".
-    """
-    known_columns = detect_known_layout(table.first_row)
-    column_by_role = {**known_columns, **columns}
-
-    # all rows of a table are from the same folder and file
-    first_row = table.flat_rows[0]
-    locations = [str(first_row[column]) for column in location_columns]
-    default_agent = " / ".join(locations) or table.name
-
-    reader = _make_reader(table.file, table.first_row, column_by_role, agent=default_agent, builder=builder)
-    for location, row in table.rows:
-        reader.add(row, location)
-
-    descriptions = [f"{column!r} for {role}s" for role, column in column_by_role.items()]
-    return ", ".join(descriptions)
-
-
-def _find_roles(
-    path: Path,
-    rows: Sequence[dict[str, Json]],
-    columns: Mapping[str, str],
-    *,
-    location_columns: tuple[str, ...],
-    others: Sequence[SourceTable],
-    has_ordered_rows: bool,
-    unread_sheets: Sequence[str],
-) -> Roles:
-    """Find the roles of the columns of similar tables, and add combined columns and columns of prompts to their rows.
-
-    path : file or folder, for messages
-    rows : rows of all tables that have their responses in the same column, changed in place
-    columns : column by role, as named by the user
-    location_columns : columns of the folder and the file of each row
-    others : tables without responses, which may hold the prompts
-    has_ordered_rows : whether rows of one agent and item are repeats, numbered in their order
-    unread_sheets : sheets with other columns, for messages
-
-    Raises: ImportFormatError [import-columns] if roles are unclear; [import-ids] if it is unclear what identifies
-        items.
-    """
-    try:
-        roles = find_roles(rows, location_columns=location_columns, given=columns)
-    except UnclearColumnsError as error:
-        problem = error.problem
-        if unread_sheets:
-            problem += (
-                f" in the first sheet; move the sheet of the responses before it (not read: {', '.join(unread_sheets)})"
-            )
-        all_columns = list(dict.fromkeys(chain.from_iterable(rows)))
-        raise unclear_columns_error(path, problem, all_columns, error.options) from error
-
-    # the parts of a combined column such as "subject+id" are used
-    item_columns = split_composite(columns.get("item", ""), roles.unused) or ()
-    roles = replace(roles, unused=tuple(column for column in roles.unused if column not in item_columns))
-
-    user_distinguishes_rows = "item" in columns or "repeat" in columns or has_ordered_rows
-    if not user_distinguishes_rows:
-        roles = with_unique_items(roles, rows, location=str(path))
-    roles = with_prompts(roles, rows, others)
-
-    for row in rows:
-        for column in roles.columns.values():
-            if column not in row:
-                row[column] = get_value(row, column)
-    return roles
 
 
 def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:

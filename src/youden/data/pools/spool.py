@@ -79,9 +79,8 @@ class Spool:
         n_bytes_with_separator = n_bytes + len(SEPARATOR)
         starts = np.cumsum(n_bytes_with_separator) - n_bytes_with_separator  # Σ over the texts before
         if self._file is None:
+            bounds = zip(starts.tolist(), (starts + n_bytes).tolist(), strict=True)
             texts = np.full(shape, None, dtype=np.object_)
-            ends = starts + n_bytes
-            bounds = zip(starts.tolist(), ends.tolist(), strict=True)
             texts.ravel()[cells] = [self._data[start:end].decode() for start, end in bounds]
             return texts
 
