@@ -38,7 +38,7 @@ def make_directory(path: Path) -> None:
     new_directories = [directory for directory in (path, *path.parents) if not directory.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for directory in new_directories:
-        _flush(directory.parent)
+        _flush_to_disk(directory.parent)
 
 
 def move_into_place(new_path: Path, path: Path) -> None:
@@ -61,10 +61,10 @@ def move_into_place(new_path: Path, path: Path) -> None:
         if old_path is not None:
             _replace_with_retry(old_path, path)
         raise
-    _flush(path.parent)
+    _flush_to_disk(path.parent)
 
 
-def _flush(path: Path) -> None:
+def _flush_to_disk(path: Path) -> None:
     """Flush a file, or the entries of a directory, to the disk.
 
     A directory that cannot be opened or flushed, as on Windows, on some network file systems, or without read
@@ -89,7 +89,7 @@ def _flush_tree(path: Path) -> None:
     if path.is_dir():
         for child in path.iterdir():
             _flush_tree(child)
-    _flush(path)
+    _flush_to_disk(path)
 
 
 def _replace_with_retry(source: Path, target: Path) -> None:
@@ -110,7 +110,7 @@ def _replace_with_retry(source: Path, target: Path) -> None:
 
 @contextmanager
 def _name_file_in_errors(path: Path) -> Iterator[None]:
-    """Add `path` to an OSError from the block that names no file, such as the error of a full disk."""
+    """Add `path` to an OSError from the `with` block that names no file, such as the error of a full disk."""
     try:
         yield
     except OSError as error:
@@ -123,7 +123,7 @@ def _name_file_in_errors(path: Path) -> Iterator[None]:
 def atomic_write(path: Path) -> Iterator[Path]:
     """Write a file or a folder atomically; missing parents of its path are created.
 
-    Yields the temporary path to write to. If the block succeeds, it is flushed to the disk and moved to `path`; after
+    Yields the temporary path to write to. If the `with` block succeeds, it is flushed to the disk and moved to `path`; after
     an error, `path` is unchanged.
     """
     make_directory(path.parent)
@@ -147,28 +147,28 @@ def atomic_write_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_write_many(folder: Path, names: Sequence[str]) -> Iterator[Path]:
-    """Write several files of an existing folder together; if the block raises an error, the folder is unchanged.
+    """Write several files of an existing folder together; if the `with` block raises an error, the folder is unchanged.
 
     Yields an empty folder for the new files, which replace the old ones in the order of `names`; a file that is not
     written is deleted. A reader who finds the last file new finds all files new.
 
     Raises: FileNotFoundError if the folder was deleted or moved.
     """
-    _check_folder(folder, error_path=folder)
+    _check_folder_exists(folder, error_path=folder)
     with scratch_directory(folder) as scratch:
         with _name_file_in_errors(folder):
             yield scratch
-            _check_folder(scratch, error_path=folder)
+            _check_folder_exists(scratch, error_path=folder)
             _flush_tree(scratch)
         for name in names:
             if (scratch / name).exists():
                 _replace_with_retry(scratch / name, folder / name)
             else:
                 (folder / name).unlink(missing_ok=True)
-        _flush(folder)
+        _flush_to_disk(folder)
 
 
-def _check_folder(folder: Path, *, error_path: Path) -> None:
+def _check_folder_exists(folder: Path, *, error_path: Path) -> None:
     """Raise FileNotFoundError for `error_path` if a folder does not exist."""
     if not folder.is_dir():
         raise FileNotFoundError(ENOENT, "The folder was deleted or moved in the meantime", str(error_path))
@@ -176,7 +176,7 @@ def _check_folder(folder: Path, *, error_path: Path) -> None:
 
 @contextmanager
 def scratch_directory(folder: Path, *, name: str = "fit") -> Iterator[Path]:
-    """Create a scratch directory for the duration of the block.
+    """Create a scratch directory for the duration of the `with` block.
 
     Scratch directories of ended processes are removed first (`remove_leftovers`).
 

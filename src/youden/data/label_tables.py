@@ -204,7 +204,7 @@ def _read_used_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | N
     """
     n_rows = 0
     used_rows: list[tuple[str, Mapping[str, object], str | None]] = []
-    for location, row in _iter_rows(path):
+    for location, row in _iter_table_rows(path):
         n_rows += 1
         hidden_id = _get_hidden_id(row)
         is_unlabelled = hidden_id is not None and _is_blank(row["label"])
@@ -220,7 +220,7 @@ def _read_used_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | N
     return used_rows
 
 
-def _iter_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
+def _iter_table_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield the location and the fields of each row of a table, or of all sheets of an Excel file."""
     if path.suffix.lower() not in EXCEL:
         yield from _read_finite_rows(path)

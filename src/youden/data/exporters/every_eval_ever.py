@@ -74,7 +74,7 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, options: E
     """
     folder = require_run(source, "eee")
     rows = folder.read_ranking()
-    run = _read_run(folder, options.organization)
+    run = _read_run_facts(folder, options.organization)
     ranked = [row for row in rows if row.ability is not None]
     with create_export_folder(out) as tmp_folder:
         for row in ranked:
@@ -87,7 +87,7 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, options: E
     return Exported((out,), {"agents": len(ranked)}, notes)
 
 
-def _read_run(folder: RunFolder, organization: str | None) -> _Run:
+def _read_run_facts(folder: RunFolder, organization: str | None) -> _Run:
     """Read the facts of a fitted run; its time is that of the ranking."""
     fit_time = folder.file("ranking.csv").stat().st_mtime
     return _Run(
@@ -125,21 +125,21 @@ def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
             "additional_details": _to_strings(details),
         },
         "model_info": {**_describe_model(name=row.agent, model_id=model), "developer": developer},
-        "evaluation_results": _list_results(run, row),
+        "evaluation_results": _list_evaluation_results(run, row),
     }
 
 
-def _list_results(run: _Run, row: RankingRow) -> list[Json]:
+def _list_evaluation_results(run: _Run, row: RankingRow) -> list[Json]:
     """Return the results of an agent in the plain ranking, and in the alternative ones in which it has an ability."""
     results: list[Json] = []
     rows_by_ranking: list[tuple[str, RankingRow]] = [("plain", row), *row.alternative_rankings.items()]
     for ranking_name, ranking_row in rows_by_ranking:
         if ranking_row.ability is not None:
-            results.append(_to_result(run, ranking_name, ranking_row))
+            results.append(_to_evaluation_result(run, ranking_name, ranking_row))
     return results
 
 
-def _to_result(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
+def _to_evaluation_result(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
     """Return the result of an agent in a ranking, as an entry of `evaluation_results` in the schema.
 
     run : the run to export
@@ -157,11 +157,11 @@ def _to_result(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
             "additional_details": _to_strings(pool_details),
         },
         "metric_config": _describe_metric(run, name, metric_id=metric_id),
-        "score_details": _to_score(run, name, row),
+        "score_details": _to_score_details(run, name, row),
     }
 
 
-def _to_score(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
+def _to_score_details(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
     """Return the `score_details` of an agent in a ranking, with the uncertainty of its ability if there is one.
 
     name : name of the ranking

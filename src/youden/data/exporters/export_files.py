@@ -46,7 +46,7 @@ class ExportOptions:
 
 @contextmanager
 def create_export_folder(out: Path) -> Iterator[Path]:
-    """Create the folder of an export; yields an empty temporary folder, which is moved to `out` if the block succeeds.
+    """Create the folder of an export; yields an empty temporary folder, which is moved to `out` if the `with` block succeeds.
 
     Raises: ConfigError [export-exists] if `out` is a file or is not empty.
     """

@@ -81,11 +81,11 @@ def export_hf_dataset(source: Pool | RunFolder, out: Path, /, *, options: Export
     if isinstance(source, RunFolder):
         source.check_information()
     with create_export_folder(out) as folder:
-        n_rows = _write_pool(source, folder) if isinstance(source, Pool) else _write_run(source, folder)
+        n_rows = _write_pool_dataset(source, folder) if isinstance(source, Pool) else _write_run_dataset(source, folder)
     return Exported((out,), n_rows)
 
 
-def _write_pool(pool: Pool, folder: Path) -> dict[str, int]:
+def _write_pool_dataset(pool: Pool, folder: Path) -> dict[str, int]:
     """Write the dataset of a pool, with a dataset card (README.md), and return the number of rows by table."""
     write_pool(pool, folder)
     metadata: dict[str, Json] = {
@@ -133,7 +133,7 @@ def _describe_features(config: str, text_column: str) -> Json:
     return {"config_name": config, "features": features}
 
 
-def _write_run(run: RunFolder, folder: Path) -> dict[str, int]:
+def _write_run_dataset(run: RunFolder, folder: Path) -> dict[str, int]:
     """Write the dataset of a run, with a dataset card (README.md), and return the number of rows by table."""
     paragraphs = _describe_run(run)
     _copy_run_files(run, folder)
@@ -158,7 +158,7 @@ def _describe_run(run: RunFolder) -> list[str]:
     signature = run.read_signature()
     pool = run.read_pool()
     items = format_items_compared(len(pool.item_ids), run.count_compared_items(pool))
-    agent_rows = [_format_row(row) for row in ranking[:_MAX_LISTED_AGENTS]]
+    agent_rows = [_format_ranking_row(row) for row in ranking[:_MAX_LISTED_AGENTS]]
 
     paragraphs = [] if facts.partial is None else [facts.partial.text]
     paragraphs += [
@@ -201,7 +201,7 @@ def _copy_run_files(run: RunFolder, folder: Path) -> None:
         copy.write_config(_with_files_in_folder(run.read_config(), folder))
 
 
-def _format_row(row: RankingRow) -> list[str]:
+def _format_ranking_row(row: RankingRow) -> list[str]:
     """Return the cells of an agent in the table of the README: ranks, agent, ability and its interval."""
     numbers = ["" if value is None else f"{value:.3f}" for value in (row.ability, row.low, row.high)]
     return [f"{row.rank_low}–{row.rank_high}", row.agent, *numbers]
@@ -221,7 +221,7 @@ def _with_files_in_folder(config: RunConfig, folder: Path) -> RunConfig:
     changes: dict[str, object] = {"out": str(folder), "store": None, "unfinished": None}
     if not config.pool.startswith("datasets/"):
         changes["pool"] = _make_path_in_folder(config.pool, folder)
-    if isinstance(config.judge, str) and _is_file(config.judge):
+    if isinstance(config.judge, str) and _is_file_path(config.judge):
         changes["judge"] = _make_path_in_folder(config.judge, folder)
     elif isinstance(config.judge, dict):
         changes["judge"] = _strip_folders_in_judge(config.judge)
@@ -247,12 +247,12 @@ def _strip_folders_in_judge(settings: Json) -> Json:
         return {key: _strip_folders_in_judge(setting) for key, setting in settings.items()}
     if isinstance(settings, list):
         return [_strip_folders_in_judge(setting) for setting in settings]
-    if isinstance(settings, str) and _is_file(settings):
+    if isinstance(settings, str) and _is_file_path(settings):
         return Path(settings).name
     return settings
 
 
-def _is_file(setting: str) -> bool:
+def _is_file_path(setting: str) -> bool:
     """Return whether a setting of a judge ends like the path of a file."""
     return setting.endswith((".yaml", ".yml", ".md"))
 

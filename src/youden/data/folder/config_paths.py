@@ -52,17 +52,17 @@ def resolve_paths(key: str, value: object, folder: Path) -> object:
         store or a shipped pool.
     """
     if key == "extensions" and isinstance(value, list):
-        return [_resolve_extension(step, folder) for step in value]
+        return [_resolve_extension_paths(step, folder) for step in value]
     if key == "unfinished":
-        return _resolve_extension(value, folder)
+        return _resolve_extension_paths(value, folder)
     if key == "judge" and isinstance(value, dict):
-        return _resolve_prompt(value, folder)
+        return _resolve_prompt_path(value, folder)
     if _is_user_path(key, value, folder=folder):
         return os.path.normpath(folder / str(value))
     return value
 
 
-def _resolve_extension(extension: object, folder: Path) -> object:
+def _resolve_extension_paths(extension: object, folder: Path) -> object:
     """Return the keys of an extension, with the paths of its pools joined to a folder.
 
     An unfinished extension contains another one under `step`. A value that is not a mapping is returned unchanged.
@@ -74,13 +74,13 @@ def _resolve_extension(extension: object, folder: Path) -> object:
         if key in POOLS:
             resolved[key] = resolve_paths("pool", value, folder)
         elif key == "step":
-            resolved[key] = _resolve_extension(value, folder)
+            resolved[key] = _resolve_extension_paths(value, folder)
         else:
             resolved[key] = value
     return resolved
 
 
-def _resolve_prompt(judge: dict[str, object], folder: Path) -> dict[str, object]:
+def _resolve_prompt_path(judge: dict[str, object], folder: Path) -> dict[str, object]:
     """Return the keys of a judge, with the path of its prompt joined to a folder if the prompt is a file."""
     prompt = judge.get("prompt")
     if isinstance(prompt, str) and prompt.endswith(".md"):

@@ -390,7 +390,7 @@ def _parse_number(path: Path, field: str) -> float:
 
 @contextmanager
 def _open_csv(path: Path) -> Iterator[TextIO]:
-    """Open a CSV file for writing; it replaces the existing file when the block ends without an error."""
+    """Open a CSV file for writing; it replaces the existing file when the `with` block ends without an error."""
     # RFC 4180's line ends: with "\n" the csv module would not quote an id that contains a carriage return
     with atomic_write(path) as tmp_path, tmp_path.open("w", encoding="utf-8", newline="") as file:
         yield file

@@ -19,7 +19,7 @@ LOCK = ".lock"
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Prevent other processes from judging a run while the block runs; a missing folder is created.
+    """Prevent other processes from judging a run while the `with` block runs; a missing folder is created.
 
     A file system without locks locks nothing here. Raises: JudgeError [run-busy] if another process holds the lock.
     """

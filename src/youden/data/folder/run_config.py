@@ -40,16 +40,20 @@ def _read_keys(path: Path) -> dict[str, object]:
         data = read_yaml(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(f"{path} cannot be read ({reason}). {_file_remedy(path)}", slug="run-config-file") from error
+        raise ConfigError(
+            f"{path} cannot be read ({reason}). {_format_file_remedy(path)}", slug="run-config-file"
+        ) from error
     except YamlError as error:
-        raise ConfigError(f"{path} is not YAML: {error}. {_file_remedy(path)}", slug="run-config-yaml") from error
+        raise ConfigError(
+            f"{path} is not YAML: {error}. {_format_file_remedy(path)}", slug="run-config-yaml"
+        ) from error
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
         problem = "is empty" if data is None else f"contains {repr(data)[:60]}, but no keys"
-        raise ConfigError(f"{path} {problem}. {_file_remedy(path)}", slug="run-config-yaml")
+        raise ConfigError(f"{path} {problem}. {_format_file_remedy(path)}", slug="run-config-yaml")
     return data
 
 
-def _file_remedy(path: Path) -> str:
+def _format_file_remedy(path: Path) -> str:
     """Return how to correct a path that is not the file of a config, as a sentence."""
     if not path.exists():
         return "Check the path, or run `youden init POOL` to write a config."

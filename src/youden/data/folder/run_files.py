@@ -85,7 +85,8 @@ def missing_file_error(path: Path) -> RunFolderError:
             slug="run-missing",
         )
     return RunFolderError(
-        f"{path.parent} has no {path.name}. Run `{_command_for(path)}` to write it, or `youden run CONFIG` to write all files.",
+        f"{path.parent} has no {path.name}. Run `{_format_repair_command(path)}` to write it, or `youden run CONFIG` to write "
+        "all files.",
         slug="run-file-missing",
     )
 
@@ -96,12 +97,12 @@ def damaged_file_error(path: Path, problem: str) -> RunFolderError:
     problem : what is wrong, as a clause that begins in lower case and has no full stop
     """
     return RunFolderError(
-        f"{path}: {problem}. Run `{_command_for(path)}` to write the file again, or remove it from the folder.",
+        f"{path}: {problem}. Run `{_format_repair_command(path)}` to write the file again, or remove it from the folder.",
         slug="run-file-damaged",
     )
 
 
-def _command_for(path: Path) -> str:
+def _format_repair_command(path: Path) -> str:
     """Return the command that writes a file of a run, with the path of the run, for error messages."""
     # files of request hashes are named after their judge; they are written together with the verdicts
     default = COMMAND_BY_FILE["verdicts.parquet"]
@@ -339,7 +340,7 @@ class GateLedger(StrictFile):
     version: Literal[2] = 2
     analyses: list[_Analyses]
 
-    def _find(self, agent: str, baseline: str) -> _Analyses | None:
+    def _find_analyses(self, agent: str, baseline: str) -> _Analyses | None:
         """Return the analyses of an agent against a baseline; None if there are none."""
         for pair in self.analyses:
             if pair.agent == agent and pair.baseline == baseline:
@@ -368,7 +369,7 @@ class GateLedger(StrictFile):
         InputError
             [gate-target]: if earlier analyses of these agents had another target.
         """
-        pair = self._find(agent, baseline)
+        pair = self._find_analyses(agent, baseline)
         if pair is None:
             return 1
         if pair.target != target:
@@ -402,7 +403,7 @@ class GateLedger(StrictFile):
         GateLedger
             No file is written; see `write_ledger`.
         """
-        pair = self._find(agent, baseline)
+        pair = self._find_analyses(agent, baseline)
         if pair is None:
             pair = _Analyses(agent=agent, baseline=baseline, target=target, answers=[])
         elif answers in pair.answers:

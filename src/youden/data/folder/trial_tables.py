@@ -143,7 +143,7 @@ def write_plan(path: Path, plan: Plan) -> None:
         digest=plan.digest,
     )
     columns = plan.trials.columns()
-    table = encode_table(_trial_columns(columns), columns, _id_names(plan))
+    table = encode_table(_get_trial_columns(columns), columns, _get_ids_by_kind(plan))
     write_table(path, table, metadata, group_size=ROWS_PER_GROUP)
 
 
@@ -155,11 +155,11 @@ def read_plan(path: Path) -> Plan:
     table = read_table(path, PlanMetadata)
     metadata = table.metadata
     names = {"agents": metadata.agents, "items": metadata.items}
-    columns = table.read(_trial_columns(table.names), names)
-    return _to_plan(path, metadata, Trials(**columns))
+    columns = table.read(_get_trial_columns(table.names), names)
+    return _make_plan(path, metadata, Trials(**columns))
 
 
-def _trial_columns(names: Container[str]) -> Sequence[TableColumn]:
+def _get_trial_columns(names: Container[str]) -> Sequence[TableColumn]:
     """Return the columns of trials, and those columns of repeats that are among `names`."""
     return (*TRIALS, *(column for column in REPEATS if column.name in names))
 
@@ -174,10 +174,10 @@ class PlanWithoutTrials(NamedTuple):
 def read_plan_without_trials(path: Path) -> PlanWithoutTrials:
     """Read a plan without its trials; raise RunFolderError if the file is missing, damaged or of another version."""
     metadata = read_table_metadata(path, PlanMetadata)
-    return PlanWithoutTrials(_to_plan(path, metadata, Trials.concat([])), metadata.digest)
+    return PlanWithoutTrials(_make_plan(path, metadata, Trials.concat([])), metadata.digest)
 
 
-def _to_plan(path: Path, metadata: _PlanMetadata, trials: Trials) -> Plan:
+def _make_plan(path: Path, metadata: _PlanMetadata, trials: Trials) -> Plan:
     """Make a plan from its metadata and its trials.
 
     path : file of the plan, for error messages
@@ -208,7 +208,7 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
     answers = {column.name: getattr(verdicts, column.name) for column in ANSWERS}
     answers["missing_reason"] = verdicts.missing_reason - _REASON_OFFSET
     trials = verdicts.plan.trials.columns()
-    columns = [*_trial_columns(trials), *ANSWERS]
+    columns = [*_get_trial_columns(trials), *ANSWERS]
     values = trials | answers
     if verdicts.votes is not None:
         for judge_number, votes in enumerate(verdicts.votes, 1):
@@ -216,7 +216,7 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
             columns.append(column)
             values[column.name] = votes
 
-    names = _id_names(verdicts.plan) | {"models": verdicts.models}
+    names = _get_ids_by_kind(verdicts.plan) | {"models": verdicts.models}
     table = encode_table(columns, values, names)
     write_table(path, table, _make_verdicts_metadata(verdicts), group_size=ROWS_PER_GROUP)
 
@@ -291,7 +291,7 @@ def read_verdicts_metadata(path: Path) -> VerdictsMetadata:
     return read_table_metadata(path, VerdictsMetadata)
 
 
-def _id_names(plan: Plan) -> dict[str, tuple[str, ...]]:
+def _get_ids_by_kind(plan: Plan) -> dict[str, tuple[str, ...]]:
     """Return the ids of agents and items, with which tables decode columns of ids, by "agents" and "items"."""
     return {"agents": plan.agent_ids, "items": plan.item_ids}
 
@@ -361,7 +361,7 @@ class VerdictChunk(dict[str, NDArray[Any]]):
     def _read(self, name: str) -> NDArray[Any]:
         """Read a column of the chunk, with reasons for missing answers as codes."""
         column = _COLUMNS.get(name) or vote_column(int(name.removeprefix(VOTE)))
-        (values,) = self._table.read([column], _id_names(self._plan)).values()
+        (values,) = self._table.read([column], _get_ids_by_kind(self._plan)).values()
         return values + _REASON_OFFSET if name == "missing_reason" else values
 
 

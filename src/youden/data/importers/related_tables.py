@@ -307,7 +307,7 @@ def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
         (folder_names, [_remove_folder_number(file) for file in files]),
     )
     for names, paths_without_numbers in candidates:
-        numbers = _extract_numbers(names)
+        numbers = _extract_run_numbers(names)
         agents_remain_distinct = has_agent_column or len(set(paths_without_numbers)) > 1
         if not numbers or not agents_remain_distinct:
             continue
@@ -319,7 +319,7 @@ def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
     return files
 
 
-def _extract_numbers(names: Sequence[str]) -> list[str]:
+def _extract_run_numbers(names: Sequence[str]) -> list[str]:
     """Return the number of the run or seed in each name; empty if one has none, or if all names are equal."""
     numbers = [match[1] for match in map(_NUMBER.search, names) if match is not None]
     return numbers if len(numbers) == len(names) and len(set(names)) > 1 else []

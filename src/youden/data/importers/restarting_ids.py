@@ -275,7 +275,7 @@ def _with_composite_item(roles: Roles, table: TableColumns, *, location: str) ->
     if _are_items_identified(roles, responses):
         return roles
 
-    if prompt is not None and _holds_groups(prompt, responses):
+    if prompt is not None and _holds_item_groups(prompt, responses):
         # the supposed prompts are groups of items, so ignore them
         other_columns = {role: column for role, column in roles.columns.items() if role != "prompt"}
         roles = replace(roles, columns=other_columns, unused=(*roles.unused, prompt))
@@ -393,7 +393,7 @@ def _with_items_by_prompt(roles: Roles) -> Roles:
     return replace(roles, columns=columns, has_generated_ids=True, unused=(*roles.unused, roles.columns["item"]))
 
 
-def _holds_groups(prompt_column: str, responses: _Responses) -> bool:
+def _holds_item_groups(prompt_column: str, responses: _Responses) -> bool:
     """Return whether a supposed column of prompts holds groups of items instead, such as subjects.
 
     Groups have several ids on average, and for at least one agent. They have no spaces, unless the column is named like

@@ -77,13 +77,13 @@ def find_tables(paths: Sequence[Path]) -> list[Path]:
     splits = [split for path in paths for split in find_saved_splits(path)]
     if splits:
         return splits
-    if not any(_has_table(path) for path in paths):
+    if not any(_contains_table(path) for path in paths):
         return []
     patterns = [f"*{extension}" for extension in EXTENSIONS]
     return find_files(paths, patterns, what=f"a table ({', '.join(EXTENSIONS)})")
 
 
-def _has_table(path: Path) -> bool:
+def _contains_table(path: Path) -> bool:
     """Return whether a path is a file, or a folder that contains a file of a table."""
     return not path.is_dir() or any(file.suffix.lower() in EXTENSIONS for file in path.rglob("*"))
 
@@ -111,7 +111,9 @@ def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
 
     assumptions: list[str] = []
     try:
-        text = _decode_separated(file, lambda assumption, _location: assumptions.append(assumption), None, strict=False)
+        text = _decode_separated_file(
+            file, lambda assumption, _location: assumptions.append(assumption), None, strict=False
+        )
         frame = _parse_plain_text(text, separator=_detect_separator(text, default=_get_usual_separator(file)))
     except (ImportFormatError, ValueError, csv.Error):
         return None
@@ -381,7 +383,7 @@ def _read_separated_rows(
 
     The parameters and errors are those of `read_rows`.
     """
-    text = _decode_separated(file, note, replaced, strict=strict)
+    text = _decode_separated_file(file, note, replaced, strict=strict)
     first_line, _, other_lines = text.partition("\n")
     declared = _SEPARATOR_LINE.fullmatch(first_line)
     if declared:
@@ -416,7 +418,7 @@ def _decode_windows_text(file: Path) -> str | None:
     return None if decoded is None or "\0" in decoded else decoded
 
 
-def _decode_separated(file: Path, note: Note, replaced: Replacements | None, *, strict: bool) -> str:
+def _decode_separated_file(file: Path, note: Note, replaced: Replacements | None, *, strict: bool) -> str:
     """Return the text of a CSV or TSV file in UTF-8 or, unless `strict` is True, Windows-1252.
 
     note : receives each assumption about the file, and its location

@@ -81,7 +81,7 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
     for location, record in body:
         if not ragged and count_cells(record[len(header) :]) > 0:
             raise import_error(location, describe_length(record, header), slug="import-csv")
-    positions = _find_columns(header, [record for _, record in body], file, note)
+    positions = _find_column_positions(header, [record for _, record in body], file, note)
     return [(location, _make_row(record, positions)) for location, record in body]
 
 
@@ -96,7 +96,7 @@ def _split_at_header(records: Records, file: Path, note: Note) -> tuple[list[Jso
         n_lines = format_count(len(lines), "filled line")
         problem = f"it has no row below a header: got {n_lines}. Pass a table with a header and at least one row."
         raise import_error(file, problem, slug="import-empty")
-    n_above = _find_header(lines, header_positions)
+    n_above = _find_header_position(lines, header_positions)
     if n_above > 0:
         first_location, _ = lines[0]
         note(f"{format_count(n_above, 'line')} above the header not read", first_location)
@@ -112,7 +112,9 @@ def _split_at_header(records: Records, file: Path, note: Note) -> tuple[list[Jso
     return header, _remove_totals(body, note)
 
 
-def _find_columns(header: Sequence[Json], records: Sequence[Sequence[Json]], file: Path, note: Note) -> dict[str, int]:
+def _find_column_positions(
+    header: Sequence[Json], records: Sequence[Sequence[Json]], file: Path, note: Note
+) -> dict[str, int]:
     """Return the position of each column with a name or values, by its unique name.
 
     records : cells of the lines below the header
@@ -147,7 +149,7 @@ def _check_repeated_names(header: Sequence[Json], file: Path, note: Note) -> Non
         )
 
 
-def _find_header(lines: Records, candidates: Sequence[int]) -> int:
+def _find_header_position(lines: Records, candidates: Sequence[int]) -> int:
     """Return the position of the header: the first candidate that is not a title, such as "Export | May 2026".
 
     lines : location and cells of each line that is not empty

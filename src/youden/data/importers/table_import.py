@@ -100,7 +100,7 @@ def read_table(
             return imported
         if not unique_roles.has_generated_ids:
             columns["item"] = unique_roles.columns["item"]
-    return _read_unnamed(paths, files, columns, previous_pool)
+    return _read_unnamed_columns(paths, files, columns, previous_pool)
 
 
 def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> bool:
@@ -157,7 +157,7 @@ def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: M
             known_columns["agent"] = agent_column
             used_columns = f"agents by {agent_column!r}"
 
-        reader = _make_reader(file, first_row, known_columns, agent=name, builder=builder)
+        reader = _make_response_reader(file, first_row, known_columns, agent=name, builder=builder)
         for location, row in chain([first_located_row], rows):
             reader.add(row, location)
     return replace(builder.build(), used_columns=used_columns)
@@ -177,7 +177,7 @@ def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> d
     return detect_known_layout(row) | known_columns
 
 
-def _make_reader(
+def _make_response_reader(
     file: Path, row: Mapping[str, Json], columns: Mapping[str, str], *, agent: str, builder: PoolBuilder
 ) -> ResponseReader:
     """Create the reader of a table whose columns are named, and note unused columns and repeats in `builder`.
@@ -251,7 +251,7 @@ def _get_named_roles(column_names: Collection[str], columns: Mapping[str, str]) 
     )
 
 
-def _read_unnamed(
+def _read_unnamed_columns(
     paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str], previous_pool: Pool | None
 ) -> ImportedPool:
     """Read tables, and find the roles of the columns that are not named.
@@ -268,7 +268,7 @@ def _read_unnamed(
         builder.add_note(_describe_unread_tables(others))
     location_columns = add_location_columns(tables)
     _add_combined_columns(tables, columns)
-    _check_columns(path, columns, [*tables, *others])
+    _check_named_columns_exist(path, columns, [*tables, *others])
 
     items = PromptItemIds(_ItemIds(previous_pool, has_one_table=len(tables) == 1).get_id)
     importer = _TableImporter(path, columns, location_columns, others, items, builder)
@@ -356,7 +356,9 @@ class _TableImporter:
         locations = [str(first_row[column]) for column in self.location_columns]
         default_agent = " / ".join(locations) or table.name
 
-        reader = _make_reader(table.file, table.first_row, column_by_role, agent=default_agent, builder=self.builder)
+        reader = _make_response_reader(
+            table.file, table.first_row, column_by_role, agent=default_agent, builder=self.builder
+        )
         for location, row in table.rows:
             reader.add(row, location)
 
@@ -552,7 +554,7 @@ def _add_combined_columns(tables: Sequence[SourceTable], columns: Mapping[str, s
                 row[column] = get_value(row, join_names(joined_names))
 
 
-def _check_columns(path: Path, columns: Mapping[str, str], tables: Sequence[SourceTable]) -> None:
+def _check_named_columns_exist(path: Path, columns: Mapping[str, str], tables: Sequence[SourceTable]) -> None:
     """Raise ImportFormatError [import-columns] if the user named a column that no table has.
 
     The value `ROW_ORDER` of the role `repeat` is not a column.

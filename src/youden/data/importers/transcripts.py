@@ -145,7 +145,7 @@ def read_opentelemetry(paths: Sequence[Path], /, *, columns: Mapping[str, str], 
             builder.count_left_out("the trace has no messages of a user and a model", location)
             continue
 
-        agent = _find_agent(spans)
+        agent = _find_agent_name(spans)
         agent_name = to_text(agent)
         n_repeats[agent_name, prompt] += 1
         repeat = n_repeats[agent_name, prompt]
@@ -209,7 +209,7 @@ def _find_last_answer(spans: Sequence[_Span]) -> str:
     return next(filter(None, reversed(answers)), "")
 
 
-def _find_agent(spans: Sequence[_Span]) -> Json:
+def _find_agent_name(spans: Sequence[_Span]) -> Json:
     """Return the name of the agent, or else the model; None if no span has one."""
     for name in ("gen_ai.agent.name", "gen_ai.request.model", "gen_ai.response.model"):
         for span in spans:

@@ -70,8 +70,8 @@ class WideTableSearch(ColumnCandidates):
         responses = [name for name in agent_columns if name not in doubtful]
         if is_prose:
             others = [name for name in self.table.names if name not in (question, *agent_columns)]
-            lost = [name for name in others if self.may_be_lost_agent(name, responses)]
-            doubtful += [name for name in others if name in varied_short_columns or name in lost]
+            unread_agents = [name for name in others if self.may_be_unread_agent(name, responses)]
+            doubtful += [name for name in others if name in varied_short_columns or name in unread_agents]
         if doubtful:
             raise _make_doubtful_columns_error(doubtful, agent_columns=responses, question=question)
         self.set_item_columns(question, prose_columns)
@@ -101,7 +101,7 @@ class WideTableSearch(ColumnCandidates):
         remarks = [
             name for name, words in words_by_column.items() if words[-1] in REMARKS or _REMARK.match("_".join(words))
         ]
-        parts = _list_parts(words_by_column, n_remarks=len(remarks))
+        parts = _list_part_columns(words_by_column, n_remarks=len(remarks))
         doubtful: set[str | None] = {*remarks, *parts}
         median_filled = median(self.table[name].filled_fraction for name in agent_columns)
         for name in agent_columns:
@@ -115,7 +115,7 @@ class WideTableSearch(ColumnCandidates):
         n_certain = len(agent_columns) - len(doubtful_columns)
         return doubtful_columns if n_certain > 1 else []
 
-    def may_be_lost_agent(self, name: str, agent_columns: Sequence[str]) -> bool:
+    def may_be_unread_agent(self, name: str, agent_columns: Sequence[str]) -> bool:
         """Return whether an unused column may hold the responses of an agent.
 
         It is then between columns of agents, or over a fifth of its values are prose, and its name suggests nothing
@@ -334,7 +334,7 @@ def _get_name_parts(name: str) -> set[str]:
     return split_into_words(name) | {normalize_name(name)[:3]}
 
 
-def _list_parts(words_by_column: Mapping[str, list[str]], *, n_remarks: int) -> list[str]:
+def _list_part_columns(words_by_column: Mapping[str, list[str]], *, n_remarks: int) -> list[str]:
     """List the columns such as "gpt thinking" if each agent has such a column and another one, such as "gpt".
 
     words_by_column : words in the name of each column

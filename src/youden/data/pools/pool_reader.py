@@ -133,8 +133,8 @@ def _read_folder(folder: Path) -> Pool:
             f"the folder has no {', no '.join(missing)}. Pass a folder with {AGENTS}, {ITEMS} and {RESPONSES}.",
             slug="pool-not-found",
         )
-    agents = [Agent(*fields) for fields in _read_members(Source(folder / AGENTS), "agent", "group")]
-    items = [Item(*fields) for fields in _read_members(Source(folder / ITEMS), "item", "prompt")]
+    agents = [Agent(*fields) for fields in _read_agents_or_items(Source(folder / AGENTS), "agent", "group")]
+    items = [Item(*fields) for fields in _read_agents_or_items(Source(folder / ITEMS), "item", "prompt")]
     rows_by_agent = {agent.id: row for row, agent in enumerate(agents)}
     columns_by_item = {item.id: column for column, item in enumerate(items)}
 
@@ -232,7 +232,7 @@ def _to_int64(values: Iterable[int]) -> Positions:
     return np.fromiter(values, dtype=np.int64)
 
 
-def _read_members(source: Source, noun: str, key: str) -> Iterator[tuple[str, str | None, dict[str, Json]]]:
+def _read_agents_or_items(source: Source, noun: str, key: str) -> Iterator[tuple[str, str | None, dict[str, Json]]]:
     """Yield the id, the group or prompt, and the metadata of each agent or item in a file.
 
     noun : "agent" or "item", for messages
@@ -254,7 +254,7 @@ def _read_members(source: Source, noun: str, key: str) -> Iterator[tuple[str, st
                 f"{noun} {format_excerpt(name)} is already in line {first_line_of_id}. Remove one of them.",
                 slug="pool-duplicate",
             )
-        value = _require_member_text(source, record.get(key), key, line)
+        value = _require_group_or_prompt(source, record.get(key), key, line)
         meta = record.get("meta", {})
         if not isinstance(meta, dict):
             raise source.make_error(
@@ -278,7 +278,7 @@ def _read_line_chunks(source: Source) -> Iterator[tuple[int, list[bytes]]]:
             number += len(lines)
 
 
-def _require_member_text(source: Source, value: Json, key: str, line: int) -> str | None:
+def _require_group_or_prompt(source: Source, value: Json, key: str, line: int) -> str | None:
     """Check the group of an agent or the prompt of an item, and return it unchanged.
 
     key : "group" or "prompt"

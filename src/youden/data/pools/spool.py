@@ -55,7 +55,7 @@ class Spool:
         data = text.encode()
         self._n_bytes.append(len(data))
         self._lengths.append(len(text))
-        self._store(data)
+        self._store_encoded(data)
 
     def extend(self, joined: bytes | memoryview, *, n_bytes: Positions, lengths: Positions) -> None:
         """Add n texts at once.
@@ -65,7 +65,7 @@ class Spool:
         """
         self._n_bytes.frombytes(n_bytes.tobytes())
         self._lengths.frombytes(lengths.tobytes())
-        self._store(joined)
+        self._store_encoded(joined)
 
     def to_array(self, cells: Positions, shape: tuple[int, int]) -> Objects:
         """Return the texts as an array of objects, with None in cells without a text.
@@ -95,7 +95,7 @@ class Spool:
         )
         return cast(Objects, texts_in_file)  # which is indexed like an array of objects
 
-    def _store(self, data: bytes | memoryview) -> None:
+    def _store_encoded(self, data: bytes | memoryview) -> None:
         """Store one text in UTF-8, or several that are joined by SEPARATOR, after the earlier ones.
 
         If the texts exceed `MAX_BYTES_IN_MEMORY`, they are moved to a temporary file, unless the system has no
@@ -112,7 +112,7 @@ class Spool:
         if len(self._data) > MAX_BYTES_IN_MEMORY and _HAS_PREAD:
             with _explain_full_disk():
                 self._file = _open_temporary_file()
-                finalize(self, _close, self._file)
+                finalize(self, _close_file, self._file)
                 self._file.write(self._data)
             self._data.clear()
 
@@ -122,7 +122,7 @@ def _open_temporary_file() -> BinaryIO:
     return cast(BinaryIO, tempfile.TemporaryFile(buffering=_BUFFER_BYTES))
 
 
-def _close(file: BinaryIO) -> None:
+def _close_file(file: BinaryIO) -> None:
     """Close a file, whether or not its buffer can be written."""
     with suppress(OSError):  # the buffer may not fit on the disk
         file.close()
@@ -130,7 +130,7 @@ def _close(file: BinaryIO) -> None:
 
 @contextmanager
 def _explain_full_disk() -> Iterator[None]:
-    """Convert an OSError from the block to PoolError [disk-full]."""
+    """Convert an OSError from the `with` block to PoolError [disk-full]."""
     try:
         yield
     except OSError as error:

@@ -50,7 +50,7 @@ def read_csv(path: Path) -> Pool:
     with source.open() as file, allow_long_csv_fields():
         records = _read_csv_records(source, file)
         header_line, header = next(records, (1, []))
-        _check_columns(source, [name for name in header if name != GUARDED], number=header_line)
+        _check_column_names(source, [name for name in header if name != GUARDED], number=header_line)
         positions = {name: header.index(name) for name in (*columns, GUARDED) if name in header}
         for line, record in records:
             if len(record) != len(header):
@@ -83,7 +83,7 @@ def read_parquet(path: Path) -> Pool:
     with source.open() as file:
         table = _open_table(source, file)
         for batch in _read_batches(source, table):
-            columns = _get_columns(batch)
+            columns = _get_pool_columns(batch)
             first_row = n_rows_read + 1
             if not rows.add_batch(columns, number=first_row):
                 records = zip(*(column.cast(pa.large_binary()).to_pylist() for column in columns), strict=True)
@@ -103,13 +103,13 @@ def _open_table(source: Source, file: BinaryIO) -> pq.ParquetFile:
             None, f"it is not a Parquet file ({error}). Write it again, or pass a CSV file.", slug="pool-parquet"
         ) from error
     schema = table.schema_arrow
-    _check_columns(source, schema.names, number=None)
+    _check_column_names(source, schema.names, number=None)
     for name in schema.names:
-        _check_type(source, name, schema.field(name).type)
+        _check_column_type(source, name, schema.field(name).type)
     return table
 
 
-def _get_columns(batch: pa.RecordBatch) -> list[pa.LargeStringArray]:
+def _get_pool_columns(batch: pa.RecordBatch) -> list[pa.LargeStringArray]:
     """Return the agents, items, texts, prompts, groups and repeats of rows; a missing column is all nulls."""
     columns = []
     for name in (*REQUIRED, *OPTIONAL):
@@ -194,7 +194,7 @@ def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
         frame = type(frame)([remove_guards(row) for row in frame_rows])
     if "agent" not in frame and "text" not in frame:
         frame = _melt_agents(frame)
-    _check_columns(source, [str(name) for name in frame.columns], number=None)
+    _check_column_names(source, [str(name) for name in frame.columns], number=None)
     return frame
 
 
@@ -275,10 +275,10 @@ class _TidyRows:
         )
         if prompt:
             self._source.warn_if_long(prompt, "prompt", number)
-            self._set_value(self._prompts, item, prompt, f"prompt of item {item!r}", number)
+            self._set_prompt_or_group(self._prompts, item, prompt, f"prompt of item {item!r}", number)
         if group:
             self._source.check_name(group, "group", number)
-            self._set_value(self._groups, agent, group, f"group of agent {agent!r}", number)
+            self._set_prompt_or_group(self._groups, agent, group, f"group of agent {agent!r}", number)
 
     def add_batch(self, columns: Sequence[pa.LargeStringArray], *, number: int) -> bool:
         """Add many rows at once and return True, or return False if one is not valid or has a repeat.
@@ -304,9 +304,9 @@ class _TidyRows:
         items = _look_up_ids(item, self._items)
         if agents is None or items is None:
             return False
-        if not _set_values(self._groups, group, agents, list(self._agents), first_number=number):
+        if not _set_prompts_or_groups(self._groups, group, agents, list(self._agents), first_number=number):
             return False
-        if not _set_values(self._prompts, prompt, items, list(self._items), first_number=number):
+        if not _set_prompts_or_groups(self._prompts, prompt, items, list(self._items), first_number=number):
             return False
 
         # all rows are valid
@@ -314,7 +314,9 @@ class _TidyRows:
         spool.extend(_join_texts(text), n_bytes=_to_int64(pc.binary_length(text)), lengths=lengths)
         return True
 
-    def _set_value(self, value_by_id: _ValueById, id_: str, value: str, description: str, number: int) -> None:
+    def _set_prompt_or_group(
+        self, value_by_id: _ValueById, id_: str, value: str, description: str, number: int
+    ) -> None:
         """Set the prompt of an item, or the group of an agent, unless an earlier row states it.
 
         value_by_id : prompts of all items, or groups of all agents, so far; changed in place
@@ -401,7 +403,7 @@ def _to_int64(values: pa.Array) -> Positions:
     return numbers[values.offset : values.offset + len(values)].astype(np.int64, copy=False)
 
 
-def _set_values(
+def _set_prompts_or_groups(
     value_by_id: _ValueById,
     column: pa.LargeStringArray,
     positions: Positions,
@@ -471,7 +473,7 @@ def _read_csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, lis
         ) from error
 
 
-def _check_columns(source: Source, names: list[str], *, number: int | None) -> None:
+def _check_column_names(source: Source, names: list[str], *, number: int | None) -> None:
     """Raise PoolError [pool-columns] if a required column is missing, or one is unknown or duplicate.
 
     number : number of the header's line, for errors; None without a header line
@@ -501,7 +503,7 @@ def _check_columns(source: Source, names: list[str], *, number: int | None) -> N
         )
 
 
-def _check_type(source: Source, name: str, kind: pa.DataType) -> None:
+def _check_column_type(source: Source, name: str, kind: pa.DataType) -> None:
     """Raise PoolError [pool-columns] if a column of a Parquet file cannot be read as strings.
 
     Strings, dictionaries of strings and nulls are allowed, and for `repeat` also numbers.
@@ -522,7 +524,7 @@ def _check_type(source: Source, name: str, kind: pa.DataType) -> None:
 
 @contextmanager
 def allow_long_csv_fields() -> Iterator[None]:
-    """Allow CSV fields of any length inside the block."""
+    """Allow CSV fields of any length inside the `with` block."""
     limit = csv.field_size_limit(2**31 - 1)
     try:
         yield
