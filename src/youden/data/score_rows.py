@@ -12,7 +12,7 @@ from youden.data.importers.column_names import infer_role, is_agent_name, normal
 from youden.data.importers.foreign_files import import_error
 from youden.data.importers.score_results import read_result_rows
 from youden.data.importers.table_files import find_tables, read_plain_frame, read_rows, read_tables
-from youden.data.importers.table_header import Row, Rows
+from youden.data.importers.table_header import Rows
 from youden.text.replacements import Replacements
 
 if TYPE_CHECKING:
@@ -126,15 +126,20 @@ def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool
             if not table_rows:
                 problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
                 raise import_error(file, problem, slug="import-empty")
-            _, first_row = table_rows[0]
-            lacks_models = not any(map(is_model_name, first_row))
-            added_columns: Row = {"model": folder + name} if adds_models and lacks_models else {}
-            rows += [(location, added_columns | row) for location, row in table_rows]
+            rows += _with_model_column(table_rows, model=folder + name) if adds_models else table_rows
 
     replacements = replaced.describe()
     if replacements:
         notes.append(replacements)
     return rows
+
+
+def _with_model_column(rows: Rows, *, model: str) -> Rows:
+    """Return rows with the column `model`, unless they have a column of models."""
+    _, first_row = rows[0]
+    if any(map(is_model_name, first_row)):
+        return rows
+    return [(location, {"model": model, **row}) for location, row in rows]
 
 
 def _to_located_frame(rows: Rows) -> LocatedFrame:

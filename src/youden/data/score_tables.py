@@ -220,28 +220,8 @@ class _TableReader:
 
         Raises: ImportFormatError; see `read_scores`.
         """
-        given_models = self.get_given_columns("model")
-        given_items = self.get_given_columns("item")
         given_scores = self.get_given_columns("score")
-        given_columns = (*given_models, *given_items, *given_scores)
-        other_columns = [name for name in self.columns if name not in given_columns]
-        text_columns = [name for name in other_columns if name not in self.numeric]
-
-        models = given_models
-        if not models:
-            models = self.choose_model_columns([name for name in text_columns if is_model_name(name)])
-        items = given_items
-        if not items:
-            items = [name for name in other_columns if self.may_be_item(name)]
-            if not models:
-                items = items[:1]  # each row of the wide table is an item, which the first of these columns names
-
-        if self.n_rows == 0:
-            problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
-            raise import_error(self.source, problem, slug="import-empty")
-        if not models and not items:
-            raise self.make_unnamed_rows_error(text_columns)
-
+        models, items = self.choose_name_columns(given_scores)
         is_long = bool(models and items)
         scores = given_scores or self.choose_score_columns([*models, *items], is_long=is_long)
         if models:
@@ -252,6 +232,31 @@ class _TableReader:
         if is_long:
             return self.collect_long_scores(models, items, scores, score_range)
         return self.collect_wide_scores(models, items, scores, score_range)
+
+    def choose_name_columns(self, given_scores: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return the columns that name the models, and those that name the items; one list is empty in a wide table.
+
+        given_scores : columns of scores that the user named, if any
+
+        Raises: ImportFormatError [import-empty] if the table has no rows; [scores-columns] if no column names them.
+        """
+        models = self.get_given_columns("model")
+        items = self.get_given_columns("item")
+        other_columns = [name for name in self.columns if name not in (*models, *items, *given_scores)]
+        text_columns = [name for name in other_columns if name not in self.numeric]
+        if not models:
+            models = self.choose_model_columns([name for name in text_columns if is_model_name(name)])
+        if not items:
+            items = [name for name in other_columns if self.may_be_item(name)]
+            if not models:
+                items = items[:1]  # each row of the wide table is an item, which the first of these columns names
+
+        if self.n_rows == 0:
+            problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
+            raise import_error(self.source, problem, slug="import-empty")
+        if not models and not items:
+            raise self.make_unnamed_rows_error(text_columns)
+        return models, items
 
     def make_unnamed_rows_error(self, text_columns: Sequence[str]) -> ImportFormatError:
         """Make the error that no column names models or items; it proposes the first of the columns of texts."""

@@ -231,8 +231,8 @@ class MergedPool(NamedTuple):
 def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
     """Add the agents, items and responses that only a new pool has.
 
-    Further responses of an agent to an item become repeats if `new_pool` also has all its old ones. They have changed
-    if some of the old ones are missing.
+    If `new_pool` has further responses of an agent to an item, they become repeats if it also has all old ones;
+    otherwise, the responses have changed.
 
     Parameters
     ----------

@@ -409,11 +409,11 @@ class ResponseReader:
         if text is None:
             self.builder.count_left_out("an empty cell in place of a text", location)
             return
-        text = text if isinstance(text, str) else orjson.dumps(text, default=str).decode()
         if _is_sheet_error(text):
             self.builder.count_left_out("an error of the spreadsheet (such as #REF!) in place of a text", location)
             return
 
+        response = text if isinstance(text, str) else orjson.dumps(text, default=str).decode()
         if isinstance(agent, float):  # such as the version 1.1
             agent = f"{agent:g}"
         missing = self._find_missing_id(agent, item, prompt)
@@ -427,13 +427,14 @@ class ResponseReader:
         item_key = str(item or prompt or location)
         if "repeat" not in self.paths:
             numbers = self._numbers_by_text.setdefault((str(agent), item_key), {})
-            text_key = f"{repeat}: {text}" if is_listed else text
+            text_key = f"{repeat}: {response}" if is_listed else response
             repeat = numbers.setdefault(text_key, len(numbers) + 1)
 
         if self.has_generated_ids or not _can_be_id(item):
             prompt = join_prompt(values.get("prompt") or values.get("item"))  # an item without an id may be its prompt
-            item = self.items.get_id(str(agent), item_key, text, repeat=repeat)
-        self.builder.add(agent, item, text, prompt=prompt, group=values.get("group"), location=location, repeat=repeat)
+            item = self.items.get_id(str(agent), item_key, response, repeat=repeat)
+        group = values.get("group")
+        self.builder.add(agent, item, response, prompt=prompt, group=group, location=location, repeat=repeat)
 
     def _find_missing_id(self, agent: Json, item: Json, prompt: Json) -> str | None:
         """Return the reason why a row names no agent or no item; None if it names both.

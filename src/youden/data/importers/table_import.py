@@ -197,13 +197,18 @@ def _make_response_reader(
         del column_by_role["repeat"]
 
     paths, agent_paths = parse_column_paths(file, row, column_by_role)
-    used_columns: set[str | int] = set()
-    for path in (*paths.values(), *agent_paths.values()):
-        used_columns.update(steps[0] for steps in (path.steps, *path.further_steps))
-    unused = [name for name in row if name not in used_columns]
+    unused = _list_unused_columns(row, [*paths.values(), *agent_paths.values()])
     if unused:
         builder.add_note(f"{file}: columns not used: {', '.join(unused)}")
     return ResponseReader(paths, agent_paths, agent, builder, has_ordered_rows=has_ordered_rows)
+
+
+def _list_unused_columns(row: Mapping[str, Json], paths: Sequence[ColumnPath]) -> list[str]:
+    """List the columns of a row with which no path starts."""
+    used_columns: set[str | int] = set()
+    for path in paths:
+        used_columns.update(steps[0] for steps in (path.steps, *path.further_steps))
+    return [name for name in row if name not in used_columns]
 
 
 def _infer_agent_column(file: Path, columns: Mapping[str, str]) -> str | None:
@@ -262,8 +267,7 @@ def _read_unnamed_columns(
     """
     path = paths[0]
     builder = PoolBuilder(path.stem, merges=True)
-    all_tables = _read_source_tables(path, files, columns, builder)
-    tables, others = split_by_responses(path, all_tables, columns)
+    tables, others = split_by_responses(path, _read_source_tables(path, files, columns, builder), columns)
     if others:
         builder.add_note(_describe_unread_tables(others))
     location_columns = add_location_columns(tables)

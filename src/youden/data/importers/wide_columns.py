@@ -69,9 +69,10 @@ class WideTableSearch(ColumnCandidates):
         doubtful = self.list_doubtful_columns(agent_columns, has_question=question is not None)
         responses = [name for name in agent_columns if name not in doubtful]
         if is_prose:
-            others = [name for name in self.table.names if name not in (question, *agent_columns)]
-            unread_agents = [name for name in others if self.may_be_unread_agent(name, responses)]
-            doubtful += [name for name in others if name in varied_short_columns or name in unread_agents]
+            for name in self.table.names:
+                is_other_column = name not in (question, *agent_columns)
+                if is_other_column and (name in varied_short_columns or self.may_be_unread_agent(name, responses)):
+                    doubtful.append(name)
         if doubtful:
             raise _make_doubtful_columns_error(doubtful, agent_columns=responses, question=question)
         self.set_item_columns(question, prose_columns)
@@ -98,9 +99,7 @@ class WideTableSearch(ColumnCandidates):
         has_question : whether another column holds the questions
         """
         words_by_column = {name: normalize_name(name).split("_") for name in agent_columns}
-        remarks = [
-            name for name, words in words_by_column.items() if words[-1] in REMARKS or _REMARK.match("_".join(words))
-        ]
+        remarks = [name for name, words in words_by_column.items() if _denotes_remarks(words)]
         parts = _list_part_columns(words_by_column, n_remarks=len(remarks))
         doubtful: set[str | None] = {*remarks, *parts}
         median_filled = median(self.table[name].filled_fraction for name in agent_columns)
@@ -332,6 +331,11 @@ def _make_doubtful_columns_error(
 def _get_name_parts(name: str) -> set[str]:
     """Return the words of a column's name, and its first three letters."""
     return split_into_words(name) | {normalize_name(name)[:3]}
+
+
+def _denotes_remarks(words: Sequence[str]) -> bool:
+    """Return whether a column whose name has these words is named like remarks."""
+    return words[-1] in REMARKS or _REMARK.match("_".join(words)) is not None
 
 
 def _list_part_columns(words_by_column: Mapping[str, list[str]], *, n_remarks: int) -> list[str]:

@@ -53,15 +53,7 @@ def read_csv(path: Path) -> Pool:
         _check_column_names(source, [name for name in header if name != GUARDED], number=header_line)
         positions = {name: header.index(name) for name in (*columns, GUARDED) if name in header}
         for line, record in records:
-            if len(record) != len(header):
-                raise source.make_error(
-                    line,
-                    f"it does not fit the header: got {len(record)} fields, expected {len(header)}. "
-                    "Put texts with commas, quotes or line breaks in double quotes.",
-                    slug="pool-csv",
-                )
-            if record == header:
-                raise source.make_error(line, "it repeats the header. Remove it.", slug="pool-csv")
+            _check_record(source, record, header, number=line)
             row = {name: record[position] for name, position in positions.items()}
             if GUARDED in row:
                 row = remove_guards(row)
@@ -157,19 +149,15 @@ def read_frame(frame: pd.DataFrame) -> Pool:
     """
     source = Source(_FRAME, unit="row")
     tidy_frame = _to_tidy_frame(source, frame)
-    no_values = [None] * len(tidy_frame)
-    columns = [_to_list(tidy_frame[name]) if name in tidy_frame else no_values for name in (*REQUIRED, *OPTIONAL)]
+    columns = [_get_values(tidy_frame, name) for name in (*REQUIRED, *OPTIONAL)]
     rows = _TidyRows(source)
-    agents_with_missing_text: dict[str, None] = {}
+    agents_with_missing_text: dict[str, None] = {}  # an ordered set
     for number, (agent, item, text, prompt, group, repeat) in enumerate(zip(*columns, strict=True), 1):
-        if text is None:
-            if agent is not None:
-                agents_with_missing_text[str(agent)] = None  # a dict keeps the order of the rows
-            continue
-        names = [None if name is None else str(name) for name in (agent, item)]
-        other_texts = [None if value is None else str(value) for value in (prompt, group)]
-        fields = [source.to_encodable(value, number) for value in (*names, text, *other_texts)]
-        rows.add([*fields, repeat], number=number)
+        if text is not None:
+            fields = [source.to_encodable(value, number) for value in (agent, item, text, prompt, group)]
+            rows.add([*fields, repeat], number=number)
+        elif agent is not None:
+            agents_with_missing_text[agent] = None
     source.log_replaced()
     pool = rows.to_pool()
     agents_with_text = {agent.id for agent in pool.agents}
@@ -219,10 +207,15 @@ def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.melt(id_vars=keys, var_name="agent", value_name="text")
 
 
-def _to_list(column: pd.Series) -> list[Any]:
-    """Return the values of a column of any dtype, with None for missing ones."""
+def _get_values(frame: pd.DataFrame, name: str) -> list[Any]:
+    """Return the values of a column, None if missing; ids, prompts and groups are converted to texts."""
+    if name not in frame:
+        return [None] * len(frame)
+    column = frame[name]
     values: list[Any] = column.astype(object).where(column.notna(), None).tolist()
-    return values
+    if name in ("text", "repeat"):
+        return values
+    return [None if value is None else str(value) for value in values]
 
 
 def _read_batches(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
@@ -471,6 +464,19 @@ def _read_csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, lis
             "Close every double quote, double those inside a text, and end lines with a line feed.",
             slug="pool-csv",
         ) from error
+
+
+def _check_record(source: Source, record: Sequence[str], header: Sequence[str], *, number: int) -> None:
+    """Raise PoolError [pool-csv] if a record has another number of fields than the header, or repeats it."""
+    if len(record) != len(header):
+        raise source.make_error(
+            number,
+            f"it does not fit the header: got {len(record)} fields, expected {len(header)}. "
+            "Put texts with commas, quotes or line breaks in double quotes.",
+            slug="pool-csv",
+        )
+    if record == header:
+        raise source.make_error(number, "it repeats the header. Remove it.", slug="pool-csv")
 
 
 def _check_column_names(source: Source, names: list[str], *, number: int | None) -> None:
