@@ -38,26 +38,14 @@ def make_directory(path: Path) -> None:
     new_directories = [directory for directory in (path, *path.parents) if not directory.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for directory in new_directories:
-        _flush(directory.parent)
+        _flush_to_disk(directory.parent)
 
 
 def move_into_place(new_path: Path, path: Path) -> None:
-    """Move a finished file or folder out of a scratch directory to its target, and replace what exists there.
+    """Move a finished file or folder from a scratch directory to its target, and replace what exists there.
 
-    The content is flushed to the disk before the move, and the move before the function returns. If the move fails, the
-    replaced file or folder is restored. A file does not replace a folder.
-
-    Parameters
-    ----------
-    new_path : Path
-        File or folder in a scratch directory.
-    path : Path
-        Target.
-
-    Raises
-    ------
-    IsADirectoryError
-        If the target of a file is a folder, which is left as it is.
+    The content is flushed to the disk. If the move fails, what it would replace is restored. Raises: IsADirectoryError
+    if a file would replace a folder.
     """
     if path.is_dir() and not new_path.is_dir():
         raise IsADirectoryError(EISDIR, "It is a folder, and a file does not replace it", str(path))
@@ -73,10 +61,10 @@ def move_into_place(new_path: Path, path: Path) -> None:
         if old_path is not None:
             _replace_with_retry(old_path, path)
         raise
-    _flush(path.parent)
+    _flush_to_disk(path.parent)
 
 
-def _flush(path: Path) -> None:
+def _flush_to_disk(path: Path) -> None:
     """Flush a file, or the entries of a directory, to the disk.
 
     A directory that cannot be opened or flushed, as on Windows, on some network file systems, or without read
@@ -101,7 +89,7 @@ def _flush_tree(path: Path) -> None:
     if path.is_dir():
         for child in path.iterdir():
             _flush_tree(child)
-    _flush(path)
+    _flush_to_disk(path)
 
 
 def _replace_with_retry(source: Path, target: Path) -> None:
@@ -122,7 +110,7 @@ def _replace_with_retry(source: Path, target: Path) -> None:
 
 @contextmanager
 def _name_file_in_errors(path: Path) -> Iterator[None]:
-    """Add `path` to an OSError from the block that names no file, such as the error of a full disk."""
+    """Add `path` to an OSError from the `with` block that names no file, such as the error of a full disk."""
     try:
         yield
     except OSError as error:
@@ -133,18 +121,10 @@ def _name_file_in_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Write a file or a folder atomically.
+    """Write a file or a folder atomically; missing parents of its path are created.
 
-    Parameters
-    ----------
-    path : Path
-        Target; its missing parents are created.
-
-    Yields
-    ------
-    Path
-        Temporary path to write to. If the block succeeds, the content is flushed to the disk and moved to the target;
-        after an error the target is unchanged and the new content is deleted.
+    Yields the temporary path to write to. If the `with` block succeeds, it is flushed to the disk and moved to `path`; after
+    an error, `path` is unchanged.
     """
     make_directory(path.parent)
     with scratch_directory(path.parent, name="youden") as scratch, _name_file_in_errors(path):
@@ -155,20 +135,10 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_write_folder(path: Path) -> Iterator[Path]:
-    """Write a folder, and replace the folder or file at its target.
+    """Write a folder like `atomic_write`, and replace the folder or file at its path.
 
-    During the replacement nothing exists at the target for a moment. If the process is killed in that moment, the next
-    write to the same parent folder restores the old folder or file.
-
-    Parameters
-    ----------
-    path : Path
-        Target; its missing parents are created.
-
-    Yields
-    ------
-    Path
-        Empty temporary folder to fill. After an error the target is unchanged and the new folder is deleted.
+    Yields an empty temporary folder to fill. During the replacement, nothing exists at `path` for a moment. If the
+    process is killed in it, the next write to the parent folder restores the old content.
     """
     with atomic_write(path) as tmp_path:
         tmp_path.mkdir()
@@ -177,44 +147,28 @@ def atomic_write_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def atomic_write_many(folder: Path, names: Sequence[str]) -> Iterator[Path]:
-    """Write several files of one folder together.
+    """Write several files of an existing folder together; if the `with` block raises an error, the folder is unchanged.
 
-    The existing files are replaced after all new files are written. If the block raises an error, the folder is unchanged.
+    Yields an empty folder for the new files, which replace the old ones in the order of `names`; a file that is not
+    written is deleted. A reader who finds the last file new finds all files new.
 
-    Parameters
-    ----------
-    folder : Path
-        Existing folder.
-    names : sequence of str
-        Names of the files, in the order in which they are replaced. If a reader finds the new version of the last file,
-        all other files are new, too.
-
-    Yields
-    ------
-    Path
-        Empty temporary folder, in which the block writes the files. If the block does not write one of the files, this
-        file is deleted from `folder`.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder was deleted or moved.
+    Raises: FileNotFoundError if the folder was deleted or moved.
     """
-    _check_folder(folder, error_path=folder)
+    _check_folder_exists(folder, error_path=folder)
     with scratch_directory(folder) as scratch:
         with _name_file_in_errors(folder):
             yield scratch
-            _check_folder(scratch, error_path=folder)
+            _check_folder_exists(scratch, error_path=folder)
             _flush_tree(scratch)
         for name in names:
             if (scratch / name).exists():
                 _replace_with_retry(scratch / name, folder / name)
             else:
                 (folder / name).unlink(missing_ok=True)
-        _flush(folder)
+        _flush_to_disk(folder)
 
 
-def _check_folder(folder: Path, *, error_path: Path) -> None:
+def _check_folder_exists(folder: Path, *, error_path: Path) -> None:
     """Raise FileNotFoundError for `error_path` if a folder does not exist."""
     if not folder.is_dir():
         raise FileNotFoundError(ENOENT, "The folder was deleted or moved in the meantime", str(error_path))
@@ -222,7 +176,7 @@ def _check_folder(folder: Path, *, error_path: Path) -> None:
 
 @contextmanager
 def scratch_directory(folder: Path, *, name: str = "fit") -> Iterator[Path]:
-    """Create a scratch directory for the duration of the block.
+    """Create a scratch directory for the duration of the `with` block.
 
     Scratch directories of ended processes are removed first (`remove_leftovers`).
 
@@ -249,15 +203,9 @@ def scratch_directory(folder: Path, *, name: str = "fit") -> Iterator[Path]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the scratch directories of ended processes from a folder.
+    """Remove the scratch directories that killed processes of this machine left in a folder.
 
-    A process that was killed leaves its scratch directory behind. If it was about to replace a file or a folder, the old
-    one is restored first. Only directories of processes on this machine are removed.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder that contains the scratch directories.
+    A file or folder that such a process had moved away to replace it is restored.
     """
     name_pattern = re.compile(rf"-{re.escape(platform.node())}-(?P<process_id>\d+)-\w+$")
     for hidden_path in folder.glob(".*"):

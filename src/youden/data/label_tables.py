@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
-from itertools import chain
 from numbers import Real
 from pathlib import Path
 
@@ -110,9 +109,30 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     row_ids = _parse_row_ids(located_rows, may_repeat=repeated)
 
     rows = [row for _, row in located_rows]
+    names, left_out = _find_label_columns(path, rows)
+    label_values = [[parse_label(row.get(name), name, location) for location, row in located_rows] for name in names]
+    has_items = "item" in rows[0]
+    aliases = [row.get("alias") for row in rows]
+    return LabelTable(
+        source=str(path),
+        digest=hashlib.sha256(path.read_bytes()).hexdigest(),
+        agents=tuple(ids[0] for ids in row_ids),
+        items=tuple(ids[1] for ids in row_ids) if has_items else None,
+        names=names,
+        value=np.array(label_values).T,
+        left_out=left_out,
+        aliases=tuple(None if _is_blank(alias) else str(alias) for alias in aliases),
+    )
+
+
+def _find_label_columns(path: Path, rows: Sequence[Mapping[str, object]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns of labels, which have a name and a number, and then all others but ids and aliases.
+
+    Raises: ImportFormatError [labels-columns] if there are no labels.
+    """
     columns = dict.fromkeys(name for row in rows for name in row)
     candidates = {name: [row.get(name) for row in rows] for name in columns if name not in _ID_COLUMNS}
-    labels = {name: values for name, values in candidates.items() if name.strip() and _has_number(values)}
+    labels = tuple(name for name, values in candidates.items() if name.strip() and _has_number(values))
     if not labels:
         listed = format_excerpt(", ".join(candidates)) if candidates else "none"
         raise import_error(
@@ -121,23 +141,7 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
             "accuracy, or set 1 and 0 in place of other words.",
             slug="labels-columns",
         )
-
-    label_values = [[parse_label(row.get(name), name, location) for location, row in located_rows] for name in labels]
-    agents = tuple(ids[0] for ids in row_ids)
-    has_items = "item" in rows[0]
-    items = tuple(ids[1] for ids in row_ids) if has_items else None
-    left_out = tuple(name for name in candidates if name not in labels)
-    aliases = [row.get("alias") for row in rows]
-    return LabelTable(
-        source=str(path),
-        digest=hashlib.sha256(path.read_bytes()).hexdigest(),
-        agents=agents,
-        items=items,
-        names=tuple(labels),
-        value=np.array(label_values).T,
-        left_out=left_out,
-        aliases=tuple(None if _is_blank(alias) else str(alias) for alias in aliases),
-    )
+    return labels, tuple(name for name in candidates if name not in labels)
 
 
 def _parse_row_ids(
@@ -145,18 +149,10 @@ def _parse_row_ids(
 ) -> list[tuple[str, ...]]:
     """Return the ids in each row: (agent,) or, if the table has items, (agent, item).
 
-    Parameters
-    ----------
-    located_rows : sequence of (str, mapping)
-        Location and fields of each row.
-    may_repeat : bool
-        Whether several rows may have the same ids.
+    located_rows : location and fields of each row
 
-    Raises
-    ------
-    ImportFormatError
-        [labels-columns]: if a row has no agent, or if only some have an item; [labels-id]: if an agent or item is not
-        an id; [labels-duplicate]: if a row has the same ids as another one, unless `may_repeat` is True.
+    Raises: ImportFormatError [labels-columns] if a row has no agent, or only some have an item; [labels-id] if an id is
+        not valid; [labels-duplicate] if ids are repeated, unless `may_repeat` is True.
     """
     _, first_row = located_rows[0]
     row_ids: list[tuple[str, ...]] = []
@@ -206,16 +202,9 @@ def _read_used_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | N
 
     Raises: ImportFormatError [labels-empty] if no row is left.
     """
-    rows: Iterable[tuple[str, Mapping[str, object]]]
-    if path.suffix.lower() in EXCEL:
-        sheets = read_excel_sheets(path, lambda *_: None)
-        rows = chain.from_iterable(sheet_rows for _, sheet_rows in sheets)
-    else:
-        rows = _read_finite_rows(path)
-
     n_rows = 0
     used_rows: list[tuple[str, Mapping[str, object], str | None]] = []
-    for location, row in rows:
+    for location, row in _iter_table_rows(path):
         n_rows += 1
         hidden_id = _get_hidden_id(row)
         is_unlabelled = hidden_id is not None and _is_blank(row["label"])
@@ -231,14 +220,21 @@ def _read_used_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | N
     return used_rows
 
 
+def _iter_table_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Yield the location and the fields of each row of a table, or of all sheets of an Excel file."""
+    if path.suffix.lower() not in EXCEL:
+        yield from _read_finite_rows(path)
+        return
+    for _, sheet_rows in read_excel_sheets(path, lambda *_: None):
+        yield from sheet_rows
+
+
 def _read_label_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield the location and the fields of each row of a table of labels.
 
-    In a table that `youden label` wrote, a row has the fields id and label. The id hides the agent and the item; it is
-    replaced by the fields agent and item. Rows of this kind without a label are skipped.
+    In a table that `youden label` wrote, the field id, which hides the agent and item, is replaced by them.
 
-    Raises: ImportFormatError [labels-empty] if there are only rows of this kind, all without a label; [labels-key] if the
-        agents of ids are not found; [labels-value] if a JSON number is not finite; others if the file cannot be read.
+    Raises: ImportFormatError; see `read_labels`.
     """
     used_rows = _read_used_rows(path)
     hidden_ids = {hidden_id for _, _, hidden_id in used_rows if hidden_id is not None}
@@ -272,17 +268,11 @@ def _read_finite_rows(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
 
 
 def _read_agents_and_items(path: Path, ids: Collection[str]) -> dict[str, tuple[str, str]]:
-    """Read the agent and the item of each id in a table that `youden label` wrote.
+    """Return (agent, item) by id for a table that `youden label` wrote; there may be further ids.
 
-    `youden label` writes them into a .json file with the name of the table. If this file lacks an id, the other .json files
-    in the folder are read, and the only file with all ids is used.
+    The .json with its name is read, or else the only .json in its folder with all `ids`.
 
-    path : the table
-    ids : ids in the table
-
-    Returns a dictionary: id → (agent, item). It may contain further ids.
-
-    Raises: ImportFormatError [labels-key] if no file, or several other files, contain all ids.
+    Raises: ImportFormatError [labels-key] if no file, or several others, contain all ids.
     """
     usual_file = label_key_path(path)
     agents_and_items = _parse_label_key(usual_file)
@@ -321,7 +311,7 @@ def _has_number(values: Iterable[object]) -> bool:
 
 
 def parse_label(value: object, name: str, location: str) -> float:
-    """Convert a label to a number.
+    """Convert a label to a number; NaN if it is blank.
 
     Parameters
     ----------
@@ -335,7 +325,7 @@ def parse_label(value: object, name: str, location: str) -> float:
     Returns
     -------
     float
-        The number; NaN if the value is blank.
+        The label as a number.
 
     Raises
     ------
@@ -403,23 +393,10 @@ def _parse_id(value: object, column: str, location: str) -> str:
 
 
 def read_families(path: Path) -> dict[str, str]:
-    """Read a table of families.
+    """Read the family by agent from a table (.csv, .tsv, .jsonl or .parquet) with the columns agent and family.
 
-    Parameters
-    ----------
-    path : Path
-        A .csv, .tsv, .jsonl or .parquet with the columns agent and family; rows with an empty field are ignored.
-
-    Returns
-    -------
-    dict
-        Id of an agent → its family.
-
-    Raises
-    ------
-    ImportFormatError
-        [families-columns]: if a column is missing; [families-duplicate]: if an agent has two families;
-        [families-empty]: if no agent has a family. Also if the file cannot be read.
+    Rows with an empty field are ignored. Raises: ImportFormatError [families-columns] if a column is missing;
+    [families-duplicate] if an agent has two families; [families-empty] if there are none.
     """
     families: dict[str, str] = {}
     for location, row in read_rows(path, strict=True):

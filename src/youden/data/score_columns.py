@@ -47,24 +47,24 @@ class ScoreColumn(NamedTuple):
 
     @classmethod
     def from_values(cls, values: pd.Series) -> ScoreColumn:
-        """Find the unique values of a column, and convert each to a number.
+        """Find the unique values of a column (n_rows,), and convert each to a number.
 
-        values : one value per row (n_rows,), of any type; lists, objects and dates count as texts
+        Lists, objects and dates count as texts.
         """
         import pandas as pd  # takes long to load
 
         if not isinstance(values.dtype, pd.StringDtype) and values.dtype.kind not in "biuf":
-            values = values.astype(object).map(_simplify)
+            values = values.astype(object).map(_simplify_value)
         codes, unique = pd.factorize(values, use_na_sentinel=False)
         unique_values = unique.tolist()
 
-        # pandas converts plain numbers, which is fast, and `_parse` all other values
+        # pandas converts plain numbers, which is fast, and `_parse_score` all other values
         plain_numbers = pd.to_numeric(pd.Series(unique), errors="coerce")
         unique_numbers = plain_numbers.to_numpy(np.float64, na_value=np.nan, copy=True)
         are_truth_values = plain_numbers.dtype.kind == "b"
         is_not_plain = np.isnan(unique_numbers) | are_truth_values
         for position in np.flatnonzero(is_not_plain).tolist():
-            unique_numbers[position] = _parse(unique_values[position])
+            unique_numbers[position] = _parse_score(unique_values[position])
 
         is_blank = np.isnan(unique_numbers)
         return cls(unique_values, unique_numbers, is_not_plain & ~is_blank, codes)
@@ -89,7 +89,7 @@ class ScoreColumn(NamedTuple):
         return np.array([make_id(value) for value in self.unique_values], dtype=object)[self.codes]
 
 
-def _simplify(value: object) -> object:
+def _simplify_value(value: object) -> object:
     """Convert lists, objects, dates, durations and complex numbers to texts.
 
     An integer that is too large for a float becomes infinite.
@@ -123,7 +123,7 @@ CONVERSIONS: dict[str, Callable[[Field], bool]] = {
 """Conversion of values to numbers → whether it applies to a value."""
 
 
-def _parse(value: Field) -> float:
+def _parse_score(value: Field) -> float:
     """Convert a number, or a text such as 0.5, 45.2% or 45.2 ± 1.1; NaN if it is blank, infinite if it is no number."""
     if _is_blank(value):
         return nan

@@ -12,7 +12,7 @@ from youden.data.importers.column_names import infer_role, is_agent_name, normal
 from youden.data.importers.foreign_files import import_error
 from youden.data.importers.score_results import read_result_rows
 from youden.data.importers.table_files import find_tables, read_plain_frame, read_rows, read_tables
-from youden.data.importers.table_header import Row, Rows
+from youden.data.importers.table_header import Rows
 from youden.text.replacements import Replacements
 
 if TYPE_CHECKING:
@@ -38,22 +38,12 @@ class LocatedFrame(NamedTuple):
 
 
 def locate_frame_rows(table: object) -> LocatedFrame:
-    """Return the rows of a table in memory. Its index becomes a column, unless it has no name and whole numbers.
+    """Return the rows of a DataFrame or Series, with a text as the name of each column.
 
-    Parameters
-    ----------
-    table : object
-        A DataFrame or Series of pandas.
+    Its index becomes a column, unless it has no name and whole numbers.
 
-    Returns
-    -------
-    LocatedFrame
-        The rows, with a text as the name of each column.
-
-    Raises
-    ------
-    ImportFormatError
-        [scores-columns]: if `table` is no table, if it has columns of several levels, or if two columns have the same name.
+    Raises: ImportFormatError [scores-columns] if `table` is no table, has columns of several levels, or two of the same
+        name.
     """
     import pandas as pd  # takes long to load
 
@@ -69,17 +59,7 @@ def locate_frame_rows(table: object) -> LocatedFrame:
         remedy = 'Select one score, for example by table["score"].'
         raise import_error("table", f"{problem} {remedy}", slug="scores-columns")
 
-    index = frame.index
-    is_row_number = index.names == [None] and index.dtype.kind in "iu"
-    repeated_levels = [level for level, name in enumerate(index.names) if name is not None and name in frame.columns]
-    if is_row_number or len(repeated_levels) == index.nlevels:
-        frame = frame.reset_index(drop=True)
-    else:
-        frame = frame.reset_index(level=repeated_levels, drop=True) if repeated_levels else frame
-        names = [f"index {level}" if name is None else name for level, name in enumerate(frame.index.names, 1)]
-        frame = frame.reset_index(names=names)
-
-    frame = frame.rename(columns=str)
+    frame = _move_index_into_columns(frame).rename(columns=str)
     duplicates = frame.columns[frame.columns.duplicated()]
     if len(duplicates):
         problem = f"several columns have the same name: got {duplicates[0]!r}. Give each column a name of its own."
@@ -87,26 +67,29 @@ def locate_frame_rows(table: object) -> LocatedFrame:
     return LocatedFrame(frame, lambda row: f"table, row {row + 1}")
 
 
+def _move_index_into_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame whose index is a column, unless it only numbers the rows or has the names of columns."""
+    index = frame.index
+    is_row_number = index.names == [None] and index.dtype.kind in "iu"
+    repeated_levels = [level for level, name in enumerate(index.names) if name is not None and name in frame.columns]
+    if is_row_number or len(repeated_levels) == index.nlevels:
+        return frame.reset_index(drop=True)
+
+    if repeated_levels:
+        frame = frame.reset_index(level=repeated_levels, drop=True)
+    names = [f"index {level}" if name is None else name for level, name in enumerate(frame.index.names, 1)]
+    return frame.reset_index(names=names)
+
+
 def read_score_rows(paths: Sequence[Path], notes: list[str]) -> LocatedFrame:
-    """Read the rows of results of a benchmark, or else of all tables.
+    """Read the rows of results of a benchmark, or else of all tables, in files and folders.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        Files and folders. If there are several, a table without a column of models gets a column `model` with its name,
-        and that of its folder if two files have the same name.
-    notes : list of str
-        Receives what was assumed.
+    Cells of a plain CSV or TSV file are texts, others have the type of their file. With several paths, a table without
+    models gets a column `model` with its name.
 
-    Returns
-    -------
-    LocatedFrame
-        Rows of all tables. A cell is a text in a plain CSV or TSV file, and otherwise has the type of its file.
+    notes : receives what was assumed
 
-    Raises
-    ------
-    ImportFormatError
-        [import-empty]: if there is no file or table, or if a table has no rows; others if a file cannot be read.
+    Raises: ImportFormatError [import-empty] without files, tables or rows; others if a file cannot be read.
     """
     if not paths:
         raise import_error("table", "there is no file: got an empty list. Pass at least one path.", slug="import-empty")
@@ -130,7 +113,7 @@ def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool
     """Read the rows of all tables in files.
 
     notes : receives what was assumed
-    adds_models : whether a table without a column of models gets a column `model` with the name of the table
+    adds_models : whether a table without a column of models gets a column `model` with its name
 
     Raises: ImportFormatError [import-empty] if a table has no rows.
     """
@@ -143,15 +126,20 @@ def _read_all_rows(files: Sequence[Path], notes: list[str], *, adds_models: bool
             if not table_rows:
                 problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
                 raise import_error(file, problem, slug="import-empty")
-            _, first_row = table_rows[0]
-            lacks_models = not any(map(is_model_name, first_row))
-            added_columns: Row = {"model": folder + name} if adds_models and lacks_models else {}
-            rows += [(location, added_columns | row) for location, row in table_rows]
+            rows += _with_model_column(table_rows, model=folder + name) if adds_models else table_rows
 
     replacements = replaced.describe()
     if replacements:
         notes.append(replacements)
     return rows
+
+
+def _with_model_column(rows: Rows, *, model: str) -> Rows:
+    """Return rows with the column `model`, unless they have a column of models."""
+    _, first_row = rows[0]
+    if any(map(is_model_name, first_row)):
+        return rows
+    return [(location, {"model": model, **row}) for location, row in rows]
 
 
 def _to_located_frame(rows: Rows) -> LocatedFrame:

@@ -32,7 +32,7 @@ from youden.data.score_rows import LocatedFrame, is_model_name, locate_frame_row
 from youden.errors import ConfigError, ImportFormatError
 from youden.text.printable import find_name_fault
 from youden.text.sentences import describe_similar_names, format_count, suggest_name
-from youden.types.pool import Floats, Positions, ReadOnly
+from youden.types.pool import Bools, Floats, Positions, ReadOnly
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,7 +99,7 @@ def read_scores(
         files without a column of models are one model each, named by the file.
     columns : mapping of str to str, optional
         Column by role: "model", "item", "score" or "ignore". Several names are separated by commas; columns that
-        together identify an item by "+". Roles that are not given are inferred.
+        together identify an item by "+". Other roles are inferred.
     score_range : tuple of (float, float), optional
         Lowest and highest possible score. Default: the first of 0 to 1, −1 to 1, 0 to 10 and 0 to 100 that contains all
         scores, or else the range of the scores.
@@ -111,8 +111,8 @@ def read_scores(
     Raises
     ------
     ImportFormatError
-        [scores-columns], [scores-direction], [scores-value], [scores-percent], [scores-scale], [scores-bounds], [scores-id],
-        [scores-size]: if the table cannot be used, or the roles of its columns are ambiguous; others if a file cannot be read.
+        [scores-columns], [scores-direction], [scores-value], [scores-percent], [scores-scale], [scores-bounds],
+        [scores-id], [scores-size]: if the table cannot be used or is ambiguous; others if a file cannot be read.
     ConfigError
         [scores-role]: if `columns` has another role, or a name that is not a text; [scores-range]: if `score_range` is
         not two finite numbers in ascending order.
@@ -214,44 +214,14 @@ class _TableReader:
         return names
 
     def read(self, score_range: tuple[float, float] | None) -> ScoreTable:
-        """Return the scores of the table.
-
-        A table with columns of models and of items is long: it has one row per model and item. A table with only one of
-        them is wide, and its columns of scores are the items or the models.
+        """Return the scores of a long table (one row per model and item) or a wide one (a column per model or item).
 
         score_range : lowest and highest possible score; None if the user did not set them
 
         Raises: ImportFormatError; see `read_scores`.
         """
-        given_models = self.get_given_columns("model")
-        given_items = self.get_given_columns("item")
         given_scores = self.get_given_columns("score")
-        given_columns = (*given_models, *given_items, *given_scores)
-        other_columns = [name for name in self.columns if name not in given_columns]
-        text_columns = [name for name in other_columns if name not in self.numeric]
-
-        models = given_models
-        if not models:
-            models = self.choose_model_columns([name for name in text_columns if is_model_name(name)])
-        items = given_items
-        if not items:
-            items = [name for name in other_columns if self.may_be_item(name)]
-            if not models:
-                items = items[:1]  # each row of the wide table is an item, which the first of these columns names
-
-        if self.n_rows == 0:
-            problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
-            raise import_error(self.source, problem, slug="import-empty")
-        if not models and not items:
-            problem = (
-                f"its columns do not state whether a row is a model or an item: got {_format_names(self.columns)}."
-            )
-            remedy = "Add a column `model` or `item` that names each row."
-            if text_columns:
-                label = text_columns[0]
-                remedy = f"Set --column {quote(f'model={label}')} or --column {quote(f'item={label}')}."
-            raise import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
-
+        models, items = self.choose_name_columns(given_scores)
         is_long = bool(models and items)
         scores = given_scores or self.choose_score_columns([*models, *items], is_long=is_long)
         if models:
@@ -263,17 +233,48 @@ class _TableReader:
             return self.collect_long_scores(models, items, scores, score_range)
         return self.collect_wide_scores(models, items, scores, score_range)
 
+    def choose_name_columns(self, given_scores: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return the columns that name the models, and those that name the items; one list is empty in a wide table.
+
+        given_scores : columns of scores that the user named, if any
+
+        Raises: ImportFormatError [import-empty] if the table has no rows; [scores-columns] if no column names them.
+        """
+        models = self.get_given_columns("model")
+        items = self.get_given_columns("item")
+        other_columns = [name for name in self.columns if name not in (*models, *items, *given_scores)]
+        text_columns = [name for name in other_columns if name not in self.numeric]
+        if not models:
+            models = self.choose_model_columns([name for name in text_columns if is_model_name(name)])
+        if not items:
+            items = [name for name in other_columns if self.may_be_item(name)]
+            if not models:
+                items = items[:1]  # each row of the wide table is an item, which the first of these columns names
+
+        if self.n_rows == 0:
+            problem = "the table is empty: got 0 rows. Pass a table with a header and at least one row."
+            raise import_error(self.source, problem, slug="import-empty")
+        if not models and not items:
+            raise self.make_unnamed_rows_error(text_columns)
+        return models, items
+
+    def make_unnamed_rows_error(self, text_columns: Sequence[str]) -> ImportFormatError:
+        """Make the error that no column names models or items; it proposes the first of the columns of texts."""
+        problem = f"its columns do not state whether a row is a model or an item: got {_format_names(self.columns)}."
+        remedy = "Add a column `model` or `item` that names each row."
+        if text_columns:
+            label = text_columns[0]
+            remedy = f"Set --column {quote(f'model={label}')} or --column {quote(f'item={label}')}."
+        return import_error(self.source, f"{problem} {remedy}", slug="scores-columns")
+
     def collect_long_scores(
         self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
     ) -> ScoreTable:
-        """Return the scores of a long table, which has one row per score of a model on an item.
-
-        Rows without a score are skipped, and several scores of a model on an item are averaged. The scores stay in the unit
-        of the table.
+        """Return the scores of a table with one row per model and item; several of a model on an item are averaged.
 
         models, items : columns that together name the model, or the item, of a row
-        scores : columns of scores; the score of a row is the first that is not blank
-        score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
+        scores : columns of scores; the score of a row is the first that is not blank, and a row without one is skipped
+        score_range : lowest and highest possible score; None to infer them
 
         Raises: ImportFormatError; see `average_cells`.
         """
@@ -302,17 +303,16 @@ class _TableReader:
     def collect_wide_scores(
         self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
     ) -> ScoreTable:
-        """Return the scores of a wide table, whose rows are models and whose columns are items, or the reverse.
+        """Return the scores of a table whose rows are models and whose columns are items, or the reverse.
 
-        Empty cells are missing scores, and several rows with the same name are averaged. The scores stay in the unit of the
-        table.
+        Empty cells are missing scores; rows with the same name are averaged.
 
         models, items : columns that together name the model, or the item, of a row; one of the two lists is empty
         scores : columns of scores, one per item or per model
-        score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
+        score_range : lowest and highest possible score; None to infer them, which is an error [scores-scale] if some
+            columns have words such as yes (1) and others scores above 1
 
-        Raises: ImportFormatError [scores-scale] if `score_range` is None, a column has words such as yes (1) and no (0), and
-            another column has scores above 1; the errors of `average_cells`, for example for scores outside `score_range`.
+        Raises: ImportFormatError; see `average_cells`.
         """
         self.notes.append(f"rows are {'models' if models else 'items'} ({' + '.join(models or items)})")
 
@@ -343,18 +343,14 @@ class _TableReader:
         return has_name and not (numbers % 1).any() and not _NO_SCORE.fullmatch(normalize_name(name))
 
     def choose_score_columns(self, labels: Sequence[str], *, is_long: bool) -> list[str]:
-        """Choose the columns of scores, and add a note that lists the columns that are not used.
-
-        Columns of numbers that are not scores, such as ranks, averages and prices, are left out. If a long table has a
-        complete column with a usual name, such as "score", all other columns are left out, too.
+        """Choose the columns of scores, and note which columns are not used, such as ranks, averages and prices.
 
         labels : columns that name models and items; the column of models is the first
-        is_long : whether the table has one row per model and item; otherwise its columns of scores are models or items
+        is_long : whether the table has one row per model and item; then the result is one column, if possible a
+            complete one with a usual name, otherwise at least two columns
 
-        Returns one column for a long table, and at least two for other tables.
-
-        Raises: ImportFormatError [scores-columns] if it is unclear which columns have scores, if the table has only one model,
-            or if a long table has several metrics.
+        Raises: ImportFormatError [scores-columns] if the columns are unclear, or if there is one model or several
+            metrics.
         """
         number_columns = [name for name in self.numeric if name not in labels]
         scores = [name for name in number_columns if not self.holds_no_scores(name)]
@@ -377,15 +373,11 @@ class _TableReader:
         return scores
 
     def check_wide_scores(self, scores: Sequence[str], labels: Sequence[str]) -> None:
-        """Check that a table with one column of scores per model or item has several of them.
+        """Raise ImportFormatError [scores-columns] unless a table with one column per model or item has several.
 
-        No column may have a usual name of scores, such as "score". Such a column is not a model or an item, so the column of
-        models or items was not recognized.
+        A column with a usual name, such as "score", is an error, too: it is neither a model nor an item.
 
-        scores : columns that may hold scores
         labels : columns that name models or items
-
-        Raises: ImportFormatError [scores-columns].
         """
         has_models = any(map(is_model_name, labels)) or "model" in self.given
         if len(scores) == 1 and not has_models:
@@ -412,10 +404,7 @@ class _TableReader:
     def check_single_metric(self, labels: Sequence[str]) -> None:
         """Raise ImportFormatError [scores-columns] if the rows of a long table have scores of several metrics.
 
-        A column with a name such as "metric" states the metric of each row. It may have several values only if it is a part
-        of the name of the model or item.
-
-        labels : columns that name models and items; the column of models is the first
+        A column of metrics may be one of `labels`, the columns that name models (the first) and items.
         """
         for name, column in self.columns.items():
             if name in labels or normalize_name(name) not in _METRICS:
@@ -433,12 +422,11 @@ class _TableReader:
         return counts_rows or bool(_TOTAL.fullmatch(normalized) or _NO_SCORE.fullmatch(normalized))
 
     def check_direction(self, scores: Sequence[str], *, is_given: bool) -> None:
-        """Check that higher values are better in columns of scores, by their names.
+        """Check by the names of columns of scores that higher values are better.
 
-        scores : columns of scores
-        is_given : whether the user named these columns; a loss among them is then noted
+        is_given : whether the user named these columns; then a loss is only noted
 
-        Raises: ImportFormatError [scores-direction] if a column seems to be a loss or an error rate that the user did not name.
+        Raises: ImportFormatError [scores-direction] if a column seems to be a loss or an error rate.
         """
         loss = next((name for name in scores if is_loss(name, self.numbers[name])), None)
         if loss is None:
@@ -458,9 +446,22 @@ class _TableReader:
     def check_scores(self, name: str) -> None:
         """Check that the values of a column can be converted to scores.
 
-        Raises: ImportFormatError [scores-value] if a comma may separate thousands or decimals, as in 1,234, or if a value
-            is not a finite number; [scores-percent] if some values have a percent sign and others do not.
+        Raises: ImportFormatError [scores-value] if a number is not finite or has an ambiguous comma, as in 1,234;
+            [scores-percent] if only some values have a percent sign.
         """
+        column = self.columns[name]
+        self.check_commas(name)
+        infinite = np.flatnonzero(np.isinf(column.unique_numbers)).tolist()
+        if infinite:
+            excerpt = format_excerpt(column.unique_values[infinite[0]])
+            problem = f"{name} is not a finite number: got {excerpt}. Set a number, or leave the cell empty."
+            raise import_error(self.locate(column, infinite[0]), problem, slug="scores-value")
+
+        if any(map(is_percentage, column.converted)):
+            self.check_percentages(name)
+
+    def check_commas(self, name: str) -> None:
+        """Raise ImportFormatError [scores-value] if a comma may separate thousands or decimals, as in 1,234."""
         column = self.columns[name]
         for position in np.flatnonzero(column.is_converted).tolist():
             value = column.unique_values[position]
@@ -469,14 +470,9 @@ class _TableReader:
                 problem = f"{name} has an ambiguous comma: got {value!r}. Write {integer} or {decimal}."
                 raise import_error(self.locate(column, position), problem, slug="scores-value")
 
-        infinite = np.flatnonzero(np.isinf(column.unique_numbers)).tolist()
-        if infinite:
-            excerpt = format_excerpt(column.unique_values[infinite[0]])
-            problem = f"{name} is not a finite number: got {excerpt}. Set a number, or leave the cell empty."
-            raise import_error(self.locate(column, infinite[0]), problem, slug="scores-value")
-
-        if not any(map(is_percentage, column.converted)):
-            return
+    def check_percentages(self, name: str) -> None:
+        """Raise ImportFormatError [scores-percent] if a score has no percent sign."""
+        column = self.columns[name]
         filled = np.flatnonzero(~np.isnan(column.unique_numbers)).tolist()
         without_sign = [position for position in filled if not is_percentage(column.unique_values[position])]
         if without_sign:
@@ -516,39 +512,26 @@ class _TableReader:
     ) -> ScoreTable:
         """Average the scores of each cell (model and item), and check names, size and range.
 
-        Models and items with a name such as "average" or "total" are left out, unless the user named the column of scores so.
+        Names such as "average" or "total" are left out, unless the user named the column of scores so.
 
         models, items : ids of the model and the item of each score (n_scores,)
         values : scores (n_scores,); NaN if missing
-        score_range : lowest and highest possible score; None if the user did not set them, so that they are inferred
+        score_range : lowest and highest possible score; None to infer them
 
-        Raises: ImportFormatError [scores-size] if there are fewer than two models or items; [scores-id] if a name is blank
-            or not valid; [scores-bounds] if a score is outside the range; [scores-scale] if `score_range` is None and the
-            items have different units.
+        Raises: ImportFormatError [scores-size] if there are fewer than two models or items; [scores-id] if a name is
+            not valid; [scores-bounds] if a score is outside the range; [scores-scale] if units differ and `score_range`
+            is None.
         """
         import pandas as pd  # takes long to load
 
-        is_used = ~np.isnan(values)
-        totals = self.find_totals([*pd.unique(models), *pd.unique(items)])
-        if totals:
-            self.notes.append(f"averages or totals not used: {', '.join(totals)}")
-            is_total = pd.Series(models).isin(totals) | pd.Series(items).isin(totals)
-            is_used &= ~is_total.to_numpy()
-
+        is_used = ~np.isnan(values) & ~self.are_totals(models, items)
         model, model_ids = pd.factorize(models[is_used])
         item, item_ids = pd.factorize(items[is_used])
         values = values[is_used]
         self.check_ids(model_ids.tolist(), item_ids.tolist())
         low, high = determine_range(self.source, values, score_range)
 
-        # mean of each cell, in arrays (n_models · n_items,) whose element i · n_items + j is the cell of model i and item j
-        shape = len(model_ids), len(item_ids)
-        n_cells = len(model_ids) * len(item_ids)
-        cell = model * len(item_ids) + item
-        n_scores = np.bincount(cell, minlength=n_cells)
-        total = np.bincount(cell, values, minlength=n_cells)
-        mean = np.divide(total, n_scores, out=np.full(n_cells, np.nan), where=n_scores > 0).reshape(shape)
-
+        mean, n_scores = _average_by_cell(model, item, values, shape=(len(model_ids), len(item_ids)))
         if n_scores.max() > 1:
             n_repeated = format_count(int((n_scores > 1).sum()), "cell", "has", "have")
             self.notes.append(f"{n_repeated} several scores (up to {n_scores.max()}), which are averaged")
@@ -557,7 +540,17 @@ class _TableReader:
             check_units(self.source, mean, item_ids.tolist())
             self.notes.append(f"range of scores assumed: {low:g} to {high:g} (--range sets it)")
         names = tuple(model_ids), tuple(item_ids)
-        return ScoreTable(self.source, *names, mean, n_scores.reshape(shape), low, high, tuple(self.notes))
+        return ScoreTable(self.source, *names, mean, n_scores, low, high, tuple(self.notes))
+
+    def are_totals(self, models: NDArray[np.object_], items: NDArray[np.object_]) -> Bools:
+        """Return whether each score (n_scores,) has a model or item with a name such as "total", and note these names."""
+        import pandas as pd  # takes long to load
+
+        totals = self.find_totals([*pd.unique(models), *pd.unique(items)])
+        if totals:
+            self.notes.append(f"averages or totals not used: {', '.join(totals)}")
+        is_total = pd.Series(models).isin(totals) | pd.Series(items).isin(totals)
+        return is_total.to_numpy()
 
     def find_totals(self, ids: Iterable[str]) -> list[str]:
         """Return the sorted ids that name averages or totals, without names of columns of scores that the user set."""
@@ -567,8 +560,8 @@ class _TableReader:
     def check_ids(self, model_ids: Sequence[str], item_ids: Sequence[str]) -> None:
         """Check that there are several models and items, and that their names are valid.
 
-        Raises: ImportFormatError [scores-size] if there are fewer than two models or items; [scores-id] if a name is blank
-            or not valid.
+        Raises: ImportFormatError [scores-size] if there are fewer than two models or items; [scores-id] if a name is
+            blank or not valid.
         """
         n_models, n_items = len(model_ids), len(item_ids)
         if n_models < 2 or n_items < 2:
@@ -579,6 +572,22 @@ class _TableReader:
             fault = find_name_fault(name) if name else "of a model or item is blank. Fill in the cell."
             if fault:
                 raise import_error(self.source, f"the name {format_excerpt(name)} {fault}", slug="scores-id")
+
+
+def _average_by_cell(
+    model: Positions, item: Positions, scores: Floats, *, shape: tuple[int, int]
+) -> tuple[Floats, Positions]:
+    """Return the mean and the number of the scores in each cell, as arrays of a shape (n_models, n_items).
+
+    model, item : position of the model and the item of each score (n_scores,)
+    """
+    n_models, n_items = shape
+    n_cells = n_models * n_items
+    cell = model * n_items + item
+    n_scores = np.bincount(cell, minlength=n_cells)
+    total = np.bincount(cell, scores, minlength=n_cells)
+    mean = np.divide(total, n_scores, out=np.full(n_cells, np.nan), where=n_scores > 0)
+    return mean.reshape(shape), n_scores.reshape(shape)
 
 
 def _format_names(names: Iterable[str]) -> str:

@@ -58,7 +58,7 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, options: E
     out : Path
         Folder to write.
     options : ExportOptions
-        Options, of which only `organization` applies.
+        Only `organization` is used.
 
     Returns
     -------
@@ -74,45 +74,41 @@ def export_every_eval_ever(source: Pool | RunFolder, out: Path, /, *, options: E
     """
     folder = require_run(source, "eee")
     rows = folder.read_ranking()
-    fit_time = folder.file("ranking.csv").stat().st_mtime
-    run = _Run(
-        folder.path.resolve().name,
-        folder.read_pool(),
-        folder.read_facts(),
-        folder.read_signature(),
-        timestamp=str(int(fit_time)),
-        organization=options.organization,
-    )
+    run = _read_run_facts(folder, options.organization)
     ranked = [row for row in rows if row.ability is not None]
     with create_export_folder(out) as tmp_folder:
         for row in ranked:
             path = tmp_folder / _make_relative_path(run, row.agent)
             path.parent.mkdir(parents=True, exist_ok=True)
-            evaluation = _to_evaluation(run, row)
-            text = json.dumps(evaluation, ensure_ascii=False, allow_nan=False, indent=1)
+            text = json.dumps(_to_evaluation(run, row), ensure_ascii=False, allow_nan=False, indent=1)
             path.write_text(text + "\n", encoding="utf-8", newline="\n")
     omitted = [row.agent for row in rows if row.ability is None]
     notes = (f"Agents without an ability are left out: {', '.join(omitted)}.",) if omitted else ()
     return Exported((out,), {"agents": len(ranked)}, notes)
 
 
-def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
-    """Return the content of the JSON file of one agent, in the layout of the Every Eval Ever schema.
+def _read_run_facts(folder: RunFolder, organization: str | None) -> _Run:
+    """Read the facts of a fitted run; its time is that of the ranking."""
+    fit_time = folder.file("ranking.csv").stat().st_mtime
+    return _Run(
+        folder.path.resolve().name,
+        folder.read_pool(),
+        folder.read_facts(),
+        folder.read_signature(),
+        timestamp=str(int(fit_time)),
+        organization=organization,
+    )
 
-    row : the agent's row in the plain ranking, which also has its rows in the alternative rankings
-    run : the run to export, with its pool and the facts about its calls
+
+def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
+    """Return the content of an agent's JSON file in the schema.
+
+    row : the agent's row in the plain ranking, with its rows in the alternative rankings
     """
     collection = _get_collection_name(run)
     model = _make_model_id(row.agent)
     developer = model.partition("/")[0] if "/" in model else NOT_STATED
     details = {"signature": run.signature.text, "signature_digest": run.signature.digest, **run.signature.parts}
-
-    results: list[Json] = []
-    rows_by_ranking: list[tuple[str, RankingRow]] = [("plain", row), *row.alternative_rankings.items()]
-    for ranking_name, ranking_row in rows_by_ranking:
-        if ranking_row.ability is not None:
-            results.append(_to_result(run, ranking_name, ranking_row))
-
     return {
         "schema_version": SCHEMA_VERSION,
         "evaluation_id": f"{collection}/{model}/{run.timestamp}",
@@ -129,11 +125,21 @@ def _to_evaluation(run: _Run, row: RankingRow) -> dict[str, Json]:
             "additional_details": _to_strings(details),
         },
         "model_info": {**_describe_model(name=row.agent, model_id=model), "developer": developer},
-        "evaluation_results": results,
+        "evaluation_results": _list_evaluation_results(run, row),
     }
 
 
-def _to_result(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
+def _list_evaluation_results(run: _Run, row: RankingRow) -> list[Json]:
+    """Return the results of an agent in the plain ranking, and in the alternative ones in which it has an ability."""
+    results: list[Json] = []
+    rows_by_ranking: list[tuple[str, RankingRow]] = [("plain", row), *row.alternative_rankings.items()]
+    for ranking_name, ranking_row in rows_by_ranking:
+        if ranking_row.ability is not None:
+            results.append(_to_evaluation_result(run, ranking_name, ranking_row))
+    return results
+
+
+def _to_evaluation_result(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
     """Return the result of an agent in a ranking, as an entry of `evaluation_results` in the schema.
 
     run : the run to export
@@ -151,17 +157,31 @@ def _to_result(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
             "additional_details": _to_strings(pool_details),
         },
         "metric_config": _describe_metric(run, name, metric_id=metric_id),
-        "score_details": _to_score(run, name, row),
+        "score_details": _to_score_details(run, name, row),
     }
 
 
-def _to_score(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
-    """Return the `score_details` of an agent: its ability, the other columns of its row, and its interval if it has one.
+def _to_score_details(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
+    """Return the `score_details` of an agent in a ranking, with the uncertainty of its ability if there is one.
 
     name : name of the ranking
-    row : the agent's row in this ranking
     """
     facts = run.facts
+    details: dict[str, Json] = {
+        column: value for column, value in fields_of(row).items() if column not in _OTHER_FIELDS
+    }
+    details["n_agents"] = len(run.pool.agents)
+    details["interval_speaks_of"] = facts.target
+    details["heads_the_ranking"] = name == facts.ranked_by
+    score: dict[str, Json] = {"score": row.ability, "details": _to_strings(details)}
+    uncertainty = _describe_uncertainty(row, facts)
+    if uncertainty:
+        score["uncertainty"] = uncertainty
+    return score
+
+
+def _describe_uncertainty(row: RankingRow, facts: RunFacts) -> dict[str, Json]:
+    """Return the `uncertainty` of an ability: its standard error and its interval, as far as it has them."""
     uncertainty: dict[str, Json] = {}
     if row.std_error is not None:
         uncertainty["standard_error"] = {"value": row.std_error, "method": facts.interval}
@@ -172,17 +192,7 @@ def _to_score(run: _Run, name: str, row: RankingRow) -> dict[str, Json]:
             "confidence_level": facts.level,
             "method": facts.interval,
         }
-
-    details: dict[str, Json] = {
-        column: value for column, value in fields_of(row).items() if column not in _OTHER_FIELDS
-    }
-    details["n_agents"] = len(run.pool.agents)
-    details["interval_speaks_of"] = facts.target
-    details["heads_the_ranking"] = name == facts.ranked_by
-    score: dict[str, Json] = {"score": row.ability, "details": _to_strings(details)}
-    if uncertainty:
-        score["uncertainty"] = uncertainty
-    return score
+    return uncertainty
 
 
 def _describe_metric(run: _Run, name: str, *, metric_id: str) -> dict[str, Json]:
@@ -211,11 +221,9 @@ def _describe_metric(run: _Run, name: str, *, metric_id: str) -> dict[str, Json]
 
 
 def _describe_judge(parts: Mapping[str, Json]) -> dict[str, Json] | None:
-    """Describe the judge of a run, or all judges of a jury, as an `llm_scoring` object of Every Eval Ever.
+    """Describe the judge of a run, or all judges of a jury, as an `llm_scoring` object; None if no judge has a model.
 
-    parts : parts of the signature of a run by name; `judge_detail` has the settings of the judge
-
-    Returns None if no judge has a model.
+    parts : parts of the signature of a run; `judge_detail` has the settings of the judge
     """
     detail = parts.get("judge_detail")
     if not isinstance(detail, dict):

@@ -55,12 +55,12 @@ _LICENCE_NOTE = (
 
 
 def export_hf_dataset(source: Pool | RunFolder, out: Path, /, *, options: ExportOptions) -> Exported:
-    """Export a pool or a run as a folder with a README.md, as the Hub expects it.
+    """Export a pool or a fitted run as a dataset folder of the Hugging Face Hub, with a README.md.
 
     Parameters
     ----------
     source : Pool or RunFolder
-        Pool, or fitted run.
+        Pool or run to export.
     out : Path
         Folder to write.
     options : ExportOptions
@@ -81,11 +81,11 @@ def export_hf_dataset(source: Pool | RunFolder, out: Path, /, *, options: Export
     if isinstance(source, RunFolder):
         source.check_information()
     with create_export_folder(out) as folder:
-        n_rows = _write_pool(source, folder) if isinstance(source, Pool) else _write_run(source, folder)
+        n_rows = _write_pool_dataset(source, folder) if isinstance(source, Pool) else _write_run_dataset(source, folder)
     return Exported((out,), n_rows)
 
 
-def _write_pool(pool: Pool, folder: Path) -> dict[str, int]:
+def _write_pool_dataset(pool: Pool, folder: Path) -> dict[str, int]:
     """Write the dataset of a pool, with a dataset card (README.md), and return the number of rows by table."""
     write_pool(pool, folder)
     metadata: dict[str, Json] = {
@@ -98,14 +98,20 @@ def _write_pool(pool: Pool, folder: Path) -> dict[str, int]:
         ],
         "dataset_info": [_describe_features("items", "prompt"), _describe_features("agents", "group")],
     }
-    n_responses = pool.n_responses
+    card = format_card(metadata, pool.name, _describe_pool(pool))
+    (folder / "README.md").write_text(card, encoding="utf-8", newline="\n")
+    return {"responses": pool.n_responses, "items": pool.n_items, "agents": pool.n_agents}
+
+
+def _describe_pool(pool: Pool) -> list[str]:
+    """Return the paragraphs of the dataset card of a pool, as Markdown, with its files and agents as tables."""
     response_columns = "agent, item, text"
     if pool.repeat_texts is not None:
         response_columns += ", repeat"
     file_rows = [[RESPONSES, response_columns], [ITEMS, "id, prompt, meta"], [AGENTS, "id, group, meta"]]
     agent_rows = [[agent.id, agent.group or ""] for agent in pool.agents[:_MAX_LISTED_AGENTS]]
-    paragraphs = [
-        f"{n_responses:,} responses by {pool.n_agents:,} agents to {pool.n_items:,} items, as a pool of "
+    return [
+        f"{pool.n_responses:,} responses by {pool.n_agents:,} agents to {pool.n_items:,} items, as a pool of "
         f"[youden](https://pypi.org/project/youden/), which ranks agents without labels. Its digest is `{pool.digest}`.",
         _format_table(["file", "contains"], file_rows),
         "`datasets.load_dataset(PATH, 'responses')` reads a file, `youden.read_pool(FOLDER)` all three.",
@@ -113,9 +119,6 @@ def _write_pool(pool: Pool, folder: Path) -> dict[str, int]:
         _format_table(["agent", "group"], agent_rows),
         *_format_remainder(pool.n_agents),
     ]
-    card = format_card(metadata, pool.name, paragraphs)
-    (folder / "README.md").write_text(card, encoding="utf-8", newline="\n")
-    return {"responses": n_responses, "items": pool.n_items, "agents": pool.n_agents}
 
 
 def _format_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -130,7 +133,7 @@ def _describe_features(config: str, text_column: str) -> Json:
     return {"config_name": config, "features": features}
 
 
-def _write_run(run: RunFolder, folder: Path) -> dict[str, int]:
+def _write_run_dataset(run: RunFolder, folder: Path) -> dict[str, int]:
     """Write the dataset of a run, with a dataset card (README.md), and return the number of rows by table."""
     paragraphs = _describe_run(run)
     _copy_run_files(run, folder)
@@ -155,7 +158,7 @@ def _describe_run(run: RunFolder) -> list[str]:
     signature = run.read_signature()
     pool = run.read_pool()
     items = format_items_compared(len(pool.item_ids), run.count_compared_items(pool))
-    agent_rows = [_format_row(row) for row in ranking[:_MAX_LISTED_AGENTS]]
+    agent_rows = [_format_ranking_row(row) for row in ranking[:_MAX_LISTED_AGENTS]]
 
     paragraphs = [] if facts.partial is None else [facts.partial.text]
     paragraphs += [
@@ -198,7 +201,7 @@ def _copy_run_files(run: RunFolder, folder: Path) -> None:
         copy.write_config(_with_files_in_folder(run.read_config(), folder))
 
 
-def _format_row(row: RankingRow) -> list[str]:
+def _format_ranking_row(row: RankingRow) -> list[str]:
     """Return the cells of an agent in the table of the README: ranks, agent, ability and its interval."""
     numbers = ["" if value is None else f"{value:.3f}" for value in (row.ability, row.low, row.high)]
     return [f"{row.rank_low}–{row.rank_high}", row.agent, *numbers]
@@ -211,15 +214,14 @@ def _format_remainder(n_agents: int) -> list[str]:
 
 
 def _with_files_in_folder(config: RunConfig, folder: Path) -> RunConfig:
-    """Return a copy of a config in which all paths lead to files directly in `folder`.
+    """Return a copy of a config whose pools, judge, prompts and output are files directly in `folder`.
 
-    These are the paths of pools, judges, prompts and of the run itself. Pools that are shipped with youden keep their
-    paths. The copy has no store and no unfinished extension.
+    Pools that are shipped with youden keep their paths. The copy has no store and no unfinished extension.
     """
     changes: dict[str, object] = {"out": str(folder), "store": None, "unfinished": None}
     if not config.pool.startswith("datasets/"):
         changes["pool"] = _make_path_in_folder(config.pool, folder)
-    if isinstance(config.judge, str) and _is_file(config.judge):
+    if isinstance(config.judge, str) and _is_file_path(config.judge):
         changes["judge"] = _make_path_in_folder(config.judge, folder)
     elif isinstance(config.judge, dict):
         changes["judge"] = _strip_folders_in_judge(config.judge)
@@ -228,14 +230,10 @@ def _with_files_in_folder(config: RunConfig, folder: Path) -> RunConfig:
 
     extensions = []
     for step in config.extensions:
-        new_paths = {}
-        for key in POOLS:
-            path = getattr(step, key)
-            if path is not None:
-                new_paths[key] = _make_path_in_folder(path, folder)
+        paths = {key: getattr(step, key) for key in POOLS}
+        new_paths = {key: _make_path_in_folder(path, folder) for key, path in paths.items() if path is not None}
         extensions.append(step.model_copy(update=new_paths))
-    changes["extensions"] = extensions
-    return config.model_copy(update=changes)
+    return config.model_copy(update={**changes, "extensions": extensions})
 
 
 def _make_path_in_folder(path: str, folder: Path) -> str:
@@ -244,20 +242,17 @@ def _make_path_in_folder(path: str, folder: Path) -> str:
 
 
 def _strip_folders_in_judge(settings: Json) -> Json:
-    """Return the settings of a judge, with each path of a file in them reduced to its last component.
-
-    settings : keys of a judge; or a part of them, such as the list of the judges of a jury, or a single setting
-    """
+    """Return the settings of a judge, or a part of them, with each path of a file reduced to the file's name."""
     if isinstance(settings, dict):
         return {key: _strip_folders_in_judge(setting) for key, setting in settings.items()}
     if isinstance(settings, list):
         return [_strip_folders_in_judge(setting) for setting in settings]
-    if isinstance(settings, str) and _is_file(settings):
+    if isinstance(settings, str) and _is_file_path(settings):
         return Path(settings).name
     return settings
 
 
-def _is_file(setting: str) -> bool:
+def _is_file_path(setting: str) -> bool:
     """Return whether a setting of a judge ends like the path of a file."""
     return setting.endswith((".yaml", ".yml", ".md"))
 
@@ -286,17 +281,17 @@ def check_push(format_name: str) -> None:
 def upload_dataset(folder: Path, repo: str, *, public: bool) -> str:
     """Upload a folder as a dataset repository of the Hugging Face Hub.
 
-    A repository that does not exist is created. In an existing one, files of the same path are replaced, and others
-    stay. The token is that of HF_TOKEN or `hf auth login`.
+    Missing repositories are created. In an existing one, only files of the same path are replaced. The token is that of
+    HF_TOKEN or `hf auth login`.
 
     Parameters
     ----------
     folder : Path
         Folder of the dataset.
     repo : str
-        OWNER/NAME. An existing repository stays private or public.
+        OWNER/NAME.
     public : bool
-        Whether a new repository is public.
+        Whether a new repository is public; an existing one is not changed.
 
     Returns
     -------
@@ -306,8 +301,8 @@ def upload_dataset(folder: Path, repo: str, *, public: bool) -> str:
     Raises
     ------
     ConfigError
-        [hub-missing]: if `huggingface_hub` is not installed; [hub-refused]: if the Hub refuses the upload, with its
-        message. The folder is kept.
+        [hub-missing]: if `huggingface_hub` is not installed; [hub-refused]: if the Hub refuses the upload. The folder
+        stays.
     """
     hub = _import_hub()
     try:

@@ -28,17 +28,15 @@ SUFFIXES = (".csv", ".jsonl", ".parquet", ".duckdb")
 
 
 def export_tables(source: Pool | RunFolder, out: Path, /, *, options: ExportOptions) -> Exported:
-    """Export a pool as one table of its responses, or a run as the tables of its ranking, items and trials.
-
-    The .csv or .parquet file of a pool can be read by `youden run`.
+    """Export the responses of a pool, or the ranking, items and trials of a run, as tables.
 
     Parameters
     ----------
     source : Pool or RunFolder
         Pool or run to export.
     out : Path
-        File to write; its suffix, one of `SUFFIXES`, selects the format. Several tables are written to files
-        `<stem>-<table>` next to it, or to one .duckdb.
+        File to write; its suffix, one of `SUFFIXES`, selects the format. Several tables are written to one .duckdb, or
+        else to files `<stem>-<table>` next to `out`.
     options : ExportOptions
         Options; `organization` is ignored.
 
@@ -50,8 +48,8 @@ def export_tables(source: Pool | RunFolder, out: Path, /, *, options: ExportOpti
     Raises
     ------
     ConfigError
-        [export-format]: if the suffix of `out` is unknown; [export-exists]: if a file exists and may not be replaced;
-        [duckdb-missing]: if the package `duckdb` is needed and not installed.
+        [export-format]: if the suffix is unknown; [export-exists]: if a file may not be replaced; [duckdb-missing]: if
+        the package `duckdb` is missing.
     RunFolderError
         [run-empty]: if the run has no tables.
     """
@@ -62,18 +60,9 @@ def export_tables(source: Pool | RunFolder, out: Path, /, *, options: ExportOpti
 
 
 def pool_to_table(pool: Pool) -> pa.Table:
-    """Convert a pool to a table with one row per response.
+    """Convert a pool to a table with one row per response, sorted by agent, item and repeat.
 
-    Parameters
-    ----------
-    pool : Pool
-        Pool to convert.
-
-    Returns
-    -------
-    pyarrow.Table
-        Rows by agent, then by item, then by repeat. The columns are agent, item, text, prompt, group and, if agents
-        have several responses to an item, repeat.
+    The columns are agent, item, text, prompt, group and, if agents have several responses to an item, repeat.
     """
     names = ("agent", "item", "text", "prompt", "group", "repeat")
     columns: dict[str, list[str | int | None]] = {name: [] for name in names}
@@ -92,22 +81,10 @@ def pool_to_table(pool: Pool) -> pa.Table:
 
 
 def read_run_tables(folder: RunFolder) -> dict[str, pa.Table]:
-    """Read the tables of a run, for export.
+    """Read the tables `ranking`, `items` and `trials` of a run, as far as they exist.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        The run.
-
-    Returns
-    -------
-    dict of str to pyarrow.Table
-        Those that exist of `ranking`, `items` and `trials` (the verdicts, or else the rates of an imported run).
-
-    Raises
-    ------
-    RunFolderError
-        [run-empty]: if the run has none of them.
+    The trials are the verdicts, or the rates of an imported run. Raises: RunFolderError [run-empty] if there is no
+    table.
     """
     tables = {}
     for name, file in _CSV_FILES.items():
@@ -126,24 +103,10 @@ def read_run_tables(folder: RunFolder) -> dict[str, pa.Table]:
 
 
 def table_paths(path: Path, tables: Mapping[str, pa.Table]) -> tuple[Path, ...]:
-    """Return the files to which tables are written.
+    """Return the files to which an export to `path` writes its tables.
 
-    Parameters
-    ----------
-    path : Path
-        File of the export.
-    tables : mapping of str to pyarrow.Table
-        Tables by name.
-
-    Returns
-    -------
-    tuple of Path
-        Only `path` if it is a .duckdb or if there is one table; otherwise one file `<stem>-<table>` per table.
-
-    Raises
-    ------
-    ConfigError
-        [export-format]: if the suffix is unknown.
+    One file `<stem>-<table>` per table; only `path` for a .duckdb or a single table. Raises: ConfigError
+    [export-format] if the suffix is unknown.
     """
     if path.suffix not in SUFFIXES:
         raise ConfigError(
@@ -165,18 +128,17 @@ def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool 
     tables : mapping of str to pyarrow.Table
         Tables by name.
     raw_cells : bool, default False
-        Whether texts that a spreadsheet would run as formulas are written unchanged to CSV files.
+        Whether CSV cells that a spreadsheet would run as formulas stay unchanged; otherwise they are made plain text.
 
     Returns
     -------
     tuple of Path
-        Only `path` if it is a .duckdb or if there is one table; otherwise one file `<stem>-<table>` per table.
+        Files that were written.
 
     Raises
     ------
     ConfigError
-        [export-format]: if the suffix is unknown; [duckdb-missing]: if the package `duckdb` is needed and not
-        installed.
+        [export-format]: if the suffix is unknown; [duckdb-missing]: if the package `duckdb` is missing.
     """
     files = table_paths(path, tables)
     if path.suffix == ".duckdb":
@@ -191,28 +153,31 @@ def write_tables(path: Path, tables: Mapping[str, pa.Table], *, raw_cells: bool 
 
 
 def _guard_formulas(table: pa.Table) -> pa.Table:
-    """Change the texts that a spreadsheet would run as formulas, so that it shows them as texts.
+    """Change texts that a spreadsheet would run as formulas, so that it shows them as texts.
 
-    If a text is changed, the table gets a column `guarded`, which lists the changed columns of each row.
+    If any text is changed, a new column `guarded` lists the changed columns of each row.
     """
     guarded_columns: list[list[str]] = [[] for _ in range(len(table))]
     for position, name in enumerate(table.column_names):
         if not pa.types.is_string(table.schema.field(name).type):
             continue
         texts = table.column(name).to_pylist()
-        has_changed = False
-        for row, text in enumerate(texts):
-            if text and is_run_by_spreadsheets(text) and not is_number(text):
-                texts[row] = guard(text)
-                guarded_columns[row].append(name)
-                has_changed = True
-        if has_changed:
+        guarded_rows = [row for row, text in enumerate(texts) if text and _is_formula(text)]
+        for row in guarded_rows:
+            texts[row] = guard(texts[row])
+            guarded_columns[row].append(name)
+        if guarded_rows:
             table = table.set_column(position, name, pa.array(texts, pa.string()))
 
     if not any(guarded_columns):
         return table
     joined_names = [" ".join(names) for names in guarded_columns]
     return table.append_column(GUARDED, pa.array(joined_names))
+
+
+def _is_formula(text: str) -> bool:
+    """Return whether a spreadsheet would run a text as a formula, rather than show it or read it as a number."""
+    return is_run_by_spreadsheets(text) and not is_number(text)
 
 
 _TYPES = {"text": pa.string(), "whole": pa.int64(), "number": pa.float64()}

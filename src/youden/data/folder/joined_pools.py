@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -17,29 +17,18 @@ from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_files import PoolFile, parse, read_bytes
 from youden.data.pools.pool_reader import read_pool
 from youden.errors import PoolError
-from youden.types import Pool
+from youden.types import Agent, Item, Pool
 from youden.types.pool import Objects
+
+M = TypeVar("M", Agent, Item)
 
 _MAX_DISPLAYED = 5
 
 
 def read_run_pools(config: RunConfig) -> list[Pool]:
-    """Read the initial pool of a run, and the pool after each extension.
+    """Read the initial pool of a run, and then the pool after each extension.
 
-    Parameters
-    ----------
-    config : RunConfig
-        Config of the run.
-
-    Returns
-    -------
-    list of Pool
-        The initial pool, then the pool after each extension, in order.
-
-    Raises
-    ------
-    PoolError
-        If a pool cannot be read, or does not fit the pool that it extends.
+    Raises: PoolError if a pool cannot be read, or does not fit the pool that it extends.
     """
     pools = [_restore_initial_pool(config, read_pool(config.pool))]
     for step in config.extensions:
@@ -54,8 +43,7 @@ def read_run_pools(config: RunConfig) -> list[Pool]:
 def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
     """Return the pool of a run before its extensions, from a pool whose file may have grown since the run began.
 
-    The initial pool has the digest that the config records, and consists of the first agents and items in pool.json. If
-    no part of the pool has this digest, the pool is returned unchanged.
+    Returns the pool unchanged if no part of it has the digest that the config records.
     """
     path = config.folder / "pool.json"
     if config.resolved is None or not path.is_file():
@@ -67,21 +55,21 @@ def _restore_initial_pool(config: RunConfig, pool: Pool) -> Pool:
     summary = parse(path, read_bytes(path), TypeAdapter(PoolFile)).to_summary()
     agent_ids = summary.agent_ids
     item_ids = summary.item_ids
-    n_listed_agents = len(agent_ids)
-    n_listed_items = len(item_ids)
-
-    # pool.json lists the agents and items of all extensions after the initial ones, so try fewer and fewer of them
-    sizes = [(n_listed_agents, n_listed_items)]
-    if any(step.agents is not None for step in config.extensions):
-        sizes += [(n_agents, n_listed_items) for n_agents in reversed(range(2, n_listed_agents))]
-    if any(step.items is not None for step in config.extensions):
-        sizes += [(n_listed_agents, n_items) for n_items in reversed(range(2, n_listed_items))]
-
-    for n_agents, n_items in sizes:
+    for n_agents, n_items in _list_initial_sizes(config, len(agent_ids), len(item_ids)):
         initial_pool = find_subpool(pool, agent_ids[:n_agents], item_ids[:n_items], digest=initial_digest)
         if initial_pool is not None:
             return initial_pool
     return pool
+
+
+def _list_initial_sizes(config: RunConfig, n_agents: int, n_items: int) -> list[tuple[int, int]]:
+    """List the possible numbers of agents and items of a pool before its extensions, from the numbers after them."""
+    sizes = [(n_agents, n_items)]
+    if any(step.agents is not None for step in config.extensions):
+        sizes += [(n_initial, n_items) for n_initial in reversed(range(2, n_agents))]
+    if any(step.items is not None for step in config.extensions):
+        sizes += [(n_agents, n_initial) for n_initial in reversed(range(2, n_items))]
+    return sizes
 
 
 def find_subpool(pool: Pool, agents: Sequence[str], items: Sequence[str], *, digest: str) -> Pool | None:
@@ -99,17 +87,13 @@ def find_subpool(pool: Pool, agents: Sequence[str], items: Sequence[str], *, dig
     Returns
     -------
     Pool or None
-        These agents and items, with all their repeats or only the first few; None if no such part has the digest, or if
-        the pool lacks one of the ids.
+        These agents and items with all repeats, or with only the first few; None if no such part has the digest, or if
+        an id is not in the pool.
     """
-    rows_by_agent = {agent.id: row for row, agent in enumerate(pool.agents)}
-    columns_by_item = {item.id: column for column, item in enumerate(pool.items)}
-    has_all_agents = set(agents) <= rows_by_agent.keys()
-    has_all_items = set(items) <= columns_by_item.keys()
-    if not has_all_agents or not has_all_items:
+    _, rows = _match_ids(agents, pool.agents)
+    _, columns = _match_ids(items, pool.items)
+    if len(rows) < len(agents) or len(columns) < len(items):
         return None
-    rows = [rows_by_agent[agent_id] for agent_id in agents]
-    columns = [columns_by_item[item_id] for item_id in items]
 
     texts_by_repeat = [pool_texts[np.ix_(rows, columns)] for pool_texts in pool.texts_by_repeat]
     while len(texts_by_repeat) > 1 and all(text is None for text in texts_by_repeat[-1].flat):
@@ -146,12 +130,10 @@ def read_run_pool(config: RunConfig) -> Pool:
 
 
 def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", "items"]) -> Pool:
-    """Return a copy of a pool, with the new agents or the new items of another pool added.
+    """Return a copy of a pool with the new agents, or the new items, of another pool added.
 
-    kind : whether agents or items are added
-
-    Raises: PoolError [join-none] if nothing is new; [join-conflict] if a prompt or a response that both pools have
-        differs; [join-gaps] if an agent lacks a response to a required item, see `_find_required_items`.
+    Raises: PoolError [join-none] if nothing is new; [join-conflict] if a prompt or response in both pools differs;
+        [join-gaps] if an agent lacks a response to a required item.
     """
     existing_ids = {member.id for member in getattr(pool, kind)}
     new_members = [member for member in getattr(new_pool, kind) if member.id not in existing_ids]
@@ -175,15 +157,10 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
 
 
 def _find_required_items(pool: Pool, *, kind: Literal["agents", "items"], n_new_items: int) -> list[int]:
-    """Return the positions of the items to which all agents must respond if agents or items are added to a pool.
+    """Return the positions of the items that no agent may lack after agents or items are added to a pool.
 
-    A new agent must respond to the items of the pool to which all its agents responded. If items are added to a complete
-    pool, all agents must respond to all new items. If responses are missing from the pool, no new item is required.
-
-    kind : whether agents or items are added
-    n_new_items : number of new items; used only if items are added
-
-    Returns positions among the items of the pool or, if items are added, among the new items.
+    For new agents, these are items of the pool with responses of all its agents. For new items, these are all
+    `n_new_items`, or none if the pool has missing responses.
     """
     if kind == "agents":
         return [position for position, has_response in enumerate(pool.present.T) if has_response.all()]
@@ -192,27 +169,11 @@ def _find_required_items(pool: Pool, *, kind: Literal["agents", "items"], n_new_
 
 
 def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
-    """Add the new responses of another pool to a pool, as repeats.
+    """Add the further responses of another pool to the cells (one agent and one item) of a pool, as repeats.
 
-    Responses are added to the cells (one agent and one item) that have a response. New agents and items are ignored.
-    Equal texts are matched: if a cell has a text once in `pool` and three times in `new_pool`, two are added.
+    Cells without a response stay empty. Of a text once in `pool` and three times in `new_pool`, two are added.
 
-    Parameters
-    ----------
-    pool : Pool
-        Pool to extend.
-    new_pool : Pool
-        Pool with further responses of the same agents.
-
-    Returns
-    -------
-    Pool
-        A new pool with the same agents and items, in which each cell has its old responses and then the new ones.
-
-    Raises
-    ------
-    PoolError
-        [join-none] if no response is new; [join-conflict] if an item has different prompts.
+    Raises: PoolError [join-none] if no response is new; [join-conflict] if an item has different prompts.
     """
     _check_prompts(pool, new_pool)
     agent_ids = [agent.id for agent in pool.agents]
@@ -222,19 +183,24 @@ def join_repeats(pool: Pool, new_pool: Pool) -> Pool:
     responses: dict[tuple[int, int], list[str]] = {}
     for cell in zip(*np.nonzero(pool.present), strict=True):
         old_responses = _get_responses(pool.texts_by_repeat, cell)
-        n_unmatched = Counter(old_responses)
-        additions = []
-        for text in _get_responses(new_texts, cell):
-            n_unmatched[text] -= 1
-            if n_unmatched[text] < 0:
-                additions.append(text)
-        responses[cell] = old_responses + additions
+        responses[cell] = old_responses + _list_additions(old_responses, _get_responses(new_texts, cell))
 
     texts_by_repeat = _stack_by_repeat(responses, pool.texts.shape)
     joined = Pool.from_repeats(pool.agents, pool.items, texts_by_repeat, pool.name)
     if joined.n_responses == pool.n_responses:
         raise _make_nothing_new_error("responses", new_pool)
     return joined
+
+
+def _list_additions(old_responses: Sequence[str], new_responses: Sequence[str]) -> list[str]:
+    """Return the new responses without as many equal texts as there are old ones, in their order."""
+    n_unmatched = Counter(old_responses)
+    additions = []
+    for text in new_responses:
+        n_unmatched[text] -= 1
+        if n_unmatched[text] < 0:
+            additions.append(text)
+    return additions
 
 
 class MergedPool(NamedTuple):
@@ -265,35 +231,26 @@ class MergedPool(NamedTuple):
 def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
     """Add the agents, items and responses that only a new pool has.
 
+    If `new_pool` has further responses of an agent to an item, they become repeats if it also has all old ones;
+    otherwise, the responses have changed.
+
     Parameters
     ----------
     pool : Pool
-        Pool to extend; nothing is removed from it.
+        Pool to extend; none of its agents and items is removed.
     new_pool : Pool
-        Pool with additions.
+        Pool with additions. Groups of agents come from it.
     keep : bool
-        Whether the old responses stay if the responses of an old agent to an old item have changed, that is, if
-        `new_pool` has further ones and lacks old ones. If False, the responses of `new_pool` replace all old ones, and
-        prompts and metadata of items come from `new_pool`. If True, the old responses, prompts and metadata stay, and an
-        old agent without a response to an old item gets none.
-
-        In both cases, further responses are appended as repeats if `new_pool` has all old responses of the agent to the
-        item; the old responses stay if `new_pool` has no further one; and groups of agents come from `new_pool`.
+        If True, changed responses, prompts and metadata of items stay as in `pool`, and no empty cell of it is filled.
+        If False, those of `new_pool` replace them.
 
     Returns
     -------
     MergedPool
         The pool, with the old agents and items first, and what changed.
     """
-    new_agents = {agent.id: agent for agent in new_pool.agents}
-    new_items = {item.id: item for item in new_pool.items}
-    old_agent_ids = {agent.id for agent in pool.agents}
-    old_item_ids = {item.id for item in pool.items}
-
-    agents = [new_agents.get(agent.id, agent) for agent in pool.agents]
-    agents += [agent for agent in new_pool.agents if agent.id not in old_agent_ids]
-    items = list(pool.items) if keep else [new_items.get(item.id, item) for item in pool.items]
-    items += [item for item in new_pool.items if item.id not in old_item_ids]
+    agents = _merge_members(pool.agents, new_pool.agents, keep=False)
+    items = _merge_members(pool.items, new_pool.items, keep=keep)
     agent_ids = [agent.id for agent in agents]
     item_ids = [item.id for item in items]
 
@@ -317,27 +274,39 @@ def merge_pools(pool: Pool, new_pool: Pool, *, keep: bool) -> MergedPool:
             n_added_responses += len(responses[k, j]) - len(old_responses)
 
     texts_by_repeat = _stack_by_repeat(responses, (len(agents), len(items)))
-    removed_agents = sorted(old_agent_ids - new_agents.keys())
-    removed_items = sorted(old_item_ids - new_items.keys())
     return MergedPool(
-        Pool.from_repeats(tuple(agents), tuple(items), texts_by_repeat, pool.name),
+        Pool.from_repeats(agents, items, texts_by_repeat, pool.name),
         agents=tuple(agent_ids[pool.n_agents :]),
         items=tuple(item_ids[pool.n_items :]),
         repeats=n_added_responses,
         changed=tuple(changed),
-        removed=(*removed_agents, *removed_items),
+        removed=(*_list_removed(pool.agents, new_pool.agents), *_list_removed(pool.items, new_pool.items)),
     )
 
 
+def _merge_members(members: Sequence[M], new_members: Sequence[M], *, keep: bool) -> tuple[M, ...]:
+    """Return the agents or items of two pools, the old ones first.
+
+    keep : whether a member of both pools is that of the old pool
+    """
+    members_by_id = {member.id: member for member in members}
+    for member in new_members:
+        if not keep or member.id not in members_by_id:
+            members_by_id[member.id] = member
+    return tuple(members_by_id.values())
+
+
+def _list_removed(members: Sequence[M], new_members: Sequence[M]) -> list[str]:
+    """Return the ids of the agents or items that the new pool lacks."""
+    return sorted({member.id for member in members} - {member.id for member in new_members})
+
+
 def _merge_responses(old_responses: list[str], new_responses: list[str], *, keep: bool) -> tuple[list[str], bool]:
-    """Merge the responses of an agent to an item in an old and a new pool.
+    """Merge the responses of an agent to an item, and return them and whether they have changed.
 
-    If the new pool has all old responses, its other responses are added to them. If it has new responses but lacks an
-    old one, or if there are no old responses, the responses have changed.
+    They have changed if the new responses lack an old one and contain others, or if there are no old ones.
 
-    keep : whether the old responses are returned if the responses have changed; otherwise, the new ones are returned
-
-    Returns the merged responses, and whether the responses have changed.
+    keep : whether changed responses are ignored, rather than replace the old ones
     """
     # multisets of responses, because an agent may give the same response several times
     additions = list((Counter(new_responses) - Counter(old_responses)).elements())
@@ -358,12 +327,9 @@ def _get_responses(texts_by_repeat: Sequence[Objects], cell: Any) -> list[str]:
 
 
 def _stack_by_repeat(responses: Mapping[tuple[int, int], Sequence[str]], shape: tuple[int, ...]) -> list[Objects]:
-    """Arrange the responses of cells by repeat: all first responses, all second responses, and so on.
+    """Return one object array (n_agents, n_items) per repeat, with None where a cell has no such response.
 
-    responses : responses of each cell, by the positions of its agent and its item
-    shape : (n_agents, n_items)
-
-    Returns one object array of this shape per repeat, with None where a cell has no such response.
+    responses : responses by (agent, item) position
     """
     n_repeats = max(map(len, responses.values()), default=0)
     texts_by_repeat: list[Objects] = [np.full(shape, None, dtype=object) for _ in range(n_repeats)]
@@ -382,27 +348,28 @@ JOIN_BY_KIND: Final[dict[str, Callable[[Pool, Pool], Pool]]] = {
 
 
 def _select_texts(pool: Pool, agents: Sequence[str], items: Sequence[str]) -> list[Objects]:
-    """Select the responses of agents to items, by id.
+    """Select responses by the ids of their agents and items.
 
-    Returns one object array (len(agents), len(items)) per repeat, with None where the pool has no response.
+    Returns one object array (len(agents), len(items)) per repeat, with None if the pool has no response.
     """
-    rows_by_agent = {agent.id: row for row, agent in enumerate(pool.agents)}
-    columns_by_item = {item.id: column for column, item in enumerate(pool.items)}
     selected: list[Objects] = [np.full((len(agents), len(items)), None, dtype=object) for _ in range(pool.repeats)]
-
-    # positions in the result, and then in the pool, of the agents and items that the pool contains
-    known_rows = [row for row, agent_id in enumerate(agents) if agent_id in rows_by_agent]
-    known_columns = [column for column, item_id in enumerate(items) if item_id in columns_by_item]
-    if not known_rows or not known_columns:
+    rows, pool_rows = _match_ids(agents, pool.agents)
+    columns, pool_columns = _match_ids(items, pool.items)
+    if not rows or not columns:
         return selected
 
-    pool_rows = [rows_by_agent[agents[row]] for row in known_rows]
-    pool_columns = [columns_by_item[items[column]] for column in known_columns]
-    target_cells = np.ix_(known_rows, known_columns)
+    target_cells = np.ix_(rows, columns)
     source_cells = np.ix_(pool_rows, pool_columns)
     for selected_texts, pool_texts in zip(selected, pool.texts_by_repeat, strict=True):
         selected_texts[target_cells] = pool_texts[source_cells]
     return selected
+
+
+def _match_ids(ids: Sequence[str], members: Sequence[M]) -> tuple[list[int], list[int]]:
+    """Return the positions of the ids that agents or items of a pool have: among `ids`, and in the pool."""
+    position_by_id = {member.id: position for position, member in enumerate(members)}
+    positions = [position for position, id_ in enumerate(ids) if id_ in position_by_id]
+    return positions, [position_by_id[ids[position]] for position in positions]
 
 
 def _check_prompts(pool: Pool, new_pool: Pool) -> None:

@@ -6,13 +6,15 @@ import hashlib
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from youden.data.atomic import atomic_write
 from youden.data.folder.parquet_tables import (
+    ParquetTable,
     TableMetadata,
     encode_table,
     read_table,
@@ -26,7 +28,7 @@ from youden.errors import RunFolderError
 from youden.types import Plan
 from youden.types.cells import Pairs
 from youden.types.planning import IndependentRule
-from youden.types.pool import Positions
+from youden.types.pool import Floats, Positions
 from youden.types.results import Rates
 
 
@@ -48,10 +50,10 @@ def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan 
     path : Path
         File to write; an existing one is replaced atomically.
     chunks : iterable of (int, Rates)
-        Position of the first item of each chunk, and the rates on the items of the chunk, which are numbered from 0. At
-        least one chunk, in the order of the items. Only one chunk is in memory at a time.
+        Position of the first item of each chunk, and the rates on its items, numbered from 0. At least one chunk, in
+        the order of the items; only one is held in memory.
     template : Plan or Rates
-        Object with the agents, the items and the split of all chunks.
+        Object with the agents, items and split of all chunks.
     """
     names = {"agents": template.agent_ids, "items": template.item_ids}
     metadata = RatesMetadata(
@@ -63,14 +65,19 @@ def write_rates(path: Path, chunks: Iterable[tuple[int, Rates]], template: Plan 
     writer = None
     with atomic_write(path) as tmp_path, ExitStack() as open_files:
         for first_item, rates in chunks:
-            order = _find_row_order(rates)
-            values = {column.name: getattr(rates, column.name)[order] for column in RATES}
-            values["item"] = values["item"] + first_item
-            table = encode_table(RATES, values, names)
+            table = encode_table(RATES, _get_rate_columns(rates, first_item), names)
             if writer is None:
                 schema = with_table_metadata(table.schema, metadata)
                 writer = open_files.enter_context(pq.ParquetWriter(tmp_path, schema, compression="zstd"))
             writer.write_table(table)
+
+
+def _get_rate_columns(rates: Rates, first_item: int) -> dict[str, NDArray[Any]]:
+    """Return the columns of rates in the order of their rows, with `first_item` added to the positions of items."""
+    order = _find_row_order(rates)
+    values = {column.name: getattr(rates, column.name)[order] for column in RATES}
+    values["item"] = values["item"] + first_item
+    return values
 
 
 def _find_row_order(rates: Rates) -> Positions | slice:
@@ -135,7 +142,7 @@ def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_di
     agents : tuple of str
         Ids of the agents, by position in the pairs.
     ranking_digest : str
-        SHA-256 (hex) of the file ranking.csv of the same fit.
+        SHA-256 (hex) of the ranking.csv of the same fit.
     """
     first, second = np.nonzero(~np.eye(len(agents), dtype=np.bool_))
     abilities = [None if np.isnan(ability) else ability for ability in pairs.ability.tolist()]
@@ -154,24 +161,11 @@ def write_pairs(path: Path, pairs: Pairs, *, agents: tuple[str, ...], ranking_di
 
 
 def read_pairs(path: Path, *, ranking: Path) -> Pairs:
-    """Read the pairs of agents that a fit wrote together with its ranking.
+    """Read the measures of all pairs of agents that a fit wrote together with its ranking.
 
-    Parameters
-    ----------
-    path : Path
-        File of the pairs.
-    ranking : Path
-        File ranking.csv of the run.
+    ranking : file ranking.csv of the run
 
-    Returns
-    -------
-    Pairs
-        Statistics of all pairs of agents.
-
-    Raises
-    ------
-    RunFolderError
-        [pairs-stale] if another fit wrote the ranking; the errors of `read_table` if a file cannot be read.
+    Raises: RunFolderError [pairs-stale] if another fit wrote the ranking; the errors of `read_table`.
     """
     table = read_table(path, PairsMetadata)
     metadata = table.metadata
@@ -186,18 +180,23 @@ def read_pairs(path: Path, *, ranking: Path) -> Pairs:
             path, f"it contains {len(table)} pairs and {len(metadata.ability)} abilities for {n_agents} agents"
         )
 
-    columns = table.read(PAIRS, {"agents": metadata.agents})
-    first = columns.pop("first")
-    second = columns.pop("second")
-    matrices = {}
-    for name, column in columns.items():
-        matrix = np.full((n_agents, n_agents), np.nan)
-        matrix[first, second] = column
-        matrices[name] = matrix
-    matrices["n"] = np.nan_to_num(matrices["n"])
     return Pairs(
-        **matrices,
+        **_read_pair_matrices(table),
         ability=np.array([np.nan if value is None else value for value in metadata.ability]),
         partners_seen=metadata.partners_seen,
         own_rates=metadata.own_rates,
     )
+
+
+def _read_pair_matrices(table: ParquetTable[PairsMetadata]) -> dict[str, Floats]:
+    """Return the measures of pairs as arrays (n_agents, n_agents); NaN, or 0 in `n`, if the pair has no row."""
+    agents = table.metadata.agents
+    columns = table.read(PAIRS, {"agents": agents})
+    first = columns.pop("first")
+    second = columns.pop("second")
+    matrices = {}
+    for name, column in columns.items():
+        matrices[name] = np.full((len(agents), len(agents)), np.nan)
+        matrices[name][first, second] = column
+    matrices["n"] = np.nan_to_num(matrices["n"])
+    return matrices

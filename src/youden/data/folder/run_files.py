@@ -85,33 +85,24 @@ def missing_file_error(path: Path) -> RunFolderError:
             slug="run-missing",
         )
     return RunFolderError(
-        f"{path.parent} has no {path.name}. Run `{_command_for(path)}` to write it, or `youden run CONFIG` to write all files.",
+        f"{path.parent} has no {path.name}. Run `{_format_repair_command(path)}` to write it, or `youden run CONFIG` to write "
+        "all files.",
         slug="run-file-missing",
     )
 
 
 def damaged_file_error(path: Path, problem: str) -> RunFolderError:
-    """Return the error that a file of a run does not have the expected content.
+    """Return the error [run-file-damaged] that a file of a run does not have the expected content.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    problem : str
-        What is wrong with the content, as a clause that begins in lower case and has no full stop.
-
-    Returns
-    -------
-    RunFolderError
-        [run-file-damaged].
+    problem : what is wrong, as a clause that begins in lower case and has no full stop
     """
     return RunFolderError(
-        f"{path}: {problem}. Run `{_command_for(path)}` to write the file again, or remove it from the folder.",
+        f"{path}: {problem}. Run `{_format_repair_command(path)}` to write the file again, or remove it from the folder.",
         slug="run-file-damaged",
     )
 
 
-def _command_for(path: Path) -> str:
+def _format_repair_command(path: Path) -> str:
     """Return the command that writes a file of a run, with the path of the run, for error messages."""
     # files of request hashes are named after their judge; they are written together with the verdicts
     default = COMMAND_BY_FILE["verdicts.parquet"]
@@ -143,7 +134,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def parse(path: Path, text: bytes, kind: TypeAdapter[T]) -> T:
-    """Parse JSON and validate it.
+    """Parse and validate the JSON of a file of a run.
 
     Parameters
     ----------
@@ -162,8 +153,8 @@ def parse(path: Path, text: bytes, kind: TypeAdapter[T]) -> T:
     Raises
     ------
     RunFolderError
-        [run-version]: if another version of youden wrote the text; [run-file-damaged]: if it is not JSON, or does not
-        fit the type; the message then names the key.
+        [run-version]: if another version of youden wrote the text; [run-file-damaged]: if it is not JSON of the
+        expected type.
     """
     try:
         version = json.loads(text)["version"]
@@ -263,7 +254,7 @@ class PoolSummary(ReadOnly):
         item_ids : tuple of str
             Ids of the items, by position.
         source : str
-            Path of the imported file; it is also the name of the pool.
+            Path of the imported file; also the name of the pool.
 
         Returns
         -------
@@ -349,7 +340,7 @@ class GateLedger(StrictFile):
     version: Literal[2] = 2
     analyses: list[_Analyses]
 
-    def _find(self, agent: str, baseline: str) -> _Analyses | None:
+    def _find_analyses(self, agent: str, baseline: str) -> _Analyses | None:
         """Return the analyses of an agent against a baseline; None if there are none."""
         for pair in self.analyses:
             if pair.agent == agent and pair.baseline == baseline:
@@ -357,29 +348,28 @@ class GateLedger(StrictFile):
         return None
 
     def analysis_number(self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these") -> int:
-        """Return the number of an interim analysis of an agent against a baseline.
+        """Return the number of an interim analysis of an agent against a baseline, from 1.
 
         Parameters
         ----------
         agent, baseline : str
             Ids of the agents that are compared.
         answers : str
-            SHA-256 (hex) of the analysed answers, by which an analysis is recognized.
+            SHA-256 (hex) of the analysed answers, which identifies an analysis.
         target : {"items-like-these", "these-items"}, default "items-like-these"
             What the intervals describe: items like those of the run, or exactly these items.
 
         Returns
         -------
         int
-            Number of the analysis, from 1. If the same answers were analysed before, it is the number of this earlier
-            analysis; otherwise, the next number. The ledger is not changed; `with_analysis` adds the analysis.
+            Number of the earlier analysis of the same answers, or else the next number. The ledger is not changed.
 
         Raises
         ------
         InputError
-            [gate-target]: if earlier analyses of this agent against this baseline had another target.
+            [gate-target]: if earlier analyses of these agents had another target.
         """
-        pair = self._find(agent, baseline)
+        pair = self._find_analyses(agent, baseline)
         if pair is None:
             return 1
         if pair.target != target:
@@ -396,25 +386,24 @@ class GateLedger(StrictFile):
     def with_analysis(
         self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these"
     ) -> GateLedger:
-        """Return the ledger with an analysis added.
+        """Return the ledger with an analysis added, or this ledger if it contains the analysis.
 
         Parameters
         ----------
         agent, baseline : str
             Ids of the agents that are compared.
         answers : str
-            SHA-256 (hex) of the analysed answers, by which an analysis is recognized.
+            SHA-256 (hex) of the analysed answers, which identifies an analysis.
         target : {"items-like-these", "these-items"}, default "items-like-these"
             What the intervals describe: items like those of the run, or exactly these items. Recorded with the first
-            analysis of this agent against this baseline, and ignored after it.
+            analysis of these agents, then ignored.
 
         Returns
         -------
         GateLedger
-            A new ledger, or this one if it already contains an analysis of these answers. No file is written; see
-            `write_ledger`.
+            No file is written; see `write_ledger`.
         """
-        pair = self._find(agent, baseline)
+        pair = self._find_analyses(agent, baseline)
         if pair is None:
             pair = _Analyses(agent=agent, baseline=baseline, target=target, answers=[])
         elif answers in pair.answers:

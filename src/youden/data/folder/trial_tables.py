@@ -69,24 +69,11 @@ class SplitFields(StrictFile):
         )
 
     def to_split(self, path: Path, shape: tuple[int, int]) -> Split:
-        """Decode the stored fields.
+        """Decode the stored fields to a split of cells, bool arrays of the shape (n_agents, n_items).
 
-        Parameters
-        ----------
-        path : Path
-            File of the fields, for error messages.
-        shape : (int, int)
-            Number of agents and of items.
+        path : file of the fields, for errors
 
-        Returns
-        -------
-        Split
-            Training and held-out cells, bool arrays of this shape, with rule, fraction and seed.
-
-        Raises
-        ------
-        RunFolderError
-            [run-file-damaged]: if the split has fewer cells than this shape, or if its fields are not base64.
+        Raises: RunFolderError [run-file-damaged] if the fields are not base64 or have too few cells.
         """
         train = _decode_bits(path, self.train, shape)
         holdout = _decode_bits(path, self.holdout, shape)
@@ -142,7 +129,7 @@ class VerdictsMetadata(TableMetadata):
 
 
 def write_plan(path: Path, plan: Plan) -> None:
-    """Write a plan to a Parquet file, with one row per trial; the other fields of the plan are in its metadata."""
+    """Write a plan to a Parquet file, one row per trial; its other fields are metadata."""
     rounds = None
     if plan.rounds is not None:
         rounds = _Rounds.model_validate(plan.rounds.to_json, strict=False)
@@ -156,7 +143,7 @@ def write_plan(path: Path, plan: Plan) -> None:
         digest=plan.digest,
     )
     columns = plan.trials.columns()
-    table = encode_table(_trial_columns(columns), columns, _id_names(plan))
+    table = encode_table(_get_trial_columns(columns), columns, _get_ids_by_kind(plan))
     write_table(path, table, metadata, group_size=ROWS_PER_GROUP)
 
 
@@ -168,11 +155,11 @@ def read_plan(path: Path) -> Plan:
     table = read_table(path, PlanMetadata)
     metadata = table.metadata
     names = {"agents": metadata.agents, "items": metadata.items}
-    columns = table.read(_trial_columns(table.names), names)
-    return _to_plan(path, metadata, Trials(**columns))
+    columns = table.read(_get_trial_columns(table.names), names)
+    return _make_plan(path, metadata, Trials(**columns))
 
 
-def _trial_columns(names: Container[str]) -> Sequence[TableColumn]:
+def _get_trial_columns(names: Container[str]) -> Sequence[TableColumn]:
     """Return the columns of trials, and those columns of repeats that are among `names`."""
     return (*TRIALS, *(column for column in REPEATS if column.name in names))
 
@@ -187,10 +174,10 @@ class PlanWithoutTrials(NamedTuple):
 def read_plan_without_trials(path: Path) -> PlanWithoutTrials:
     """Read a plan without its trials; raise RunFolderError if the file is missing, damaged or of another version."""
     metadata = read_table_metadata(path, PlanMetadata)
-    return PlanWithoutTrials(_to_plan(path, metadata, Trials.concat([])), metadata.digest)
+    return PlanWithoutTrials(_make_plan(path, metadata, Trials.concat([])), metadata.digest)
 
 
-def _to_plan(path: Path, metadata: _PlanMetadata, trials: Trials) -> Plan:
+def _make_plan(path: Path, metadata: _PlanMetadata, trials: Trials) -> Plan:
     """Make a plan from its metadata and its trials.
 
     path : file of the plan, for error messages
@@ -213,22 +200,32 @@ def _to_plan(path: Path, metadata: _PlanMetadata, trials: Trials) -> Plan:
 
 
 def write_verdicts(path: Path, verdicts: Verdicts) -> None:
-    """Write verdicts, and the judge and the plan's digest as metadata.
+    """Write the answers to all trials of a plan, one row per trial, and the judge and the plan's digest as metadata.
 
-    Parameters
-    ----------
-    path : Path
-        File to write; an existing file is replaced.
-    verdicts : Verdicts
-        Answers to all trials of a plan. Each trial is one row, in the order of the plan: first the columns of the trial,
-        then those of the answer, then one column per vote of a jury.
+    The columns of the trial are followed by those of the answer and one per vote of a jury. An existing file is
+    replaced.
     """
-    plan = verdicts.plan
     answers = {column.name: getattr(verdicts, column.name) for column in ANSWERS}
     answers["missing_reason"] = verdicts.missing_reason - _REASON_OFFSET
-    measured = [column.name for column in _OPTIONAL_ANSWER_COLUMNS if answers[column.name] is not None]
-    metadata = VerdictsMetadata(
-        plan_digest=plan.digest,
+    trials = verdicts.plan.trials.columns()
+    columns = [*_get_trial_columns(trials), *ANSWERS]
+    values = trials | answers
+    if verdicts.votes is not None:
+        for judge_number, votes in enumerate(verdicts.votes, 1):
+            column = vote_column(judge_number)
+            columns.append(column)
+            values[column.name] = votes
+
+    names = _get_ids_by_kind(verdicts.plan) | {"models": verdicts.models}
+    table = encode_table(columns, values, names)
+    write_table(path, table, _make_verdicts_metadata(verdicts), group_size=ROWS_PER_GROUP)
+
+
+def _make_verdicts_metadata(verdicts: Verdicts) -> VerdictsMetadata:
+    """Return the metadata of a file of verdicts."""
+    measured = [column.name for column in _OPTIONAL_ANSWER_COLUMNS if getattr(verdicts, column.name) is not None]
+    return VerdictsMetadata(
+        plan_digest=verdicts.plan.digest,
         judge=dict(verdicts.judge),
         models=verdicts.models,
         warnings=verdicts.warnings,
@@ -237,41 +234,12 @@ def write_verdicts(path: Path, verdicts: Verdicts) -> None:
         n_pending=verdicts.n_pending,
     )
 
-    trials = plan.trials.columns()
-    columns = [*_trial_columns(trials), *ANSWERS]
-    values = trials | answers
-    if verdicts.votes is not None:
-        for judge_number, votes in enumerate(verdicts.votes, 1):
-            column = vote_column(judge_number)
-            columns.append(column)
-            values[column.name] = votes
-
-    names = _id_names(plan) | {"models": verdicts.models}
-    table = encode_table(columns, values, names)
-    write_table(path, table, metadata, group_size=ROWS_PER_GROUP)
-
 
 def read_verdicts(path: Path, plan: Plan) -> Verdicts:
-    """Read the verdicts on a plan.
+    """Read the answers to the trials of a plan, in their order, from a file that `write_verdicts` wrote.
 
-    Parameters
-    ----------
-    path : Path
-        File that `write_verdicts` wrote.
-    plan : Plan
-        Plan that was judged.
-
-    Returns
-    -------
-    Verdicts
-        Answers to the trials of `plan`, in their order. Columns for which the judge provided no values are None.
-
-    Raises
-    ------
-    RunFolderError
-        [run-other-plan]: if the file contains verdicts on another plan; [run-missing], [run-file-missing]: if the folder
-        or the file does not exist; [run-version]: if another version of youden wrote it; [run-file-damaged]: if it does
-        not have the expected content.
+    Columns for which the judge provided no values are None. Raises: the errors of `read_verdict_table`, and
+    RunFolderError [run-file-damaged] if the content is not as expected.
     """
     table = read_verdict_table(path, plan_digest=plan.digest)
     metadata = table.metadata
@@ -303,25 +271,9 @@ def _read_votes(table: ParquetTable[VerdictsMetadata]) -> Floats | None:
 
 
 def read_verdict_table(path: Path, *, plan_digest: str) -> ParquetTable[VerdictsMetadata]:
-    """Open the table of the verdicts on a plan, without reading rows.
+    """Open the table of the verdicts on a plan, whose columns can be read one by one.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    plan_digest : str
-        Digest of the plan that was judged.
-
-    Returns
-    -------
-    ParquetTable
-        Table whose columns can be read one by one.
-
-    Raises
-    ------
-    RunFolderError
-        [run-other-plan]: if the file contains verdicts on another plan. The errors of `read_table`: if the file cannot be
-        read.
+    Raises: RunFolderError [run-other-plan] if the file contains verdicts on another plan; the errors of `read_table`.
     """
     table = read_table(path, VerdictsMetadata)
     judged_digest = table.metadata.plan_digest
@@ -339,7 +291,7 @@ def read_verdicts_metadata(path: Path) -> VerdictsMetadata:
     return read_table_metadata(path, VerdictsMetadata)
 
 
-def _id_names(plan: Plan) -> dict[str, tuple[str, ...]]:
+def _get_ids_by_kind(plan: Plan) -> dict[str, tuple[str, ...]]:
     """Return the ids of agents and items, with which tables decode columns of ids, by "agents" and "items"."""
     return {"agents": plan.agent_ids, "items": plan.item_ids}
 
@@ -350,13 +302,11 @@ def _encode_bits(cells: Bools) -> str:
 
 
 def _decode_bits(path: Path, packed: str, shape: tuple[int, int]) -> Bools:
-    """Decode the cells of a split, a boolean array that `_encode_bits` encoded.
+    """Decode a boolean array of a shape, which `_encode_bits` encoded; `path` is for errors.
 
-    path : file of the split, for errors
     packed : base64 text of the bits, row by row
-    shape : number of agents and number of items
 
-    Raises: RunFolderError [run-file-damaged] if `packed` is not base64, or if it has fewer bits than the array has cells.
+    Raises: RunFolderError [run-file-damaged] if it is not base64 or has too few bits.
     """
     n_rows, n_columns = shape
     try:
@@ -411,29 +361,14 @@ class VerdictChunk(dict[str, NDArray[Any]]):
     def _read(self, name: str) -> NDArray[Any]:
         """Read a column of the chunk, with reasons for missing answers as codes."""
         column = _COLUMNS.get(name) or vote_column(int(name.removeprefix(VOTE)))
-        (values,) = self._table.read([column], _id_names(self._plan)).values()
+        (values,) = self._table.read([column], _get_ids_by_kind(self._plan)).values()
         return values + _REASON_OFFSET if name == "missing_reason" else values
 
 
 def open_verdict_chunks(table: ParquetTable[VerdictsMetadata], plan: Plan) -> Sequence[VerdictChunk]:
     """Split a table of verdicts into chunks of consecutive rows, without reading rows.
 
-    Parameters
-    ----------
-    table : ParquetTable
-        Verdicts of a run.
-    plan : Plan
-        Plan of the run, from which only the ids of agents and items are used.
-
-    Returns
-    -------
-    sequence of VerdictChunk
-        In the order of the rows.
-
-    Raises
-    ------
-    RunFolderError
-        If the table cannot be read.
+    Only the ids of agents and items of `plan` are used. Raises: RunFolderError if the table cannot be read.
     """
     chunks: list[VerdictChunk] = []
     start = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,12 +82,10 @@ class SourceTable(NamedTuple):
         return any(ColumnValues([row.get(column)]).is_text for _, row in self.rows)  # stops at the first text
 
     def find_layout(self, columns: Mapping[str, str]) -> str | None:
-        """Return the column of the responses; None if the table has no responses.
+        """Return the column of the responses, or all columns by role for a known data set; None without responses.
 
-        For a known data set, the columns of all roles are returned in one text, such as "agent=models[], text=generations[]".
-        Tables with equal results are read together.
-
-        columns : column by role, as named by the user. If the role "text" is among them, only its columns may hold responses.
+        columns : column by role, as named by the user; only the columns of the role "text", if given, may hold
+            responses
         """
         if "text" in columns:
             has_text_column = not set(columns["text"].split(",")).isdisjoint(self.columns)
@@ -105,22 +103,21 @@ class SourceTable(NamedTuple):
 def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str], note: Note) -> SourceTable:
     """Make a table whose rows contain no nested objects.
 
-    The values of a nested object become columns named by their paths, for example `input.question`; a list stays one value. If
-    only a list of objects in a column contains responses, its objects become the rows. In spreadsheets, empty cells of
-    agents, items and prompts are filled with the value above. Rows of another kind, such as those of a grader in a log,
-    are left out. The rows of a known layout stay as they are, even if nested, unless the user named the column of texts.
+    Nested objects become columns such as `input.question`; if only a list of objects contains responses, its objects
+    become the rows. Records of another kind are left out. A known layout stays nested, unless the user named the texts.
 
     Parameters
     ----------
     file : Path
+        File of the table; in spreadsheets, empty cells of agents, items and prompts get the value above.
     name : str
         Name of the file or sheet.
     rows : list of (str, dict)
-        Location and values of each row, as the file has them; at least one.
+        Location and values of each row; at least one.
     columns : mapping of str to str
         Columns by role that the user named.
     note : callable
-        Function that is called with each assumption about the table and the location to which it applies.
+        Receives each assumption about the table, and its location.
 
     Returns
     -------
@@ -142,7 +139,14 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
                 fill_down(table.rows, column, note)
     if table.find_layout(columns) is not None:
         return table
+    return _find_table_of_elements(table, columns) or table
 
+
+def _find_table_of_elements(table: SourceTable, columns: Mapping[str, str]) -> SourceTable | None:
+    """Return a table whose rows are the objects of the lists in the first column that has responses in them, or None.
+
+    columns : column by role, as named by the user
+    """
     for column in table.columns:
         if any(is_list_of_objects(row.get(column)) for row in table.flat_rows):
             element_rows: Rows = []
@@ -151,17 +155,14 @@ def prepare_table(file: Path, name: str, rows: Rows, columns: Mapping[str, str],
             table_of_elements = table._replace(rows=element_rows)
             if table_of_elements.find_layout(columns) is not None:
                 return table_of_elements
-    return table
+    return None
 
 
 def _get_named_values(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, Json]:
-    """Return the values in a row of the columns that the user named.
+    """Return the values in a row of the columns that the user named, without those that the row lacks.
 
-    row : values of a row, which may be nested
-    columns : column by role, as named by the user; the role `text` may have several, separated by commas. A column is a
-        name, a path (`a.b`), or a combination (`a+b`).
-
-    The keys of the result are the columns, as the user wrote them. Columns that do not exist in the row are left out.
+    row : values, which may be nested
+    columns : name, path (`a.b`) or combination (`a+b`) by role; for texts also several, separated by commas
     """
     flat_row = flatten(row) if columns else {}
     values: dict[str, Json] = {}
@@ -187,52 +188,38 @@ def _move_header_into_rows(rows: Rows) -> Rows:
 
 
 def _drop_other_records(rows: Rows, *, is_log: bool, note: Note) -> Rows:
-    """Remove the rows that record something other than responses, such as the ratings of a grader in a log.
+    """Remove rows that record something other than responses, such as the ratings of a grader in a log.
 
-    A column whose name ends with "type" or "kind" may state what a row records. Rows without a model are removed if all their
-    kinds differ from the kinds of rows with a model. In a log with a header, the same rule applies to rows without a prompt.
+    They have no model and another "type" or "kind" than all rows with one.
 
-    is_log : whether the rows are from a log with a header
-    note : function that is called with a note and its location if rows are removed
+    is_log : whether a header precedes the rows; then the same applies to rows without a prompt
+    note : receives a remark and its location if rows are removed
     """
     columns = list(dict.fromkeys(chain.from_iterable(row for _, row in rows)))
     kind_columns = [name for name in columns if _KIND.search(name)]
     required_columns = [name for name in columns if is_agent_name(name) or (is_log and infer_role(name) == "prompt")]
-    for required_column in required_columns:
-        complete_rows = [(location, row) for location, row in rows if row.get(required_column) is not None]
-        incomplete_rows = [(location, row) for location, row in rows if row.get(required_column) is None]
-        for kind_column in kind_columns:
-            kinds = {str(row.get(kind_column)) for _, row in complete_rows}
-            other_kinds = {str(row.get(kind_column)) for _, row in incomplete_rows}
-            if kinds and other_kinds and kinds.isdisjoint(other_kinds):
-                first_location, _ = rows[0]
-                kind_names = ", ".join(sorted(other_kinds))
-                note(
-                    f"rows not read: {kind_column!r} is {kind_names}, and {required_column!r} is empty", first_location
-                )
-                return complete_rows
+    for required, kind in product(required_columns, kind_columns):
+        complete_rows = [(location, row) for location, row in rows if row.get(required) is not None]
+        kinds = {str(row.get(kind)) for _, row in complete_rows}
+        other_kinds = {str(row.get(kind)) for _, row in rows if row.get(required) is None}
+        if kinds and other_kinds and kinds.isdisjoint(other_kinds):
+            first_location, _ = rows[0]
+            kind_names = ", ".join(sorted(other_kinds))
+            note(f"rows not read: {kind!r} is {kind_names}, and {required!r} is empty", first_location)
+            return complete_rows
     return rows
 
 
 def split_by_responses(
     path: Path, tables: Sequence[SourceTable], columns: Mapping[str, str]
 ) -> tuple[list[SourceTable], list[SourceTable]]:
-    """Split tables into those from which responses are read and all others, such as configurations, scores and prompts.
+    """Split tables into those from which responses are read, and others, such as scores and prompts.
 
-    Responses are read from the first of these groups that is not empty:
+    path : file or folder that the user named; tables in a folder "responses" below it are preferred
+    columns : column by role, as named by the user; a table with one of its texts has responses
 
-    1. tables with responses in a folder such as "responses" or "predictions" below `path`;
-    2. tables with responses;
-    3. all tables.
-
-    A table has responses if it has the layout of a known data set, or a column of texts whose name suggests responses. If
-    the user named columns of texts, it has responses if it has one of them. Files with names such as "questions" or "config"
-    count as tables without responses, unless all files have such names.
-
-    path : file or folder that the user named
-    columns : column by role, as named by the user
-
-    Returns the tables from which responses are read, and the others, both in the given order.
+    Returns the tables with texts or the layout of a known data set, or all if there are none; and then the others.
+    Files with names such as "config" are among the others.
     """
     candidates = [table for table in tables if not _has_name_of_other_file(table)]
     with_text = [table for table in candidates or tables if table.find_layout(columns) is not None]
@@ -259,16 +246,10 @@ def _has_name_of_other_file(table: SourceTable) -> bool:
 
 
 def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
-    """Add columns with the location of each table to its rows, and return the names of these columns.
+    """Add the columns `FILE` (file or sheet) and `FOLDER` to the rows of tables, and return the names of those added.
 
-    There are up to two columns: `FILE` and, if several folders contain files of the same names, `FOLDER`. If files have
-    several sheets, `FILE` has the names of the sheets. A column is not added if all tables have the same value, and a single
-    table gets no column. Times in names of files and folders are ignored.
-
-    If all names number runs or seeds, the column of repeats `FILE_NUMBER` is added, too (`_add_repeat_numbers`). It is not
-    among the returned names.
-
-    tables : tables of the files; their rows are changed in place
+    A column with one value for all tables is not added. If all names number runs or seeds, `FILE_NUMBER` is added, but
+    not returned.
     """
     if len(tables) == 1:
         return ()
@@ -289,15 +270,9 @@ def add_location_columns(tables: Sequence[SourceTable]) -> tuple[str, ...]:
 
 
 def _compute_location_columns(files: Sequence[Path]) -> dict[str, list[str]]:
-    """Compute one or two columns of short texts that identify the file of each table.
+    """Return columns of short names, one per file: the shortest unique ends of the paths in `FILE`.
 
-    Usually, the only column is `FILE`, with the shortest unique ends of the paths. If several folders contain files of the
-    same names, `FOLDER` has the shortest unique ends of the folders, and `FILE` the names of the files. Times in names are
-    ignored, and so are folders whose name is only a time.
-
-    files : path of each file
-
-    Returns a dictionary: name of the column → one value per file.
+    If several folders have files of the same names, their unique ends are in `FOLDER`. Times in names are ignored.
     """
     stems = [_TIME.sub("", file.stem) for file in files]
     folders = []
@@ -316,16 +291,10 @@ def _compute_location_columns(files: Sequence[Path]) -> dict[str, list[str]]:
 
 
 def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
-    """Add the column `FILE_NUMBER` if the names of files or folders number repeats, as in `run-2.csv`.
+    """Add the column `FILE_NUMBER` in place if all files or folders are numbered, as in `run-2.csv`.
 
-    The column is added on two conditions:
-
-    - All names of the files, or else all names of the folders, contain a number, and not all of these names are equal.
-    - The agents can be distinguished without the numbers, by a column or by the rest of the paths.
-
-    tables : tables of the files; their rows are changed in place
-
-    Returns the path of the file of each table, without the number if the column was added.
+    Returns the path of each table's file, without the number if the column was added. Agents must remain distinct
+    without it.
     """
     files = [table.file for table in tables]
     has_agent_column = any(is_agent_name(column) for column in tables[0].columns)
@@ -338,10 +307,9 @@ def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
         (folder_names, [_remove_folder_number(file) for file in files]),
     )
     for names, paths_without_numbers in candidates:
-        numbers = [match[1] for match in map(_NUMBER.search, names) if match is not None]
-        all_have_numbers = len(numbers) == len(names)
+        numbers = _extract_run_numbers(names)
         agents_remain_distinct = has_agent_column or len(set(paths_without_numbers)) > 1
-        if not all_have_numbers or len(set(names)) == 1 or not agents_remain_distinct:
+        if not numbers or not agents_remain_distinct:
             continue
 
         for table, number in zip(tables, numbers, strict=True):
@@ -349,6 +317,12 @@ def _add_repeat_numbers(tables: Sequence[SourceTable]) -> list[Path]:
                 row[FILE_NUMBER] = number
         return paths_without_numbers
     return files
+
+
+def _extract_run_numbers(names: Sequence[str]) -> list[str]:
+    """Return the number of the run or seed in each name; empty if one has none, or if all names are equal."""
+    numbers = [match[1] for match in map(_NUMBER.search, names) if match is not None]
+    return numbers if len(numbers) == len(names) and len(set(names)) > 1 else []
 
 
 def _remove_file_number(file: Path) -> Path:
@@ -374,12 +348,11 @@ def _get_prompts(table: SourceTable, item: str, column: str) -> dict[str, Json]:
 
 
 def with_prompts(roles: Roles, rows: Sequence[dict[str, Json]], others: Sequence[SourceTable]) -> Roles:
-    """Return roles with a column of prompts from another table, and add this column to `rows`.
+    """Return roles with a column of prompts, which is added to `rows` from another table.
 
-    The first table with a prompt for at least one of the items is used. Items without a prompt in this table get None. The
-    roles are returned unchanged if they already have prompts, if the items have no ids, or if no table has their prompts.
+    It is the first of `others` that has a prompt of an item; items without one get None. The roles are unchanged if
+    they have prompts, if items have no ids, or if no table fits.
 
-    roles : roles of the columns of `rows`
     rows : rows of the tables with responses, changed in place
     others : tables without responses
     """

@@ -73,15 +73,9 @@ class ColumnPath:
 
     @classmethod
     def parse(cls, text: str, columns: Collection[str]) -> ColumnPath | None:
-        """Parse a path such as `choices[].text`, the name of a column, or names of columns joined by +.
+        """Parse the name of a column, names joined by +, or a path such as `choices[].text`, in this order.
 
-        A text that is the name of a column is never parsed as one of the other two. All names joined by + must be among
-        `columns`.
-
-        columns : names of the columns of the table
-
-        Returns None if the text is none of these, has more than one list (`[]`), or does not start with one of
-        `columns`.
+        Returns None if a column is not among `columns`, or if the path has more than one list (`[]`).
         """
         if text in columns:
             return cls((text,))
@@ -145,11 +139,9 @@ def detect_known_layout(row: Mapping[str, Json]) -> dict[str, str]:
 
 
 def _detect_responses(row: Mapping[str, Json]) -> dict[str, str]:
-    """Return the path of the texts, and of the agents if the row names them; empty if the layout of the row is not known.
+    """Return the paths of the texts and of the agents by role, or nothing if the layout of a row is not known.
 
-    The keys of the result are the roles "text" and "agent". A path such as `completions[].model` leads to the value "model"
-    in each element of the list in the column "completions"; `ColumnPath` parses it. Texts in several columns, one per agent,
-    are joined by commas.
+    In `completions[].model`, [] stands for each element of a list. Texts in several columns are joined by commas.
     """
     for models in ("generation_models", "generation_model"):
         if isinstance(row.get("generations"), list) and isinstance(row.get(models), list):
@@ -184,25 +176,25 @@ def parse_column_paths(
     Parameters
     ----------
     file : Path
-        File of the table, for error messages.
+        File of the table, for errors.
     row : mapping
         First row of the table, which may be nested.
     columns : mapping of str to str
-        Column or path by role; for the role text also several, separated by commas, one per agent.
+        Column or path by role; for texts also several, separated by commas, one per agent.
 
     Returns
     -------
     paths : dict of str to ColumnPath
-        Path by role, without the role text if several columns of texts are named.
+        Path by role, without texts if they are in several columns.
     agent_paths : dict of str to ColumnPath
-        Path of the responses by agent, if several columns of texts are named, which are also the names of the agents;
-        otherwise empty.
+        Path of the responses by agent, which is the name of its column; empty unless there are several columns of
+        texts.
 
     Raises
     ------
     ImportFormatError
-        [import-columns] if a column or path does not exist or is invalid, if the role text is missing, if both roles that
-        identify an item (item and prompt) are missing, or if the columns of text and agent contradict each other.
+        [import-columns]: if a column or path is not valid, if texts or both items and prompts are missing, or if the
+        columns of texts and agents contradict each other.
     """
     paths: dict[str, ColumnPath] = {}
     agent_paths: dict[str, ColumnPath] = {}
@@ -231,7 +223,7 @@ def _find_column_problem(
     *,
     has_agent: bool,
 ) -> str | None:
-    """Describe why responses cannot be read from the named columns, and the remedy; None if they can be read.
+    """Describe why responses cannot be read from the named columns, and the remedy; None if they can.
 
     row : first row of the table
     paths : path by role
@@ -308,18 +300,10 @@ class ResponseReader:
     _numbers_by_text: dict[tuple[str, str], dict[str, int]] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, Json], location: str) -> None:
-        """Add the responses of one row to the pool.
+        """Add the responses of one row, whose values may be nested, to the pool.
 
-        If each agent has a column, the row has one response per agent. If paths lead to the elements of lists, as in
-        `choices[].text`, the row has one response per element; the lists must be equally long. Otherwise it has a single
-        response.
-
-        A row with empty lists has no response: it is counted as left out. The responses of a row with lists of different
-        lengths are lost: they are counted as dropped. Values that no pool can hold, such as a response that is a number, are
-        counted in the same way (`PoolBuilder.add`); no error is raised.
-
-        row : values by column, which may be nested
-        location : file and line, for messages
+        There is one per column of an agent, or per element of lists, or else a single one. Unequal lists and values
+        that no pool can hold are counted, and raise no error.
         """
         single_values: dict[str, Json] = {}
         lists: dict[str, list[Json]] = {}
@@ -338,9 +322,9 @@ class ResponseReader:
             self._add_cell(single_values, location)
 
     def _add_elements(self, single_values: Mapping[str, Json], lists: Mapping[str, list[Json]], location: str) -> None:
-        """Add the responses of a row that has one response per element of its lists.
+        """Add one response per element of the lists of a row.
 
-        single_values : value by role, for the roles that have one value for the whole row
+        single_values : value by role, for roles with one value for the whole row
         lists : values of the responses by role, for all other roles
         """
         lengths = {len(values) for values in lists.values()}
@@ -375,9 +359,8 @@ class ResponseReader:
     def _add_response(self, values: Mapping[str, Json], location: str, *, is_listed: bool) -> None:
         """Add one response to the pool that is being built.
 
-        values : value of each role, such as "agent" and "text"
-        location : file and row, for messages
-        is_listed : whether the response comes from a list of several responses
+        values : value by role, such as "agent" and "text"
+        is_listed : whether the response comes from a list of several
         """
         has_agent = "agent" in self.paths or bool(self.agent_paths)
         agent = unwrap_single(values.get("agent")) if has_agent else self.agent
@@ -416,23 +399,21 @@ class ResponseReader:
     ) -> None:
         """Clean the values of one response, number it among its repeats, and add it to the pool.
 
-        In ids, several consecutive spaces become one. A response that is not a text becomes a text. Empty cells and errors of
-        spreadsheets are no responses. Without a column of repeats, different responses of an agent to an item are repeats.
+        Values that are not texts become texts; spreadsheet errors and empty cells are no responses. Without a column of
+        repeats, different responses of an agent to an item are repeats.
 
-        values : value of each role in the row
-        location : file and row, for messages
+        values : value by role, of the row
         agent, item, prompt, text, repeat : values of these roles for the response; `text` is None if it is missing
-        is_listed : whether the response comes from a list of several responses, in which equal responses are repeats, too
+        is_listed : whether the response comes from a list, in which equal responses are repeats, too
         """
         if text is None:
             self.builder.count_left_out("an empty cell in place of a text", location)
             return
-        if not isinstance(text, str):
-            text = orjson.dumps(text, default=str).decode()
         if _is_sheet_error(text):
             self.builder.count_left_out("an error of the spreadsheet (such as #REF!) in place of a text", location)
             return
 
+        response = text if isinstance(text, str) else orjson.dumps(text, default=str).decode()
         if isinstance(agent, float):  # such as the version 1.1
             agent = f"{agent:g}"
         missing = self._find_missing_id(agent, item, prompt)
@@ -446,20 +427,19 @@ class ResponseReader:
         item_key = str(item or prompt or location)
         if "repeat" not in self.paths:
             numbers = self._numbers_by_text.setdefault((str(agent), item_key), {})
-            text_key = f"{repeat}: {text}" if is_listed else text
+            text_key = f"{repeat}: {response}" if is_listed else response
             repeat = numbers.setdefault(text_key, len(numbers) + 1)
 
-        is_invalid_id = isinstance(item, str) and (len(item) > _MAX_ID_LENGTH or bool(find_name_fault(item)))
-        if self.has_generated_ids or is_invalid_id:
+        if self.has_generated_ids or not _can_be_id(item):
             prompt = join_prompt(values.get("prompt") or values.get("item"))  # an item without an id may be its prompt
-            item = self.items.get_id(str(agent), item_key, text, repeat=repeat)
-        self.builder.add(agent, item, text, prompt=prompt, group=values.get("group"), location=location, repeat=repeat)
+            item = self.items.get_id(str(agent), item_key, response, repeat=repeat)
+        group = values.get("group")
+        self.builder.add(agent, item, response, prompt=prompt, group=group, location=location, repeat=repeat)
 
     def _find_missing_id(self, agent: Json, item: Json, prompt: Json) -> str | None:
         """Return the reason why a row names no agent or no item; None if it names both.
 
-        An error of a spreadsheet names nothing. If prompts identify the items, a row without a prompt has no item; it may be a
-        second header or a line of totals.
+        A spreadsheet error names nothing. If prompts identify the items, a row without a prompt has no item.
         """
         identifiers = {"agent": agent, "item": item}
         if self.has_generated_ids:
@@ -470,6 +450,11 @@ class ResponseReader:
         if self.has_generated_ids and "prompt" in self.paths and _is_blank(prompt):
             return "no prompt, which identifies the item"
         return None
+
+
+def _can_be_id(item: Json) -> bool:
+    """Return whether a value is not a text that is too long for an id, or has characters that no id may have."""
+    return not isinstance(item, str) or (len(item) <= _MAX_ID_LENGTH and not find_name_fault(item))
 
 
 def _is_sheet_error(value: Json) -> bool:

@@ -20,7 +20,7 @@ _LOCATIONS = {FILE: "a table each", FOLDER: "a folder each", FILE_NUMBER: "names
 def unclear_columns_error(
     path: Path, problem: str, columns: Sequence[str], options: Mapping[str, str] | None = None
 ) -> ImportFormatError:
-    """Make the error that the roles of columns are unclear.
+    """Make the error [import-columns] that the roles of columns are unclear.
 
     Parameters
     ----------
@@ -31,50 +31,45 @@ def unclear_columns_error(
     columns : sequence of str
         Names of the columns; the message lists the first of them.
     options : mapping of str to str, optional
-        Column by role that resolves the ambiguity; the message contains the command.
+        Column by role that resolves the ambiguity; the message contains the command. Default: the message names the
+        options.
 
     Returns
     -------
     ImportFormatError
-        [import-columns]
+        Error to raise.
     """
     column_list = ", ".join(name for name in columns if name not in (FOLDER, FILE))
     if len(column_list) > _MAX_LISTED_CHARACTERS:
         column_list = f"{column_list[:_MAX_LISTED_CHARACTERS]} …"
     if column_list:
         problem += f": got the columns {column_list}"
+    return import_error(path, f"{problem}. {_format_remedy(path, columns, options or {})}", slug="import-columns")
 
-    remedy = (
-        "Name the columns: `youden import table` takes --column text=NAME --column item=NAME --column agent=NAME; its --help "
-        "lists the formats of tools."
-    )
-    proposed_columns = (options or {}).get("text", "").split(",")
+
+def _format_remedy(path: Path, columns: Sequence[str], options: Mapping[str, str]) -> str:
+    """Return a sentence with the command that names the columns; `options` maps roles to columns, or is empty."""
+    proposed_columns = options.get("text", "").split(",")
     has_commas = any(name not in columns for name in proposed_columns if name)  # names that the split has cut
     if has_commas:
-        remedy = "Remove the commas from the names of the columns, and run the command again."
-    elif options:
-        command = ["youden", "init", str(path)]
-        for role, column in options.items():
-            command += ["--column", f"{role}={column}"]
-        remedy = f"Name the columns: `{format_command(command)}`."
-    return import_error(path, f"{problem}. {remedy}", slug="import-columns")
+        return "Remove the commas from the names of the columns, and run the command again."
+    if not options:
+        return (
+            "Name the columns: `youden import table` takes --column text=NAME --column item=NAME --column agent=NAME; its "
+            "--help lists the formats of tools."
+        )
+    command = ["youden", "init", str(path)]
+    for role, column in options.items():
+        command += ["--column", f"{role}={column}"]
+    return f"Name the columns: `{format_command(command)}`."
 
 
 def describe_roles(roles: Roles, name: str) -> str:
-    """Describe which columns of an imported table contain its agents, items, prompts and responses, for display.
+    """Describe the columns of an imported table for display, in a line without a full stop.
 
-    Parameters
-    ----------
-    roles : Roles
-        Columns by role, such as "agent", "item" or "text". If the names of folders or files identify the agents or items,
-        these names are columns of the table, too.
-    name : str
-        Name of the only agent, which is described if no column contains agents.
+    An example is "agents by 'model', items by 'id', prompts in 'question', texts in 'output'".
 
-    Returns
-    -------
-    str
-        One line without a full stop, such as "agents by 'model', items by 'id', prompts in 'question', texts in 'output'".
+    name : name of the only agent, used if no column contains agents
     """
     parts = [f"agents by {_describe_agents(roles, name)}", f"items by {_describe_items(roles)}"]
     if "text" in roles.columns:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 
@@ -25,25 +26,11 @@ LocatedRows = Iterator[tuple[str, Row]]
 
 
 def read_result_rows(paths: Sequence[Path], notes: list[str]) -> Rows:
-    """Read the results of a benchmark, with one row per model and item.
+    """Read the results of lm-eval, HELM, MTEB or SWE-bench, one row (location, values by column) per model and item.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        Files or folders: samples_*.jsonl or results_*.json of lm-eval, per_instance_stats.json of HELM, result folders
-        of MTEB with model_meta.json, and reports of SWE-bench.
-    notes : list of str
-        Receives what was assumed.
+    Returns an empty list if the files are none of these. Raises: ImportFormatError if a file cannot be read.
 
-    Returns
-    -------
-    list of (str, dict)
-        Location and values by column of each row; empty if the files are none of these.
-
-    Raises
-    ------
-    ImportFormatError
-        If a file cannot be read.
+    notes : receives what was assumed
     """
     readers = {
         "samples_*.jsonl": (_read_lm_eval_samples, "results of lm-eval: a document is an item"),
@@ -74,10 +61,9 @@ def _has_matching_file(path: Path, pattern: str) -> bool:
 
 
 def _read_lm_eval_samples(files: list[Path]) -> LocatedRows:
-    """Yield one row per document of a task, with one column per metric.
+    """Yield one row per document of a task, with one column METRIC or METRIC/FILTER per metric.
 
-    The column is called METRIC or, if a filter such as a regular expression extracted the answer from the response,
-    METRIC/FILTER. In files without a list of the metrics, all numbers except `doc_id` are metrics.
+    A filter, such as a regular expression, extracts the answer from a response.
 
     files : samples_*.jsonl, one per model and task
     """
@@ -122,10 +108,7 @@ def _name_score_column(name: str) -> str:
 
 
 def _read_helm(files: list[Path]) -> LocatedRows:
-    """Yield a row per instance with the mean of each of its statistics; a perturbed instance is a separate item.
-
-    The model is that in run_spec.json, or in the name of the folder, such as "mmlu:subject=law,model=openai_gpt-4".
-    """
+    """Yield a row per instance with the mean of each of its statistics; a perturbed instance is a separate item."""
     for file in files:
         scenario = parse_helm_scenario(file)
         specification = file.with_name("run_spec.json")
@@ -146,7 +129,7 @@ def _read_helm(files: list[Path]) -> LocatedRows:
 def _read_mteb(files: list[Path]) -> LocatedRows:
     """Yield the main score of each task, averaged over its subsets and splits.
 
-    `files` are the files model_meta.json; the results of a model are the other JSON files of the same folder.
+    files : files model_meta.json; the results of a model are the other JSON files of its folder
     """
     for model_file in files:
         for task_file in sorted(model_file.parent.glob("*.json")):
@@ -162,33 +145,34 @@ def _read_mteb(files: list[Path]) -> LocatedRows:
 
 
 def _read_swe_bench(files: list[Path]) -> LocatedRows:
-    """Yield one row per model and instance (task) of SWE-bench: its score is 1 if it is resolved, and 0 otherwise.
+    """Yield one row per model and instance (task) of any file: its score is 1 if it is resolved, and 0 otherwise.
 
-    A file is the report of one model, with a list of instances per outcome, or an object with the resolved instances of each
-    model. Other files are ignored. Each model gets a row for each instance that any file lists.
+    A file is the report of one model, or lists the resolved instances of each model; others are ignored.
     """
     resolved_by_model: dict[str, list[str]] = {}
     instances: dict[str, None] = {}  # an ordered set
     for file in files:
-        content = read_json(file)
-        id_lists = _get_id_lists(content)
-        resolved_keys = [key for key in _RESOLVED_KEYS if key in id_lists]
-        has_only_id_lists = id_lists == content
-        if resolved_keys:  # the report of one model
-            resolved_by_model[_find_model_name(file)] = id_lists[resolved_keys[0]]
-            outcome_keys = [key for key in id_lists if _OUTCOMES.fullmatch(key.removesuffix("_ids"))]
-        elif has_only_id_lists:  # the keys are models
-            resolved_by_model |= id_lists
-            outcome_keys = list(id_lists)
-        else:
-            continue
-        for key in outcome_keys:
-            instances |= dict.fromkeys(id_lists[key])
+        resolved_in_file, id_lists = _read_swe_bench_report(file)
+        resolved_by_model |= resolved_in_file
+        instances |= dict.fromkeys(chain.from_iterable(id_lists))
 
     for model, ids in resolved_by_model.items():
         resolved = set(ids)
         for instance in instances:
             yield model, {"model": model, "item": instance, "score": float(instance in resolved)}
+
+
+def _read_swe_bench_report(file: Path) -> tuple[dict[str, list[str]], list[list[str]]]:
+    """Return the resolved instances by model, and the lists of all instances; empty if the file is no report."""
+    content = read_json(file)
+    id_lists = _get_id_lists(content)
+    resolved_keys = [key for key in _RESOLVED_KEYS if key in id_lists]
+    if resolved_keys:  # the report of one model
+        outcome_keys = [key for key in id_lists if _OUTCOMES.fullmatch(key.removesuffix("_ids"))]
+        return {_find_model_name(file): id_lists[resolved_keys[0]]}, [id_lists[key] for key in outcome_keys]
+    if id_lists == content:  # the keys are models
+        return id_lists, list(id_lists.values())
+    return {}, []
 
 
 def _get_id_lists(content: Json) -> dict[str, list[str]]:

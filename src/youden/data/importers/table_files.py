@@ -67,36 +67,23 @@ _LETTERS = re.compile(r"[^\W\d_\x00-\x7f]+")
 
 
 def find_tables(paths: Sequence[Path]) -> list[Path]:
-    """List the tables in files and folders.
+    """List the tables in files and folders; empty if there are none.
 
-    A folder that `save_to_disk` of the package `datasets` wrote contains one folder per split (a part of a data set, such
-    as "test"), and each is a table. If there are such folders among the paths, all other tables are ignored.
+    If there are folders of splits (parts of a data set) that `datasets` saved, only these are listed.
 
-    Parameters
-    ----------
-    paths : sequence of Path
-        Files and folders.
-
-    Returns
-    -------
-    list of Path
-        Files of tables, or only folders of splits; empty if there are neither.
-
-    Raises
-    ------
-    ImportFormatError
-        [import-not-found]: if a path does not exist; [import-empty]: if one of several folders contains no table.
+    Raises: ImportFormatError [import-not-found] if a path does not exist; [import-empty] if one of several folders has
+        no table.
     """
     splits = [split for path in paths for split in find_saved_splits(path)]
     if splits:
         return splits
-    if not any(_has_table(path) for path in paths):
+    if not any(_contains_table(path) for path in paths):
         return []
     patterns = [f"*{extension}" for extension in EXTENSIONS]
     return find_files(paths, patterns, what=f"a table ({', '.join(EXTENSIONS)})")
 
 
-def _has_table(path: Path) -> bool:
+def _contains_table(path: Path) -> bool:
     """Return whether a path is a file, or a folder that contains a file of a table."""
     return not path.is_dir() or any(file.suffix.lower() in EXTENSIONS for file in path.rglob("*"))
 
@@ -112,34 +99,21 @@ def find_saved_splits(path: Path) -> list[Path]:
 
 
 def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
-    """Read a plain CSV or TSV file by pandas, which is faster than `read_rows`.
+    """Read a plain CSV or TSV file by pandas, which is faster than `read_rows`; cells are texts, or NaN if empty.
 
-    A file is plain if it meets all of these conditions:
+    Returns None if the file is not plain (a header of unique names, no longer rows, no pool or guarded export of
+    youden), not valid or empty; then call `read_rows`, which reads it or explains the fault.
 
-    - Its first line is a header of at least two unique names, and no row has more fields than the header.
-    - The header is not the header of a pool. The cells of a pool must not be changed.
-    - The header does not contain `guarded`, the column of youden's exports that lists guarded formulas.
-
-    Parameters
-    ----------
-    file : Path
-        File of a table.
-    note : callable
-        Function that is called with each assumption about the file, and its location.
-
-    Returns
-    -------
-    DataFrame or None
-        The rows that `read_rows` yields, with texts as cells, and NaN for an empty cell. None if the file has another
-        format, is not plain, is not valid or has no rows. In this case, call `read_rows`, which reads the file or raises an
-        error that states the fault.
+    note : receives each assumption about the file, and its location
     """
     if file.suffix.lower() not in (".csv", ".tsv", ".tab") or not file.is_file():
         return None
 
     assumptions: list[str] = []
     try:
-        text = _decode_separated(file, lambda assumption, _location: assumptions.append(assumption), None, strict=False)
+        text = _decode_separated_file(
+            file, lambda assumption, _location: assumptions.append(assumption), None, strict=False
+        )
         frame = _parse_plain_text(text, separator=_detect_separator(text, default=_get_usual_separator(file)))
     except (ImportFormatError, ValueError, csv.Error):
         return None
@@ -184,15 +158,23 @@ def _get_usual_separator(file: Path) -> str:
 
 
 def read_tables(file: Path, note: Note, replaced: Replacements) -> Iterator[tuple[str, Rows]]:
-    """Yield the name and the rows of each table in a file.
+    """Yield the name and the rows (location and values) of each table in a file; only an Excel file may have several.
 
-    An Excel file yields one table per sheet (`read_excel_sheets`). Any other file yields one table, which may have no rows.
-    The name is the name of the file without its suffix or, if there are several sheets, the title of the sheet. The rows are
-    pairs of a location and a dictionary. The errors are those of `read_rows`.
+    Parameters
+    ----------
+    file : Path
+        File of a table, or folder of a split that `datasets` saved.
+    note : callable
+        Receives each assumption about the file, and its location.
+    replaced : Replacements
+        Counter of the values that are replaced because a pool cannot hold them.
 
-    file : file of a table, or folder of a split that `datasets` saved
-    note : function that receives each assumption about the file, and its location
-    replaced : counter of the values that are replaced because a pool cannot hold them
+    Yields
+    ------
+    name : str
+        Name of the file without its suffix, or title of one of several sheets.
+    rows : list of (str, dict)
+        Rows, as those of `read_rows`, which also lists the errors.
     """
     if file.suffix.lower() not in EXCEL:
         name = file.stem if file.is_file() else file.name
@@ -219,24 +201,23 @@ def read_rows(
     replaced : Replacements, optional
         Counter of the values that are replaced because a pool cannot hold them, such as NaN.
     note : callable, optional
-        Function that is called with each assumption about the file (a sentence), and its location. Default: assumptions
-        are not reported.
+        Receives each assumption about the file, and its location. Default: assumptions are not reported.
     strict : bool, default False
-        Whether a CSV or TSV file must be UTF-8 and have a header in its first line, unique column names and rows of equal
-        length; its cells are then kept as they are. If False, a file may also be Windows-1252 and have lines above the
-        header, and blank cells become None. But if the first line is the header of a pool, the file is read as if True.
+        Whether a CSV or TSV file must be UTF-8 with a header, unique column names and rows of equal length, whose cells
+        are not changed; a file with the header of a pool is always read so. If False, it may be Windows-1252 and have
+        lines above the header, and blank cells become None.
 
     Returns
     -------
     iterator of (str, dict)
-        Location of each row (the file, and the number of the line or row), for error messages; and its values by column.
+        Location of each row (file and line or row), and its values by column.
 
     Raises
     ------
     ImportFormatError
-        [import-format], [import-csv], [import-json] or [import-encoding] if the content does not have the format of the
-        file's extension; [import-empty] if a CSV or TSV file that is not read strictly has no rows; [import-not-found] if
-        the file cannot be read. Some errors are only raised during the iteration.
+        [import-format], [import-csv], [import-json] or [import-encoding]: if the content does not fit the suffix;
+        [import-empty]: if a CSV or TSV file has no rows and `strict` is False; [import-not-found]: if the file cannot
+        be read. Some are raised during the iteration.
     """
     match file.suffix.lower():
         case ".csv" | ".tsv" | ".tab":
@@ -258,9 +239,9 @@ def read_rows(
 
 
 def _read_json_rows(file: Path, replaced: Replacements | None) -> Iterator[tuple[str, Row]]:
-    """Yield the location and the values of each row of a file with one JSON value, or with one JSON object per line.
+    """Yield the location and the values of each row of a file with one JSON value, or with one object per line.
 
-    replaced : counter of replaced values. A pool can hold neither NaN and infinite numbers nor invalid characters.
+    replaced : counter of replaced values, such as NaN and invalid characters
     """
     text = read_text(file, replaced)
     try:
@@ -354,14 +335,28 @@ def is_pool_header(names: Iterable[object]) -> bool:
 
 
 def read_separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the location and the fields of each record of a CSV text, the header first; a blank line is an empty list.
+    """Yield the location (first line) and the fields of each record of a CSV text, the header first.
 
-    A location has the number of the record's first line.
+    Parameters
+    ----------
+    file : Path
+        File, for locations and errors.
+    separator : str
+        Character between fields.
+    text : str
+        Content of the file.
 
-    file : path of the file, for locations and errors
-    text : content of the file
+    Yields
+    ------
+    location : str
+        File and number of the record's first line.
+    fields : list of str
+        Empty for a blank line.
 
-    Raises: ImportFormatError [import-csv] if a record is not valid CSV.
+    Raises
+    ------
+    ImportFormatError
+        [import-csv]: if a record is not valid CSV.
     """
     start = 1
     with allow_long_csv_fields():
@@ -377,22 +372,22 @@ def read_separated(file: Path, separator: str, *, text: str) -> Iterator[tuple[s
             ) from error
 
 
+_SEPARATOR_LINE = re.compile(r"sep=(\S)\s*", re.IGNORECASE)
+"""First line of a file that states the separator for Excel."""
+
+
 def _read_separated_rows(
     file: Path, note: Note, replaced: Replacements | None, *, strict: bool
 ) -> Iterator[tuple[str, Row]]:
     """Yield the location and the values of each row of a CSV or TSV file.
 
-    note : function that is called with each assumption about the file, and its location
-    replaced : counter of the characters that are replaced because they are not valid; None to count none
-    strict : whether the first line must be the header, and cells are kept as they are, see `read_rows`
-
-    Raises: ImportFormatError; see `read_rows`.
+    The parameters and errors are those of `read_rows`.
     """
-    text = _decode_separated(file, note, replaced, strict=strict)
+    text = _decode_separated_file(file, note, replaced, strict=strict)
     first_line, _, other_lines = text.partition("\n")
-    declares_separator = first_line.lower().startswith("sep=") and len(first_line.strip()) == 5  # for Excel
-    if declares_separator:
-        separator = first_line.strip()[-1]
+    declared = _SEPARATOR_LINE.fullmatch(first_line)
+    if declared:
+        separator = declared[1]
         text = other_lines
     else:
         separator = _detect_separator(text, default=_get_usual_separator(file))
@@ -407,9 +402,7 @@ def _read_separated_rows(
 
 
 def _decode_windows_text(file: Path) -> str | None:
-    """Return the text of a table that is not UTF-8; None if it is not Windows-1252 either.
-
-    The result is also None for a table with the header of a pool, because youden writes pools in UTF-8.
+    """Return the text of a table that is not UTF-8; None if it is not Windows-1252 either, or has the header of a pool.
 
     Raises: ImportFormatError [import-format] if the file is a ZIP archive.
     """
@@ -425,15 +418,14 @@ def _decode_windows_text(file: Path) -> str | None:
     return None if decoded is None or "\0" in decoded else decoded
 
 
-def _decode_separated(file: Path, note: Note, replaced: Replacements | None, *, strict: bool) -> str:
-    """Return the text of a CSV or TSV file in UTF-8 or Windows-1252.
+def _decode_separated_file(file: Path, note: Note, replaced: Replacements | None, *, strict: bool) -> str:
+    """Return the text of a CSV or TSV file in UTF-8 or, unless `strict` is True, Windows-1252.
 
-    note : function that is called with each assumption about the file, and its location
-    replaced : counter of the characters that are replaced because they are not valid; None to count none
-    strict : whether only UTF-8 is allowed
+    note : receives each assumption about the file, and its location
+    replaced : counter of replaced characters; None to count none
 
-    Raises: ImportFormatError [import-encoding] if the file cannot be decoded, or if many characters are null bytes;
-        [import-format] if it is a ZIP archive.
+    Raises: ImportFormatError [import-encoding] if the file cannot be decoded or has many null bytes; [import-format] if
+        it is a ZIP archive.
     """
     try:
         text = read_text(file, replaced)
@@ -454,10 +446,9 @@ def _decode_separated(file: Path, note: Note, replaced: Replacements | None, *, 
 
 
 def _decode_lines(raw: bytes) -> str | None:
-    """Decode each line as UTF-8 or, if that fails, as Windows-1252; return None if the text seems to have another encoding.
+    """Decode each line as UTF-8 or else as Windows-1252; None if the text seems to have another encoding.
 
-    Another encoding is assumed if Windows-1252 cannot decode a line, or if most letters outside of ASCII are consecutive. In
-    European languages, accented letters are mostly single.
+    In European languages, accented letters are mostly single; in another encoding, most are consecutive.
     """
     lines: list[str] = []
     letters: list[str] = []
@@ -486,10 +477,8 @@ def _read_exact_rows(
 ) -> Iterator[tuple[str, Row]]:
     """Yield the location and the values of each record; all values of a blank line are None.
 
-    records : location and fields of each line, the header first
-
-    Raises: ImportFormatError [import-csv] if two columns have the same name, or if a record repeats the header or has another
-        number of fields.
+    Raises: ImportFormatError [import-csv] if names of columns are equal, a record repeats the header, or has another
+        length.
     """
     duplicates = [name for name, n in Counter(header).items() if n > 1]
     if duplicates:
@@ -518,12 +507,9 @@ def _detect_separator(text: str, default: str) -> str:
 
 
 def _count_equal_splits(text: str, separator: str) -> tuple[int, int]:
-    """Count the lines that a separator splits into the same number of fields.
+    """Return the number of lines with the most frequent number of fields, and this number; (0, 0) without separators.
 
-    Only the first 50 lines are read, up to the first error of the CSV format.
-
-    Returns the number of lines with the most frequent number of fields, and this number of fields; (0, 0) if the separator
-    occurs in no line.
+    Only the first 50 lines are read, up to the first error.
     """
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     n_lines_by_n_fields: Counter[int] = Counter()
@@ -538,40 +524,16 @@ def _count_equal_splits(text: str, separator: str) -> tuple[int, int]:
 
 
 def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
-    """Read responses from the files AGENT/ITEM.txt (or .md) of a folder.
+    """Read responses from the files AGENT/ITEM.txt (or .md) of a folder; prompts are in `prompts` or `questions`.
 
-    The files in a folder `prompts` or `questions` are the prompts of the items.
+    Returns the path and the columns agent, item, text and prompt of each. Raises: ImportFormatError [import-empty]
+    without files.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder with one subfolder per agent.
-    replaced : Replacements
-        Counter of the characters that are replaced because a pool cannot hold them.
-
-    Returns
-    -------
-    list of (str, dict)
-        Path of the file, and values of the columns agent, item, text and prompt, for each response.
-
-    Raises
-    ------
-    ImportFormatError
-        [import-empty] if the folder contains no such files.
+    replaced : counter of the characters that a pool cannot hold
     """
-    paths = sorted(folder.rglob("*/*"))
-    files = [path for path in paths if path.is_file() and path.suffix.lower() in _TEXT_EXTENSIONS]
-    if not files:
-        raise import_error(
-            folder,
-            f"the folder has neither a table ({', '.join(EXTENSIONS)}) nor a folder of texts (.txt, .md) for each agent. "
-            "Save texts as AGENT/ITEM.txt. For logs of an evaluation tool, run `youden import`; its --help lists the tools.",
-            slug="import-empty",
-        )
-
     prompts: dict[str, str] = {}
     rows: Rows = []
-    for file in files:
+    for file in _list_text_files(folder):
         agent, *item_parts = file.relative_to(folder).with_suffix("").parts
         item = "/".join(item_parts)
         text = read_text(file, replaced)
@@ -584,3 +546,17 @@ def read_text_folder(folder: Path, replaced: Replacements) -> Rows:
     for _, row in rows:
         row["prompt"] = prompts.get(str(row["item"]))
     return rows
+
+
+def _list_text_files(folder: Path) -> list[Path]:
+    """List the texts in the subfolders of a folder. Raises: ImportFormatError [import-empty] if there are none."""
+    paths = sorted(folder.rglob("*/*"))
+    files = [path for path in paths if path.is_file() and path.suffix.lower() in _TEXT_EXTENSIONS]
+    if not files:
+        raise import_error(
+            folder,
+            f"the folder has neither a table ({', '.join(EXTENSIONS)}) nor a folder of texts (.txt, .md) for each agent. "
+            "Save texts as AGENT/ITEM.txt. For logs of an evaluation tool, run `youden import`; its --help lists the tools.",
+            slug="import-empty",
+        )
+    return files

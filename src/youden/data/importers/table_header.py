@@ -57,26 +57,38 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
     records : list of (str, list)
         Location and cells of each line.
     file : Path
-        File of the table, for error messages.
+        File of the table, for errors.
     note : callable
-        Receives a sentence and its location if there are lines above the header, two header lines, lines of totals, or
-        several columns of one name.
+        Receives a sentence and its location for lines that are not read or joined, and for equal names of columns.
     ragged : bool, default False
         Whether rows may be longer than the header; the additional columns get names.
 
     Returns
     -------
     list of (str, dict)
-        Location and values by column of each row, None for a missing cell. Columns without name and values are left
-        out. A column with values but without a name, or with the name of an earlier one, gets a unique name with its
-        number, such as "column 3". The names of two header lines are joined, as in "gpt answer". Lines of totals at the
-        end are left out.
+        Location and values by column of each row, None for a missing cell. Lines of totals and columns without name and
+        values are left out. Names of two header lines are joined, as in "gpt answer"; a missing or repeated name gets
+        its number, as in "column 3".
 
     Raises
     ------
     ImportFormatError
-        [import-empty]: if no row is below a header; [import-csv]: if a row is longer than the header, unless
-        `ragged` is True, or if there are several tables, below each other or next to each other.
+        [import-empty]: if no row is below a header; [import-csv]: if a row is longer than the header, unless `ragged`
+        is True, or if there are several tables.
+    """
+    header, body = _split_at_header(records, file, note)
+    _check_no_second_table(records, header, [location for location, _ in body])
+    for location, record in body:
+        if not ragged and count_cells(record[len(header) :]) > 0:
+            raise import_error(location, describe_length(record, header), slug="import-csv")
+    positions = _find_column_positions(header, [record for _, record in body], file, note)
+    return [(location, _make_row(record, positions)) for location, record in body]
+
+
+def _split_at_header(records: Records, file: Path, note: Note) -> tuple[list[Json], Records]:
+    """Return the names in the header of a table, and the lines below it without repeated headers and totals.
+
+    Raises: ImportFormatError [import-empty] if no line is below a header.
     """
     lines = [(location, record) for location, record in records if count_cells(record) > 0]
     header_positions = [position for position, (_, record) in enumerate(lines) if count_cells(record) > 1]
@@ -84,7 +96,7 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
         n_lines = format_count(len(lines), "filled line")
         problem = f"it has no row below a header: got {n_lines}. Pass a table with a header and at least one row."
         raise import_error(file, problem, slug="import-empty")
-    n_above = _find_header(lines, header_positions)
+    n_above = _find_header_position(lines, header_positions)
     if n_above > 0:
         first_location, _ = lines[0]
         note(f"{format_count(n_above, 'line')} above the header not read", first_location)
@@ -97,21 +109,33 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
         body = body[1:]
         note(f"two header lines joined, as in {_get_longest_name(header)!r}", file.name)
     body = _remove_repeated_headers(body, header, note)
-    body = _remove_totals(body, note)
-    _check_no_second_table(records, header, [location for location, _ in body])
+    return header, _remove_totals(body, note)
 
-    used_positions = {position for position, cell in enumerate(header) if cell is not None}
-    for location, record in body:
-        if not ragged and count_cells(record[len(header) :]) > 0:
-            raise import_error(location, describe_length(record, header), slug="import-csv")
+
+def _find_column_positions(
+    header: Sequence[Json], records: Sequence[Sequence[Json]], file: Path, note: Note
+) -> dict[str, int]:
+    """Return the position of each column with a name or values, by its unique name.
+
+    records : cells of the lines below the header
+
+    Raises: ImportFormatError [import-csv] if several columns have a name that only one can have, such as "prompt".
+    """
+    used_positions: set[int] = set()
+    for record in (header, *records):
         used_positions.update(position for position, cell in enumerate(record) if cell is not None)
 
-    equal_positions = _find_equal_columns(header, [record for _, record in body])
+    equal_positions = _find_equal_columns(header, records)
     if equal_positions:
         note(f"{format_count(len(equal_positions), 'repeated column')} not read, with equal names and cells", file.name)
     kept_header = [None if position in equal_positions else cell for position, cell in enumerate(header)]
-    positions = _name_columns(header, sorted(used_positions - equal_positions))
-    repeated = [name for name, n in Counter(filter(None, kept_header)).items() if n > 1]
+    _check_repeated_names(kept_header, file, note)
+    return _name_columns(header, sorted(used_positions - equal_positions))
+
+
+def _check_repeated_names(header: Sequence[Json], file: Path, note: Note) -> None:
+    """Note that a name is repeated; raise ImportFormatError [import-csv] if only one column can have it."""
+    repeated = [name for name, n in Counter(filter(None, header)).items() if n > 1]
     for name in repeated:
         if infer_role(str(name)) in _ROLES_OF_ONE_COLUMN:
             problem = (
@@ -123,14 +147,10 @@ def find_rows_below_header(records: Records, file: Path, note: Note, *, ragged: 
         note(
             f"several columns have the name {repeated[0]!r}: their position is added to it, as in 'name (3)'", file.name
         )
-    return [(location, _make_row(record, positions)) for location, record in body]
 
 
-def _find_header(lines: Records, candidates: Sequence[int]) -> int:
-    """Return the position of the header: the first line with several cells, except titles such as "Export | May 2026".
-
-    A line is a title if it has cells in at most half of the columns, and if the next candidate is a header (`_is_header`). The
-    first of two header lines is not a title.
+def _find_header_position(lines: Records, candidates: Sequence[int]) -> int:
+    """Return the position of the header: the first candidate that is not a title, such as "Export | May 2026".
 
     lines : location and cells of each line that is not empty
     candidates : positions of the lines with several cells, at least one
@@ -175,10 +195,8 @@ def _fill_names(header: Sequence[Json], *, n_columns: int) -> list[str]:
 def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Json]]) -> list[Json] | None:
     """Join the names of a header with the labels in the line below it, as in "gpt answer"; None if there are no labels.
 
-    The line below contains labels if at least two names have the same labels, such as "answer" and "score". A column
-    without a name, as in merged cells, has the name of the column before it.
+    At least two names have the same labels, such as "answer" and "score". An empty name is the one before it.
 
-    header : cells of the header
     first_rows : cells of the next two lines
     """
     if len(first_rows) < 2:
@@ -191,15 +209,7 @@ def _join_header_lines(header: Sequence[Json], first_rows: Sequence[Sequence[Jso
         if name and label is not None:
             labels_by_name.setdefault(name, []).append(label)
 
-    n_names_by_labels = Counter(map(tuple, labels_by_name.values()))
-    repeated_labels = [group for group, n_names in n_names_by_labels.items() if n_names > 1 and len(group) > 1]
-    if not repeated_labels:
-        return None
-    group = repeated_labels[0]
-    are_words = all(isinstance(label, str) and not _NUMBER.fullmatch(label) for label in group)
-    are_unique = len(set(group)) == len(group)
-    recur_below = any(value in group for value in values)
-    if not are_words or not are_unique or recur_below:
+    if not _have_repeated_labels(list(labels_by_name.values()), values):
         return None
 
     joined_names: list[Json] = []
@@ -219,11 +229,28 @@ def _get_longest_name(header: Sequence[Json]) -> str:
     return max(map(str, filter(None, header)), key=len)
 
 
-def _remove_repeated_headers(lines: Records, header: Sequence[Json], note: Note) -> Records:
-    """Leave out the lines that repeat the header, as on each page of a report or where files were joined.
+def _have_repeated_labels(labels_of_names: Sequence[Sequence[Json]], values: Sequence[Json]) -> bool:
+    """Return whether at least two names have the same labels, which are unique words and do not recur in the next line.
 
-    lines : location and cells of each line below the header
-    note : function that receives a remark on the lines
+    labels_of_names : labels below each name
+    values : cells of the line below the labels
+    """
+    n_names_by_labels = Counter(map(tuple, labels_of_names))
+    repeated_labels = [labels for labels, n_names in n_names_by_labels.items() if n_names > 1 and len(labels) > 1]
+    if not repeated_labels:
+        return False
+
+    labels = repeated_labels[0]
+    are_words = all(isinstance(label, str) and not _NUMBER.fullmatch(label) for label in labels)
+    are_unique = len(set(labels)) == len(labels)
+    recur_below = any(value in labels for value in values)
+    return are_words and are_unique and not recur_below
+
+
+def _remove_repeated_headers(lines: Records, header: Sequence[Json], note: Note) -> Records:
+    """Leave out the lines (location and cells) that repeat the header, as on each page of a report.
+
+    note : receives a remark on the lines
 
     Raises: ImportFormatError [import-csv] if a title is above the repeated header, because it may name an agent.
     """
@@ -261,8 +288,6 @@ def _strip(cell: Json) -> Json:
 def _check_no_second_table(records: Records, header: Sequence[Json], row_locations: Sequence[str]) -> None:
     """Raise ImportFormatError [import-csv] if another table begins below an empty line.
 
-    Lines between two empty lines are tested together (`_is_second_table`), against the last rows above them.
-
     records : location and cells of all lines of the file
     row_locations : locations of the rows of the table
     """
@@ -290,13 +315,9 @@ def _check_no_second_table(records: Records, header: Sequence[Json], row_locatio
 
 
 def _is_second_table(lines: Sequence[Sequence[Json]], lines_above: Sequence[Sequence[Json]], *, n_columns: int) -> bool:
-    """Return whether lines are a table of their own, with a header and with other columns of texts than the lines above.
+    """Return whether lines are a table of their own, with a header and other columns of texts than the lines above.
 
-    The first line is a header if most of its cells are less than half as long as the texts above them. The columns are
-    different if the other lines have no texts in a column that has texts above.
-
-    lines : cells of consecutive lines
-    lines_above : cells of rows above them
+    lines, lines_above : cells of each of the consecutive lines
     """
     header, *rows = lines
     names = [cell for cell in header if cell is not None]
@@ -344,13 +365,10 @@ def _find_equal_columns(header: Sequence[Json], records: Sequence[Sequence[Json]
 
 
 def _remove_totals(lines: Records, note: Note) -> Records:
-    """Leave out the lines of totals or means at the end of a table of texts.
-
-    Such a line has a label, such as "Total" or "Average length", and otherwise only numbers, at least two of which are in
-    columns of texts.
+    """Leave out the lines of totals or means, with a label and otherwise numbers, at the end of a table of texts.
 
     lines : location and cells of each line below the header
-    note : function that receives a remark on the lines
+    note : receives a remark on the lines
     """
     records = [record for _, record in lines]
     n_kept = len(lines)
@@ -388,12 +406,8 @@ def _is_number(cell: Json) -> bool:
 
 
 def _make_row(record: Sequence[Json], positions: Mapping[str, int]) -> Row:
-    """Return the cells of a line by column; a cell that the line lacks is None.
+    """Return the cells of a line by column, None if missing; `remove_guards` restores guarded formulas.
 
-    In its exports, youden writes an apostrophe before a text that a spreadsheet would run as a formula, and lists the changed
-    columns in the column `guarded`. If the table has this column, the apostrophes are removed (`remove_guards`).
-
-    record : cells of the line
     positions : position of each column in the line
     """
     row: Row = {}
@@ -405,13 +419,10 @@ def _make_row(record: Sequence[Json], positions: Mapping[str, int]) -> Row:
 
 
 def _name_columns(header: Sequence[Json], positions: Sequence[int]) -> dict[str, int]:
-    """Return the position of each column by a unique name.
+    """Return the position of each column by a unique name, such as "column 3" or, for a repeated name, "name (3)".
 
-    If the third column has no name, it is called "column 3". If it has the name of an earlier column, its number is
-    appended, as in "name (3)".
-
-    header : cells of the header, which may have fewer cells than the table has columns
-    positions : positions of the columns, counted from 0, in ascending order
+    header : cells of the header, perhaps fewer than columns
+    positions : positions of the columns from 0, in ascending order
     """
     position_by_name: dict[str, int] = {}
     for position in positions:
@@ -424,7 +435,7 @@ def _name_columns(header: Sequence[Json], positions: Sequence[int]) -> dict[str,
 
 
 def fill_down(rows: Rows, column: str, note: Note) -> None:
-    """Fill the empty cells (None) of a column in place, each with the value above it, as in a column with merged cells.
+    """Fill the empty cells (None) of a column in place with the value above, as in a column with merged cells.
 
     Nothing is filled if the first cell is empty, or if less than 30 % of the cells are.
 
@@ -435,7 +446,7 @@ def fill_down(rows: Rows, column: str, note: Note) -> None:
     column : str
         Name of the column.
     note : callable
-        Receives a sentence about the filled cells, and the location of the first row of the table.
+        Receives a sentence about the filled cells, and the location of the first row.
     """
     n_empty = sum(row.get(column) is None for _, row in rows)
     has_merged_cells = _MIN_EMPTY_FRACTION * len(rows) <= n_empty < len(rows)

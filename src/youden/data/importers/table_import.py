@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
 
@@ -48,6 +48,7 @@ from youden.data.importers.table_files import (
 )
 from youden.data.importers.table_header import Rows
 from youden.data.pools.spool import format_excerpt
+from youden.errors import ImportFormatError
 from youden.text.sentences import format_count
 from youden.types import Pool
 from youden.types.pool import Json
@@ -63,14 +64,14 @@ def read_table(
     paths : sequence of Path
         Files, and folders of tables that belong together.
     columns : mapping of str to str
-        Column, or path inside a column, by role: agent, item, text, prompt, group, empty or repeat; for texts also several
-        columns, separated by commas, one per agent. Roles that are not named are inferred; the mapping may be empty.
+        Column, or path inside a column, by role: agent, item, text, prompt, group, empty or repeat; for texts also
+        several, separated by commas, one per agent. Other roles are inferred; the mapping may be empty.
     exact : bool, default True
-        Whether tables whose columns are named are read as they are: an empty cell is an empty response, a response that is
-        a number is left out of the pool and counted in the result, and ids keep the spaces around them.
+        Whether tables whose columns are named are read as they are: an empty cell is an empty response, a number is no
+        response and is counted as left out, and ids keep the spaces around them.
     previous_pool : Pool, optional
-        Pool that was imported from the same path before; its prompts keep their item ids. It has no effect on tables
-        with ids of items, nor on those that `exact` reads as they are.
+        Earlier import of the same path, whose prompts keep their item ids. No effect on tables with ids of items, or on
+        those that `exact` reads as they are.
 
     Returns
     -------
@@ -80,9 +81,8 @@ def read_table(
     Raises
     ------
     ImportFormatError
-        [import-columns] if the role of a column is not clear; [import-ids] if ids of items restart and nothing else
-        identifies the items; [import-format] and others if a file cannot be read. The message starts with file and
-        location.
+        [import-columns]: if the role of a column is not clear; [import-ids]: if ids of items restart and nothing else
+        identifies the items; [import-format] and others: if a file cannot be read.
     """
     columns = dict(columns)
     files = find_tables(paths)
@@ -100,20 +100,16 @@ def read_table(
             return imported
         if not unique_roles.has_generated_ids:
             columns["item"] = unique_roles.columns["item"]
-    return _read_unnamed(paths, files, columns, previous_pool)
+    return _read_unnamed_columns(paths, files, columns, previous_pool)
 
 
 def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> bool:
-    """Return whether the columns of responses and items are known, so that no values need to be examined.
+    """Return whether the columns of responses and items are known, by a path such as `choices[].text` or by their names.
 
-    The columns are known if the user named a path to the elements of a list, such as `choices[].text`. In files with a
-    format in `PLAIN`, they are also known if the user named them, or if they have the names of a pool or of a known data
-    set.
+    Names are those of the user, a pool or a known data set, in `PLAIN` files. Combined columns, files and folders are
+    not known.
 
-    In files with these formats, the columns are not known if the user named a combined column, such as `subject+id`, or the
-    folder or file as a column.
-
-    files : files of the tables; only the first row of the first file is examined
+    files : files of the tables; only the first row of the first file is read
     columns : column by role, as named by the user
     """
     has_list_paths = any("[]" in path for path in columns.values())
@@ -140,10 +136,9 @@ def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> boo
 def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str]) -> ImportedPool:
     """Read tables in which the columns of responses and items are known, row by row.
 
-    If the column of agents is not known, each file is an agent. If there is a single file, its column of agents is inferred.
+    Without a column of agents, each file is an agent; that of a single file is inferred.
 
     paths : paths that the user passed; the first one names the pool
-    files : files of the tables
     columns : column by role, as named by the user
     """
     builder = PoolBuilder(paths[0].stem)
@@ -157,26 +152,24 @@ def _read_known_columns(paths: Sequence[Path], files: Sequence[Path], columns: M
 
         _, first_row = first_located_row
         known_columns = _get_known_columns(first_row, columns)
-        each_agent_has_column = "," in known_columns.get("text", "")
-        if len(files) == 1 and "agent" not in known_columns and not each_agent_has_column:
-            agent_column = _infer_agent_column(file, known_columns)
-            if agent_column is not None:
-                known_columns["agent"] = agent_column
-                used_columns = f"agents by {agent_column!r}"
+        agent_column = _infer_agent_column(file, known_columns) if len(files) == 1 else None
+        if agent_column is not None:
+            known_columns["agent"] = agent_column
+            used_columns = f"agents by {agent_column!r}"
 
-        reader = _make_reader(file, first_row, known_columns, agent=name, builder=builder)
+        reader = _make_response_reader(file, first_row, known_columns, agent=name, builder=builder)
         for location, row in chain([first_located_row], rows):
             reader.add(row, location)
     return replace(builder.build(), used_columns=used_columns)
 
 
 def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> dict[str, str]:
-    """Return a dictionary: role → its column, which the user named, or whose name is that of the role.
+    """Return the columns that the user named, and those with the name of their role, by role.
 
-    Without such a column of texts, the columns of a known layout are added.
+    Without texts among them, the columns of a known layout are added.
 
     row : first row of the table
-    columns : column by role, as named by the user; these precede all others
+    columns : column by role, as named by the user
     """
     known_columns = {role: role for role in ROLES if role in row} | dict(columns)
     if "text" in known_columns:
@@ -184,15 +177,13 @@ def _get_known_columns(row: Mapping[str, Json], columns: Mapping[str, str]) -> d
     return detect_known_layout(row) | known_columns
 
 
-def _make_reader(
+def _make_response_reader(
     file: Path, row: Mapping[str, Json], columns: Mapping[str, str], *, agent: str, builder: PoolBuilder
 ) -> ResponseReader:
-    """Create the reader of a table whose columns are named, and add notes on unused columns and repeats to `builder`.
-
-    If no column has the role `repeat`, a column with a usual name, such as "epoch", gets it.
+    """Create the reader of a table whose columns are named, and note unused columns and repeats in `builder`.
 
     row : first row of the table
-    columns : column by role. The role `repeat` may have the value `ROW_ORDER` instead of a column.
+    columns : column by role, or `ROW_ORDER` for repeats; a column such as "epoch" is added if there are none
     agent : name of the agent if no column names agents
     """
     column_by_role = dict(columns)
@@ -206,20 +197,28 @@ def _make_reader(
         del column_by_role["repeat"]
 
     paths, agent_paths = parse_column_paths(file, row, column_by_role)
-    used_columns: set[str | int] = set()
-    for path in (*paths.values(), *agent_paths.values()):
-        used_columns.update(steps[0] for steps in (path.steps, *path.further_steps))
-    unused = [name for name in row if name not in used_columns]
+    unused = _list_unused_columns(row, [*paths.values(), *agent_paths.values()])
     if unused:
         builder.add_note(f"{file}: columns not used: {', '.join(unused)}")
     return ResponseReader(paths, agent_paths, agent, builder, has_ordered_rows=has_ordered_rows)
 
 
+def _list_unused_columns(row: Mapping[str, Json], paths: Sequence[ColumnPath]) -> list[str]:
+    """List the columns of a row with which no path starts."""
+    used_columns: set[str | int] = set()
+    for path in paths:
+        used_columns.update(steps[0] for steps in (path.steps, *path.further_steps))
+    return [name for name in row if name not in used_columns]
+
+
 def _infer_agent_column(file: Path, columns: Mapping[str, str]) -> str | None:
-    """Infer which column of a table names the agents; None if there is none, or if several columns do so together.
+    """Infer which unknown column of a table names the agents; None if there is none, or if several do so together.
 
     columns : column by role, for the roles whose columns are known
     """
+    each_agent_has_column = "," in columns.get("text", "")
+    if "agent" in columns or each_agent_has_column:
+        return None
     rows = [flatten(row) for _, row in read_rows(file)]
     has_only_columns_of_roles = rows[0].keys() <= {*ROLES}
     if has_only_columns_of_roles:
@@ -257,64 +256,58 @@ def _get_named_roles(column_names: Collection[str], columns: Mapping[str, str]) 
     )
 
 
-def _read_unnamed(
+def _read_unnamed_columns(
     paths: Sequence[Path], files: Sequence[Path], columns: Mapping[str, str], previous_pool: Pool | None
 ) -> ImportedPool:
     """Read tables, and find the roles of the columns that are not named.
 
-    paths : paths that the user passed
     files : files of the tables; empty for folders of texts
     columns : column by role, as named by the user
     previous_pool : earlier import of the same path, whose prompts keep their item ids
     """
     path = paths[0]
     builder = PoolBuilder(path.stem, merges=True)
-    all_tables = _read_source_tables(path, files, columns, builder)
-    tables, tables_without_responses = split_by_responses(path, all_tables, columns)
-    if tables_without_responses:
-        builder.add_note(_describe_unread_tables(tables_without_responses))
+    tables, others = split_by_responses(path, _read_source_tables(path, files, columns, builder), columns)
+    if others:
+        builder.add_note(_describe_unread_tables(others))
     location_columns = add_location_columns(tables)
     _add_combined_columns(tables, columns)
-    _check_columns(path, columns, [*tables, *tables_without_responses])
+    _check_named_columns_exist(path, columns, [*tables, *others])
 
     items = PromptItemIds(_ItemIds(previous_pool, has_one_table=len(tables) == 1).get_id)
-    tables_by_layout: dict[str | None, list[SourceTable]] = {}
-    for table in tables:
-        tables_by_layout.setdefault(table.find_layout(columns), []).append(table)
-
+    importer = _TableImporter(path, columns, location_columns, others, items, builder)
     descriptions: dict[str, None] = {}
     unused: dict[str, None] = {}
     question = None
-    for group in tables_by_layout.values():
-        has_known_layout = "text" not in columns and "text" in detect_known_layout(group[0].first_row)
-        if has_known_layout:
-            for table in group:
-                description = _add_table_of_known_layout(
-                    table, builder, location_columns=location_columns, columns=columns
-                )
-                descriptions.setdefault(description)
+    for group in _group_by_layout(tables, columns):
+        if importer.has_known_layout(group[0]):
+            descriptions |= dict.fromkeys(map(importer.add_known_layout, group))
             continue
-
-        roles = _add_unknown_layout(
-            group,
-            builder,
-            items,
-            path=path,
-            columns=columns,
-            location_columns=location_columns,
-            others=tables_without_responses,
-        )
+        roles = importer.add_unknown_layout(group)
         descriptions.setdefault(describe_roles(roles, group[0].name))
         unused |= dict.fromkeys(column for column in roles.unused if column not in (FOLDER, FILE))
         question = question or roles.columns.get("prompt")
 
     imported = builder.build()
     _check_files_share_items(path, imported.pool, tables, location_columns)
+    choices = f"{_count_rows(tables)}: {'; '.join(descriptions)}"
+    return replace(imported, used_columns=choices, question=question, unused=tuple(unused))
+
+
+def _group_by_layout(tables: Sequence[SourceTable], columns: Mapping[str, str]) -> list[list[SourceTable]]:
+    """Group the tables that have their responses in the same columns; `columns` are those that the user named."""
+    tables_by_layout: dict[str | None, list[SourceTable]] = {}
+    for table in tables:
+        tables_by_layout.setdefault(table.find_layout(columns), []).append(table)
+    return list(tables_by_layout.values())
+
+
+def _count_rows(tables: Sequence[SourceTable]) -> str:
+    """Describe the number of rows, such as "12 rows of 2 tables"."""
     counts = format_count(sum(len(table.rows) for table in tables), "row")
     if len(tables) > 1:
         counts += f" of {format_count(len(tables), 'table')}"
-    choices = f"{counts}: {'; '.join(descriptions)}"
-    return replace(imported, used_columns=choices, question=question, unused=tuple(unused))
+    return counts
 
 
 def _describe_unread_tables(tables: Sequence[SourceTable]) -> str:
@@ -324,73 +317,126 @@ def _describe_unread_tables(tables: Sequence[SourceTable]) -> str:
     return f"{format_count(len(tables), 'table')} without responses not read ({file_names}{ellipsis})"
 
 
-def _add_unknown_layout(
-    tables: Sequence[SourceTable],
-    builder: PoolBuilder,
-    items: PromptItemIds,
-    *,
-    path: Path,
-    columns: Mapping[str, str],
-    location_columns: tuple[str, ...],
-    others: Sequence[SourceTable],
-) -> Roles:
-    """Add the responses of tables with the same columns to a pool.
+@dataclass(frozen=True)
+class _TableImporter:
+    """Adds the responses of tables to a pool, and finds the roles of the columns that are not named.
 
-    Parameters
+    Attributes
     ----------
-    tables : sequence of SourceTable
-        The tables, at least one.
-    builder : PoolBuilder
-        Receives the responses.
-    items : PromptItemIds
-        Gives ids to items that the tables identify only by prompts.
     path : Path
-        File or folder, for error messages.
+        File or folder that the user named, for messages.
     columns : mapping of str to str
         Column by role, as named by the user.
     location_columns : tuple of str
-        Columns for the file and folder of a row, which may name agents.
+        Columns with the folder and the file of each row, which may name agents.
     others : sequence of SourceTable
         Tables without responses, which may hold the prompts.
-
-    Returns
-    -------
-    Roles
-        The roles of the columns.
+    items : PromptItemIds
+        Gives ids to items that the tables identify only by prompts.
+    builder : PoolBuilder
+        Pool under construction.
     """
-    rows = [row for table in tables for row in table.flat_rows]
-    has_ordered_rows = columns.get("repeat") == ROW_ORDER and not any(ROW_ORDER in row for row in rows)
-    given = dict(columns)
-    if has_ordered_rows:
-        del given["repeat"]
-    roles = _find_roles(
-        path,
-        rows,
-        given,
-        location_columns=location_columns,
-        others=others,
-        has_ordered_rows=has_ordered_rows,
-        unread_sheets=builder.get_locations(SHEETS_NOT_READ),
-    )
-    if roles.agent_columns:
-        empty_columns = [name for name in rows[0] if all(row.get(name) is None for row in rows)]
-        if empty_columns:
-            builder.add_note(f"columns without values: {', '.join(map(repr, empty_columns))}")
-    reader = ResponseReader(
-        {role: ColumnPath((column,)) for role, column in roles.columns.items()},
-        _make_agent_paths(roles),
-        tables[0].name,
-        builder,
-        items,
-        has_generated_ids=roles.has_generated_ids,
-        is_exact=False,
-        has_ordered_rows=has_ordered_rows,
-    )
-    located_rows = list(chain.from_iterable(table.rows for table in tables))
-    _check_texts_are_not_nested(path, roles, located_rows)
-    for location, row in located_rows:
-        reader.add(row, location)
-    return roles
+
+    path: Path
+    columns: Mapping[str, str]
+    location_columns: tuple[str, ...]
+    others: Sequence[SourceTable]
+    items: PromptItemIds
+    builder: PoolBuilder
+
+    def has_known_layout(self, table: SourceTable) -> bool:
+        """Return whether a table has the columns of a known data set, and the user named no texts."""
+        return "text" not in self.columns and "text" in detect_known_layout(table.first_row)
+
+    def add_known_layout(self, table: SourceTable) -> str:
+        """Add the responses of a table with the columns of a known data set.
+
+        Returns a description for display, such as "'chosen,rejected' for texts, 'id' for items".
+        """
+        column_by_role = {**detect_known_layout(table.first_row), **self.columns}
+
+        # all rows of a table are from the same folder and file
+        first_row = table.flat_rows[0]
+        locations = [str(first_row[column]) for column in self.location_columns]
+        default_agent = " / ".join(locations) or table.name
+
+        reader = _make_response_reader(
+            table.file, table.first_row, column_by_role, agent=default_agent, builder=self.builder
+        )
+        for location, row in table.rows:
+            reader.add(row, location)
+
+        descriptions = [f"{column!r} for {role}s" for role, column in column_by_role.items()]
+        return ", ".join(descriptions)
+
+    def add_unknown_layout(self, tables: Sequence[SourceTable]) -> Roles:
+        """Add the responses of at least one table with the same columns, and return the roles of the columns."""
+        rows = [row for table in tables for row in table.flat_rows]
+        has_ordered_rows = self.columns.get("repeat") == ROW_ORDER and not any(ROW_ORDER in row for row in rows)
+        roles = self.find_roles(rows, has_ordered_rows=has_ordered_rows)
+        if roles.agent_columns:
+            empty_columns = [name for name in rows[0] if all(row.get(name) is None for row in rows)]
+            if empty_columns:
+                self.builder.add_note(f"columns without values: {', '.join(map(repr, empty_columns))}")
+
+        reader = ResponseReader(
+            {role: ColumnPath((column,)) for role, column in roles.columns.items()},
+            _make_agent_paths(roles),
+            tables[0].name,
+            self.builder,
+            self.items,
+            has_generated_ids=roles.has_generated_ids,
+            is_exact=False,
+            has_ordered_rows=has_ordered_rows,
+        )
+        located_rows = list(chain.from_iterable(table.rows for table in tables))
+        _check_texts_are_not_nested(self.path, roles, located_rows)
+        for location, row in located_rows:
+            reader.add(row, location)
+        return roles
+
+    def find_roles(self, rows: Sequence[dict[str, Json]], *, has_ordered_rows: bool) -> Roles:
+        """Find the roles of the columns of rows, and add combined columns and columns of prompts to the rows.
+
+        rows : rows of all tables that have their responses in the same column, changed in place
+        has_ordered_rows : whether rows of one agent and item are repeats, numbered in their order
+
+        Raises: ImportFormatError [import-columns] if roles are unclear; [import-ids] if it is unclear what identifies
+            items.
+        """
+        given = dict(self.columns)
+        if has_ordered_rows:
+            del given["repeat"]
+        try:
+            roles = find_roles(rows, location_columns=self.location_columns, given=given)
+        except UnclearColumnsError as error:
+            raise self.make_unclear_error(error, rows) from error
+
+        # the parts of a combined column such as "subject+id" are used
+        item_columns = split_composite(given.get("item", ""), roles.unused) or ()
+        roles = replace(roles, unused=tuple(column for column in roles.unused if column not in item_columns))
+
+        user_distinguishes_rows = "item" in self.columns or "repeat" in self.columns
+        if not user_distinguishes_rows:
+            roles = with_unique_items(roles, rows, location=str(self.path))
+        roles = with_prompts(roles, rows, self.others)
+
+        for row in rows:
+            for column in roles.columns.values():
+                if column not in row:
+                    row[column] = get_value(row, column)
+        return roles
+
+    def make_unclear_error(self, error: UnclearColumnsError, rows: Sequence[Row]) -> ImportFormatError:
+        """Make the error that the roles of the columns of rows are unclear; it names the sheets that were not read."""
+        problem = error.problem
+        unread_sheets = self.builder.get_locations(SHEETS_NOT_READ)
+        if unread_sheets:
+            problem += (
+                f" in the first sheet; move the sheet of the responses before it (not read: {', '.join(unread_sheets)})"
+            )
+        all_columns = list(dict.fromkeys(chain.from_iterable(rows)))
+        return unclear_columns_error(self.path, problem, all_columns, error.options)
 
 
 def _check_texts_are_not_nested(path: Path, roles: Roles, located_rows: Rows) -> None:
@@ -423,11 +469,10 @@ def _read_source_tables(
     """Read the tables in files or, if there are none, the texts in a folder.
 
     path : file or folder that the user named
-    files : files of the tables
     columns : column by role, as named by the user
-    builder : builder of the pool, which gets the notes
+    builder : pool under construction, which gets the notes
 
-    Raises: ImportFormatError [import-columns] if the files hold no rows, and the folder no texts.
+    Raises: ImportFormatError [import-columns] if there are neither rows nor texts.
     """
     tables = []
     for file in files:
@@ -455,93 +500,10 @@ def _list_json_keys(files: Sequence[Path]) -> list[str]:
     return list(keys)
 
 
-def _add_table_of_known_layout(
-    table: SourceTable, builder: PoolBuilder, *, location_columns: Sequence[str], columns: Mapping[str, str]
-) -> str:
-    """Add the responses of a table with the columns of a known data set to a pool.
-
-    The caller checks with `detect_known_layout` that the table has these columns.
-
-    table : table with at least one row
-    builder : pool under construction, which receives the responses, and notes on unused columns
-    location_columns : columns with the folder or the file of each row; their values name the agent if no other column does
-    columns : column by role, as chosen by the user; takes precedence over the known columns
-
-    Returns a description of the columns for display, such as "'chosen,rejected' for texts, 'id' for items".
-    """
-    known_columns = detect_known_layout(table.first_row)
-    column_by_role = {**known_columns, **columns}
-
-    # all rows of a table are from the same folder and file
-    first_row = table.flat_rows[0]
-    locations = [str(first_row[column]) for column in location_columns]
-    default_agent = " / ".join(locations) or table.name
-
-    reader = _make_reader(table.file, table.first_row, column_by_role, agent=default_agent, builder=builder)
-    for location, row in table.rows:
-        reader.add(row, location)
-
-    descriptions = [f"{column!r} for {role}s" for role, column in column_by_role.items()]
-    return ", ".join(descriptions)
-
-
-def _find_roles(
-    path: Path,
-    rows: Sequence[dict[str, Json]],
-    columns: Mapping[str, str],
-    *,
-    location_columns: tuple[str, ...],
-    others: Sequence[SourceTable],
-    has_ordered_rows: bool,
-    unread_sheets: Sequence[str],
-) -> Roles:
-    """Find the roles of the columns of similar tables, and add the columns to their rows that the roles need.
-
-    A column is added if it combines others, such as "subject + id", or if its prompts are in another table.
-
-    path : file or folder that the user named, for messages
-    rows : rows of all tables that have their responses in the same column, changed in place
-    columns : column by role, as named by the user
-    location_columns : columns of the folder and the file of each row
-    others : tables without responses, which may hold the prompts
-    has_ordered_rows : whether the user set that rows of one agent and item are repeats, numbered in their order
-    unread_sheets : sheets of an Excel file that were not read because they have other columns, for messages
-
-    Raises: ImportFormatError [import-columns] if roles are unclear; [import-ids] if it is unclear what identifies items.
-    """
-    try:
-        roles = find_roles(rows, location_columns=location_columns, given=columns)
-    except UnclearColumnsError as error:
-        all_columns = list(dict.fromkeys(chain.from_iterable(rows)))
-        problem = error.problem
-        if unread_sheets:
-            problem += (
-                f" in the first sheet; move the sheet of the responses before it (not read: {', '.join(unread_sheets)})"
-            )
-        raise unclear_columns_error(path, problem, all_columns, error.options) from error
-
-    # the parts of a combined column such as "subject+id" are used
-    item_columns = split_composite(columns.get("item", ""), roles.unused) or ()
-    unused = tuple(column for column in roles.unused if column not in item_columns)
-    roles = replace(roles, unused=unused)
-
-    user_distinguishes_rows = "item" in columns or "repeat" in columns or has_ordered_rows
-    if not user_distinguishes_rows:
-        roles = with_unique_items(roles, rows, location=str(path))
-    roles = with_prompts(roles, rows, others)
-
-    for row in rows:
-        for column in roles.columns.values():
-            if column not in row:
-                row[column] = get_value(row, column)
-    return roles
-
-
 def _make_agent_paths(roles: Roles) -> dict[str, ColumnPath]:
-    """Return a dictionary: agent → path of the column with its responses. It is empty unless each agent has a column.
+    """Return the path of the column of responses by agent; empty unless each agent has a column.
 
-    An agent is named after its column. If the columns are values of one nested object, like `outputs.gpt` and
-    `outputs.llama`, the key of the object is removed from the names.
+    Agents are named after their columns, without the shared key of `outputs.gpt` and `outputs.llama`.
     """
     columns = roles.agent_columns
     shared_prefix = ""
@@ -584,12 +546,9 @@ class _ItemIds:
 
 
 def _add_combined_columns(tables: Sequence[SourceTable], columns: Mapping[str, str]) -> None:
-    """Add the combined columns that the user named, such as `<file>+id`, to the rows.
+    """Add the combined columns that the user named, such as `<file>+id`, to the rows of tables, in place.
 
-    A value of a combined column joins the values of its columns, such as "a.csv / 7".
-
-    tables : tables, whose rows are changed in place
-    columns : column by role, as named by the user; other columns than combined ones are ignored
+    Their values are joined, as in "a.csv / 7". Other columns of `columns` (by role) are ignored.
     """
     rows = [row for table in tables for row in table.flat_rows]
     for column in columns.values():
@@ -599,10 +558,10 @@ def _add_combined_columns(tables: Sequence[SourceTable], columns: Mapping[str, s
                 row[column] = get_value(row, join_names(joined_names))
 
 
-def _check_columns(path: Path, columns: Mapping[str, str], tables: Sequence[SourceTable]) -> None:
+def _check_named_columns_exist(path: Path, columns: Mapping[str, str], tables: Sequence[SourceTable]) -> None:
     """Raise ImportFormatError [import-columns] if the user named a column that no table has.
 
-    The role `text` may have several columns, separated by commas. The value `ROW_ORDER` of the role `repeat` is not a column.
+    The value `ROW_ORDER` of the role `repeat` is not a column.
     """
     named_columns: list[str] = []
     for role, option in columns.items():
@@ -630,20 +589,22 @@ def _check_files_share_items(
 
     If no agents share an item at all, nothing is raised.
     """
-    is_shared_item = pool.present.sum(axis=0) > 1
-    has_shared_item = (pool.present & is_shared_item).any(axis=1)
-    if not has_shared_item.any():
-        return
-
     file_names: set[str] = set()
     for table in tables:
         _, first_row = table.rows[0]
         file_names.update(str(first_row.get(column)) for column in location_columns)
-    isolated_ids = []
-    for agent, shares_item in zip(pool.agents, has_shared_item, strict=True):
-        if agent.id in file_names and not shares_item:
-            isolated_ids.append(agent.id)
+
+    isolated_ids = [agent_id for agent_id in _list_isolated_agents(pool) if agent_id in file_names]
     if isolated_ids:
         names = ", ".join(map(repr, isolated_ids[:3]))
         verb = "shares" if len(isolated_ids) == 1 else "share"
         raise unclear_columns_error(path, f"{names} {verb} no item with other agents", tables[0].columns)
+
+
+def _list_isolated_agents(pool: Pool) -> list[str]:
+    """Return the ids of the agents that share no item with another agent; empty if no agents share items."""
+    is_shared_item = pool.present.sum(axis=0) > 1
+    has_shared_item = (pool.present & is_shared_item).any(axis=1)
+    if not has_shared_item.any():
+        return []
+    return [agent.id for agent, shares_item in zip(pool.agents, has_shared_item, strict=True) if not shares_item]

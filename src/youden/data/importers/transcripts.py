@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal
 
@@ -132,34 +133,40 @@ def read_opentelemetry(paths: Sequence[Path], /, *, columns: Mapping[str, str], 
         response.
     """
     builder = PoolBuilder(paths[0].stem)
-    spans_by_trace: dict[str, list[_Span]] = {}
-    first_locations: dict[str, str] = {}
-    for file in find_files(paths, ("*.json", "*.jsonl"), what="an OTLP JSON file"):
-        for location, span in _read_spans(file, builder.replaced):
-            trace = to_text(span.get("traceId"))
-            spans_by_trace.setdefault(trace, []).append(_make_span(span, location, builder.replaced))
-            first_locations.setdefault(trace, location)
-
     items = PromptItemIds()
     n_repeats = Counter[tuple[str, str]]()
-    for trace, spans in spans_by_trace.items():
-        spans.sort(key=lambda span: span.start)
+    for first_location, spans in _read_traces(paths, builder.replaced):
         calls = _select_model_calls(spans)
         prompt = _find_prompt(calls)
         response = _format_transcript(spans, calls) if text == "transcript" else _find_last_answer(calls)
         if not prompt or not response:
             error = next((span.error for span in spans if span.error), None)
-            location = f"{first_locations[trace]}{format_tool_error(error)}"
+            location = f"{first_location}{format_tool_error(error)}"
             builder.count_left_out("the trace has no messages of a user and a model", location)
             continue
 
-        agent = _find_agent(spans)
+        agent = _find_agent_name(spans)
         agent_name = to_text(agent)
         n_repeats[agent_name, prompt] += 1
         repeat = n_repeats[agent_name, prompt]
         item = items.get_id(agent_name, prompt, response, repeat=repeat)
-        builder.add(agent, item, response, prompt=prompt, location=first_locations[trace], repeat=repeat)
+        builder.add(agent, item, response, prompt=prompt, location=first_location, repeat=repeat)
     return builder.build()
+
+
+def _read_traces(paths: Sequence[Path], replaced: Replacements) -> list[tuple[str, list[_Span]]]:
+    """Return the location of the first span of each trace in files, and its spans in order of time.
+
+    replaced : counter of values such as NaN that a pool cannot hold
+    """
+    traces: dict[str, tuple[str, list[_Span]]] = {}
+    for file in find_files(paths, ("*.json", "*.jsonl"), what="an OTLP JSON file"):
+        for location, span in _read_spans(file, replaced):
+            _, spans = traces.setdefault(to_text(span.get("traceId")), (location, []))
+            spans.append(_make_span(span, location, replaced))
+    for _, spans in traces.values():
+        spans.sort(key=attrgetter("start"))
+    return list(traces.values())
 
 
 def _select_model_calls(spans: Sequence[_Span]) -> list[_Span]:
@@ -175,8 +182,7 @@ def _select_model_calls(spans: Sequence[_Span]) -> list[_Span]:
 def _make_span(span: Mapping[str, Json], location: str, replaced: Replacements) -> _Span:
     """Create a span from an OTLP object; messages that are encoded as JSON are parsed.
 
-    location : file and line, for errors
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counter of values such as NaN that a pool cannot hold
     """
     attributes = _convert_attributes(span.get("attributes"))
     for name in _MESSAGE_ATTRIBUTES.values():
@@ -203,7 +209,7 @@ def _find_last_answer(spans: Sequence[_Span]) -> str:
     return next(filter(None, reversed(answers)), "")
 
 
-def _find_agent(spans: Sequence[_Span]) -> Json:
+def _find_agent_name(spans: Sequence[_Span]) -> Json:
     """Return the name of the agent, or else the model; None if no span has one."""
     for name in ("gen_ai.agent.name", "gen_ai.request.model", "gen_ai.response.model"):
         for span in spans:
@@ -232,11 +238,11 @@ def _read_spans(file: Path, replaced: Replacements) -> Iterator[tuple[str, dict[
 
 
 def _read_exports(file: Path, replaced: Replacements) -> Iterator[tuple[str, Json]]:
-    """Yield the exports in a file with their locations. An export is an OTLP JSON object, which holds spans.
+    """Yield the location and the content of each export (an OTLP JSON object with spans) in a file.
 
-    The file may hold one export, a list of exports, or one export per line.
+    The file has one export, a list of exports, or one per line.
 
-    replaced : counter of values such as NaN that are replaced because a pool cannot hold them
+    replaced : counter of values such as NaN that a pool cannot hold
     """
     text = read_text(file, replaced)
     content = _parse_if_json(text, file, replaced)
@@ -288,11 +294,8 @@ def _format_transcript(spans: Sequence[_Span], calls: Sequence[_Span]) -> str:
 
 
 def _format_steps(spans: Sequence[_Span], calls: Sequence[_Span]) -> Iterator[str]:
-    """Yield a line for each step of a trace after its prompt, in order of time.
+    """Yield a line for each step of a trace after its prompt, in order of time and without repetitions.
 
-    The input of each call repeats the steps before it, so each message and each tool result is yielded only once.
-
-    spans : all operations of the trace
     calls : the operations among `spans` that are calls of a model
     """
     yielded_keys = {_PROMPT_KEY}
@@ -314,13 +317,10 @@ _PROMPT_KEY = "user 0"
 
 
 def _format_new_inputs(call: _Span, yielded_keys: set[str]) -> Iterator[str]:
-    """Yield one line per new message of a user, and one per new tool result, in the input of a call of a model.
+    """Yield a line per new message of a user, and per new tool result, in the input of a call of a model.
 
-    Each part of a message of a user, and each tool result, has a key: its id or, without an id, its kind and its number in
-    the input, counted from 0, such as "user 1" or "tool_call_response 0".
-
-    call : the call of a model
-    yielded_keys : keys of the messages and results that are not new; the keys of new ones are added
+    yielded_keys : ids of messages and results that are not new, or else their kind and number, such as "user 1";
+        changed in place
     """
     n_by_kind: Counter[str] = Counter()
     for role, parts in call.get_messages("input"):

@@ -40,11 +40,10 @@ class WideTableSearch(ColumnCandidates):
     """Search for the columns of agents and of questions in a table with a column per agent."""
 
     def find_agent_columns(self) -> tuple[str, ...]:
-        """Find the columns of a wide table that each hold the responses of one agent.
+        """Find the columns of a wide table that each hold the responses of one agent; empty if the table is not wide.
 
-        The responses are in columns of prose or, if there are fewer than two of these, in columns of short texts. If at least
-        two columns hold responses, they are returned, and `prompt_columns` and `item_columns` are set to the candidates among
-        the other columns. Otherwise the table is not wide: the result is empty, and nothing is changed.
+        These are at least two columns of prose, or else of short texts. `prompt_columns` and `item_columns` are set,
+        too.
 
         Raises: UnclearColumnsError if a column may hold responses or describe items.
         """
@@ -70,14 +69,19 @@ class WideTableSearch(ColumnCandidates):
         doubtful = self.list_doubtful_columns(agent_columns, has_question=question is not None)
         responses = [name for name in agent_columns if name not in doubtful]
         if is_prose:
-            others = [name for name in self.table.names if name not in (question, *agent_columns)]
-            lost = [name for name in others if self.may_be_lost_agent(name, responses)]
-            doubtful += [name for name in others if name in varied_short_columns or name in lost]
+            for name in self.table.names:
+                is_other_column = name not in (question, *agent_columns)
+                if is_other_column and (name in varied_short_columns or self.may_be_unread_agent(name, responses)):
+                    doubtful.append(name)
         if doubtful:
             raise _make_doubtful_columns_error(doubtful, agent_columns=responses, question=question)
+        self.set_item_columns(question, prose_columns)
+        return tuple(agent_columns)
 
-        id_columns = [name for name in self.get_candidates("item") if name not in prose_columns]
-        id_columns = [name for name in id_columns if self.table[name].can_be_id]
+    def set_item_columns(self, question: str | None, prose_columns: Sequence[str]) -> None:
+        """Set the candidates for the columns of items, and of prompts if there is a column of questions."""
+        candidates = [name for name in self.get_candidates("item") if name not in prose_columns]
+        id_columns = [name for name in candidates if self.table[name].can_be_id]
         if question is not None:
             self.prompt_columns = [question]
             self.item_columns = [*id_columns, question]
@@ -85,23 +89,18 @@ class WideTableSearch(ColumnCandidates):
             # an address or UUID may identify an item
             contact_columns = [name for name in self.unnamed_columns if self.table[name].is_contact]
             self.item_columns = [*id_columns, *contact_columns]
-        return tuple(agent_columns)
 
     def list_doubtful_columns(self, agent_columns: Sequence[str], *, has_question: bool) -> list[str]:
-        """List the columns of agents that may hold something else. The list is empty if fewer than two others would remain.
+        """List the columns of agents that may hold remarks, questions or parts of responses.
 
-        - Remarks have a name such as "Ana's comments", or no name, or fill less than half as many rows as responses.
-        - A second column of questions has more questions than all others.
-        - Parts of responses are listed if each agent has two columns, such as "gpt" and "gpt thinking".
+        The list is empty if fewer than two others would remain.
 
         agent_columns : columns that may each hold the responses of one agent
         has_question : whether another column holds the questions
         """
         words_by_column = {name: normalize_name(name).split("_") for name in agent_columns}
-        remarks = [
-            name for name, words in words_by_column.items() if words[-1] in REMARKS or _REMARK.match("_".join(words))
-        ]
-        parts = _list_parts(words_by_column, n_remarks=len(remarks))
+        remarks = [name for name, words in words_by_column.items() if _denotes_remarks(words)]
+        parts = _list_part_columns(words_by_column, n_remarks=len(remarks))
         doubtful: set[str | None] = {*remarks, *parts}
         median_filled = median(self.table[name].filled_fraction for name in agent_columns)
         for name in agent_columns:
@@ -115,18 +114,15 @@ class WideTableSearch(ColumnCandidates):
         n_certain = len(agent_columns) - len(doubtful_columns)
         return doubtful_columns if n_certain > 1 else []
 
-    def may_be_lost_agent(self, name: str, agent_columns: Sequence[str]) -> bool:
+    def may_be_unread_agent(self, name: str, agent_columns: Sequence[str]) -> bool:
         """Return whether an unused column may hold the responses of an agent.
 
-        Its name must not suggest anything else, and must not begin with the name of an agent, as "gpt length" does. The
-        column must be between columns of agents, or over a fifth of its values must be prose.
+        It is then between columns of agents, or over a fifth of its values are prose, and its name suggests nothing
+        else.
         """
         column = self.table[name]
         names = self.table.names
-        agent_words = [normalize_name(agent) for agent in agent_columns]
-        is_about_agent = any(normalize_name(name).startswith(f"{agent}_") for agent in agent_words)
-        has_role = infer_role(name) is not None or self.has_group_name(name) or self.is_remark_column(name)
-        if name in self.given.values() or is_about_agent or has_role or column.is_contact:
+        if column.is_contact or self.has_other_meaning(name, agent_columns):
             return False
 
         # a measurement may have the same name for each agent
@@ -138,6 +134,13 @@ class WideTableSearch(ColumnCandidates):
         is_between_agents = min(positions) < names.index(name) < max(positions)
         n_prose = sum(len(text.split()) >= MIN_WORDS for text in column.texts)
         return is_between_agents or n_prose > 0.2 * len(column.value_texts)
+
+    def has_other_meaning(self, name: str, agent_columns: Sequence[str]) -> bool:
+        """Return whether a column has a role or the name of one, or its name begins with that of an agent's column."""
+        agent_names = [normalize_name(agent) for agent in agent_columns]
+        is_about_agent = any(normalize_name(name).startswith(f"{agent}_") for agent in agent_names)
+        has_role_name = infer_role(name) is not None or self.has_group_name(name) or self.is_remark_column(name)
+        return name in self.given.values() or is_about_agent or has_role_name
 
     def has_one_text_column(self) -> bool:
         """Return whether one column has a usual name for responses, and at most two others may hold responses as prose."""
@@ -167,8 +170,8 @@ class WideTableSearch(ColumnCandidates):
     def is_remark_column(self, name: str) -> bool:
         """Return whether a column contains remarks on another one, or a part of it.
 
-        In a table with the columns "gpt answer", "gpt rationale" and "gpt reasoning", these are the last two. But in a table
-        with the columns "gpt base" and "gpt thinking", both may be agents, because neither name denotes responses.
+        An example is "gpt reasoning" next to "gpt answer". But next to "gpt base", the column "gpt thinking" may be an
+        agent, because neither name denotes responses.
         """
         *agent, last = normalize_name(name).split("_")
         if not agent or last not in ABOUT | PARTS:
@@ -189,12 +192,8 @@ class WideTableSearch(ColumnCandidates):
     def find_question_column(self, prose_columns: Sequence[str]) -> str | None:
         """Return the column of questions among columns of prose; None if all of them hold responses.
 
-        The column of questions is the one whose name suggests questions. If no name does, the texts of three or more columns
-        are compared.
-
-        prose_columns : names of the columns of prose, in the order of the table
-
-        Raises: UnclearColumnsError if several columns may hold questions, or if a column may hold questions or responses.
+        Raises: UnclearColumnsError if several columns may hold questions, or if a column may hold questions or
+            responses.
         """
         candidates = [name for name in prose_columns if self.is_question_name(name)]
         if len(prose_columns) < 3:
@@ -226,12 +225,8 @@ class WideTableSearch(ColumnCandidates):
     ) -> UnclearColumnsError:
         """Make the error for a wide table in which several columns may hold the questions.
 
-        The error proposes the candidate with the largest fraction of questions as the column of prompts; of equal candidates,
-        it is the one with the most usual name. As responses, the error proposes all columns of prose that are not candidates.
-        If there are fewer than two of them, it proposes all columns of prose except the prompts.
-
-        candidates : names of the columns that may hold questions
-        prose_columns : names of all columns of prose, in the order of the table
+        It proposes the candidate with the largest fraction of questions as the prompts, and the other columns of prose
+        as the responses, without further candidates if at least two remain.
         """
 
         def get_reliability(name: str) -> tuple[float, int]:
@@ -264,9 +259,6 @@ class WideTableSearch(ColumnCandidates):
     def check_question_position(self, question: str, prose_columns: Sequence[str]) -> None:
         """Raise UnclearColumnsError if there are columns of prose both before and after the column of questions.
 
-        The error proposes the larger group of columns as the responses, or the columns after it if the groups are equal.
-
-        question : name of the column of questions
         prose_columns : names of all columns of prose, including `question`, in the order of the table
         """
         position = prose_columns.index(question)
@@ -284,25 +276,9 @@ class WideTableSearch(ColumnCandidates):
     def differs_from_others(self, name: str, prose_columns: Sequence[str]) -> bool:
         """Return whether a column of prose differs from all others, as a column of questions would.
 
-        The names are compared first, by their words and their first three letters. If the other names have some of these in
-        common, the column differs if its name has none of them. Otherwise, the texts are compared. The column differs in two
-        cases:
+        Its name lacks a part that the others have in common; or its texts differ in length or words.
 
-        - The mean length of its texts is at most 0.75 times, or at least 1.33 times, the mean length of the other texts.
-        - It shares fewer words with the other columns than these share with each other: the mean overlap is less than 0.9
-          times as large (`compute_word_overlap`).
-
-        Parameters
-        ----------
-        name : str
-            Column to be tested.
-        prose_columns : sequence of str
-            Names of all columns of prose, including `name`; at least three.
-
-        Returns
-        -------
-        bool
-            True if the column may hold questions, and the others responses to them.
+        prose_columns : names of all columns of prose, including `name`; at least three
         """
         other_names = [prose_name for prose_name in prose_columns if prose_name != name]
         parts_of_others = [_get_name_parts(other_name) for other_name in other_names]
@@ -323,10 +299,7 @@ class WideTableSearch(ColumnCandidates):
         return overlap_with_others < 0.9 * overlap_among_others
 
     def check_columns_are_not_items(self, agent_columns: Sequence[str]) -> None:
-        """Raise UnclearColumnsError if each row of a table may hold all responses of one agent.
-
-        This is assumed if the table has fewer rows than columns of responses, and if another column of texts, such as the
-        names of the agents, has a different value in each row.
+        """Raise UnclearColumnsError if each row may hold all responses of one agent, which another column names.
 
         agent_columns : columns that may each hold the responses of one agent, in a table without prompts
         """
@@ -342,10 +315,10 @@ class WideTableSearch(ColumnCandidates):
 def _make_doubtful_columns_error(
     doubtful_columns: Sequence[str], *, agent_columns: Sequence[str], question: str | None
 ) -> UnclearColumnsError:
-    """Make the error for a wide table whose doubtful columns may be responses of further agents, or describe other columns.
+    """Make the error that columns may be responses of further agents, or describe other columns.
 
-    agent_columns : columns that certainly hold the responses of one agent each; the error proposes these as the responses
-    question : column of questions, or None; the error proposes it as the column of prompts
+    agent_columns : columns that certainly hold the responses of one agent each; the error proposes them
+    question : column of questions, which the error proposes as prompts, or None
     """
     options = {"text": ",".join(agent_columns)}
     if question:
@@ -360,11 +333,16 @@ def _get_name_parts(name: str) -> set[str]:
     return split_into_words(name) | {normalize_name(name)[:3]}
 
 
-def _list_parts(words_by_column: Mapping[str, list[str]], *, n_remarks: int) -> list[str]:
+def _denotes_remarks(words: Sequence[str]) -> bool:
+    """Return whether a column whose name has these words is named like remarks."""
+    return words[-1] in REMARKS or _REMARK.match("_".join(words)) is not None
+
+
+def _list_part_columns(words_by_column: Mapping[str, list[str]], *, n_remarks: int) -> list[str]:
     """List the columns such as "gpt thinking" if each agent has such a column and another one, such as "gpt".
 
     words_by_column : words in the name of each column
-    n_remarks : number of the columns of remarks, which belong to no agent
+    n_remarks : number of columns of remarks
     """
     parts = [name for name, words in words_by_column.items() if words[-1] in PARTS]
     words_of_agents = [words_by_column[name][:-1] for name in parts]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from os import PathLike
 from pathlib import Path
@@ -91,22 +92,9 @@ def read_pool(path: str | PathLike[str] | pd.DataFrame) -> Pool:
 
 
 def locate_pool(path: str | PathLike[str]) -> Path:
-    """Find the file or folder of a pool, which may be a shipped one.
+    """Find the file or folder of a pool; `datasets/NAME` is also searched for among the shipped pools.
 
-    Parameters
-    ----------
-    path : str or path
-        Path of the pool; `datasets/NAME` is also searched for among the shipped pools.
-
-    Returns
-    -------
-    Path
-        The path itself if it exists, otherwise that of the shipped pool.
-
-    Raises
-    ------
-    PoolError
-        [pool-not-found]: if there is no such pool.
+    Raises: PoolError [pool-not-found] if there is no such pool.
     """
     path = Path(path)
     if path.exists():
@@ -145,94 +133,98 @@ def _read_folder(folder: Path) -> Pool:
             f"the folder has no {', no '.join(missing)}. Pass a folder with {AGENTS}, {ITEMS} and {RESPONSES}.",
             slug="pool-not-found",
         )
-    agents = [Agent(*fields) for fields in _read_members(Source(folder / AGENTS), "agent", "group")]
-    items = [Item(*fields) for fields in _read_members(Source(folder / ITEMS), "item", "prompt")]
+    agents = [Agent(*fields) for fields in _read_agents_or_items(Source(folder / AGENTS), "agent", "group")]
+    items = [Item(*fields) for fields in _read_agents_or_items(Source(folder / ITEMS), "item", "prompt")]
     rows_by_agent = {agent.id: row for row, agent in enumerate(agents)}
     columns_by_item = {item.id: column for column, item in enumerate(items)}
 
-    responses = Source(folder / RESPONSES)
-    cells = PoolCells()
-    for first_line, lines in _read_line_chunks(responses):
-        were_added = _add_lines_at_once(cells, lines, rows_by_agent, columns_by_item, first_line=first_line)
-        if not were_added:
-            _add_lines_one_by_one(cells, responses, lines, rows_by_agent, columns_by_item, first_line=first_line)
+    responses = _ResponseLines(Source(folder / RESPONSES), rows_by_agent, columns_by_item)
+    for first_line, lines in _read_line_chunks(responses.source):
+        if not responses.add_at_once(lines, first_line):
+            responses.add_one_by_one(lines, first_line)
 
-    texts, repeat_texts = cells.to_texts(responses, agents=list(rows_by_agent), items=list(columns_by_item))
-    responses.log_replaced()
+    texts, repeat_texts = responses.cells.to_texts(
+        responses.source, agents=list(rows_by_agent), items=list(columns_by_item)
+    )
+    responses.source.log_replaced()
     return Pool(tuple(agents), tuple(items), texts, name=folder.resolve().name, repeat_texts=repeat_texts)
 
 
-def _add_lines_at_once(
-    cells: PoolCells,
-    lines: Sequence[bytes],
-    rows_by_agent: Mapping[str, int],
-    columns_by_item: Mapping[str, int],
-    *,
-    first_line: int,
-) -> bool:
-    """Add many responses at once, which is fast, and return True; return False if a line is not valid or has a repeat.
+@dataclass(frozen=True)
+class _ResponseLines:
+    """Collects the responses in the lines of responses.jsonl.
 
-    After False, no response was added. The caller adds the lines by `_add_lines_one_by_one`, whose error names the line.
-
-    cells : responses so far, changed in place
-    lines : lines of responses.jsonl
-    rows_by_agent, columns_by_item : positions of agents and items by id
-    first_line : number of the first of these lines in the file, from 1
+    Attributes
+    ----------
+    source : Source
+        The file.
+    rows_by_agent, columns_by_item : mapping of str to int
+        Positions by id.
+    cells : PoolCells
+        Responses so far.
     """
-    try:
-        records = [orjson.loads(line) for line in lines]
-        rows = _to_int64(rows_by_agent[record["agent"]] for record in records)
-        columns = _to_int64(columns_by_item[record["item"]] for record in records)
-        texts = [record["text"] for record in records]
-        encoded_texts = [str.encode(text) for text in texts]  # TypeError if a text is not a string
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return False
 
-    # a fourth field is a repeat, or unknown
-    has_other_fields = any(len(record) > len(_RESPONSE) for record in records)
-    lengths = _to_int64(map(len, texts))
-    if has_other_fields or lengths.max() > LONG_TEXT:
-        return False
+    source: Source
+    rows_by_agent: Mapping[str, int]
+    columns_by_item: Mapping[str, int]
+    cells: PoolCells = field(default_factory=PoolCells)
 
-    line_numbers = np.arange(first_line, first_line + len(lines))
-    n_bytes = _to_int64(map(len, encoded_texts))
-    spool = cells.extend(rows, columns, line_numbers)
-    spool.extend(SEPARATOR.join(encoded_texts), n_bytes=n_bytes, lengths=lengths)
-    return True
+    def add_at_once(self, lines: Sequence[bytes], first_line: int) -> bool:
+        """Add many responses at once; return False, and add none, if a line is not valid or has a repeat.
 
+        first_line : number of the first line in the file, from 1
+        """
+        try:
+            records = [orjson.loads(line) for line in lines]
+            rows = _to_int64(self.rows_by_agent[record["agent"]] for record in records)
+            columns = _to_int64(self.columns_by_item[record["item"]] for record in records)
+            texts = [record["text"] for record in records]
+            encoded_texts = [str.encode(text) for text in texts]  # TypeError if a text is not a string
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            return False
 
-def _add_lines_one_by_one(
-    cells: PoolCells,
-    source: Source,
-    lines: Sequence[bytes],
-    rows_by_agent: Mapping[str, int],
-    columns_by_item: Mapping[str, int],
-    *,
-    first_line: int,
-) -> None:
-    """Add the response in each line that is not blank.
+        # a fourth field is a repeat, or unknown
+        has_other_fields = any(len(record) > len(_RESPONSE) for record in records)
+        lengths = _to_int64(map(len, texts))
+        if has_other_fields or lengths.max() > LONG_TEXT:
+            return False
 
-    cells : responses so far, changed in place
-    source : file of the lines, for errors
-    lines : lines of responses.jsonl
-    rows_by_agent, columns_by_item : positions of agents and items by id
-    first_line : number of the first line
+        spool = self.cells.extend(rows, columns, np.arange(first_line, first_line + len(lines)))
+        n_bytes = _to_int64(map(len, encoded_texts))
+        spool.extend(SEPARATOR.join(encoded_texts), n_bytes=n_bytes, lengths=lengths)
+        return True
 
-    Raises: PoolError if a line is not valid; [pool-unknown-id] if its agent or item is not in the pool.
-    """
-    for number, record in _parse_records(source, lines, first_line, required={*_RESPONSE}, optional={"repeat"}):
-        agent = source.require_id(record["agent"], "agent", number)
-        item = source.require_id(record["item"], "item", number)
-        for id_, known_ids, file_name in ((agent, rows_by_agent, AGENTS), (item, columns_by_item, ITEMS)):
-            if id_ not in known_ids:
-                raise source.make_error(
-                    number,
-                    f"{format_excerpt(id_)} is not in {file_name}. Add it there, or set another id here.",
-                    slug="pool-unknown-id",
-                )
-        text = source.require_text(record["text"], number)
-        repeat = source.parse_repeat(record.get("repeat"), number)
-        cells.add(rows_by_agent[agent], columns_by_item[item], text, number=number, repeat=repeat)
+    def add_one_by_one(self, lines: Sequence[bytes], first_line: int) -> None:
+        """Add the response in each line that is not blank.
+
+        first_line : number of the first line in the file, from 1
+
+        Raises: PoolError if a line is not valid; [pool-unknown-id] if its agent or item is not in the pool.
+        """
+        source = self.source
+        for number, record in _parse_records(source, lines, first_line, required={*_RESPONSE}, optional={"repeat"}):
+            agent = source.require_id(record["agent"], "agent", number)
+            item = source.require_id(record["item"], "item", number)
+            row = self._get_position(agent, self.rows_by_agent, AGENTS, number)
+            column = self._get_position(item, self.columns_by_item, ITEMS, number)
+            text = source.require_text(record["text"], number)
+            repeat = source.parse_repeat(record.get("repeat"), number)
+            self.cells.add(row, column, text, number=number, repeat=repeat)
+
+    def _get_position(self, id_: str, position_by_id: Mapping[str, int], file_name: str, number: int) -> int:
+        """Return the position of an agent or item.
+
+        file_name, number : file that lists it, and line of the response, for the error
+
+        Raises: PoolError [pool-unknown-id] if it has none.
+        """
+        if id_ not in position_by_id:
+            raise self.source.make_error(
+                number,
+                f"{format_excerpt(id_)} is not in {file_name}. Add it there, or set another id here.",
+                slug="pool-unknown-id",
+            )
+        return position_by_id[id_]
 
 
 def _to_int64(values: Iterable[int]) -> Positions:
@@ -240,10 +232,9 @@ def _to_int64(values: Iterable[int]) -> Positions:
     return np.fromiter(values, dtype=np.int64)
 
 
-def _read_members(source: Source, noun: str, key: str) -> Iterator[tuple[str, str | None, dict[str, Json]]]:
+def _read_agents_or_items(source: Source, noun: str, key: str) -> Iterator[tuple[str, str | None, dict[str, Json]]]:
     """Yield the id, the group or prompt, and the metadata of each agent or item in a file.
 
-    source : agents.jsonl or items.jsonl
     noun : "agent" or "item", for messages
     key : "group" or "prompt"
 
@@ -256,8 +247,6 @@ def _read_members(source: Source, noun: str, key: str) -> Iterator[tuple[str, st
     )
     for line, record in chain.from_iterable(records_by_chunk):
         name = source.require_id(record["id"], noun, line)
-        value = record.get(key)
-        meta = record.get("meta", {})
         first_line_of_id = line_by_id.setdefault(name, line)
         if first_line_of_id != line:
             raise source.make_error(
@@ -265,17 +254,8 @@ def _read_members(source: Source, noun: str, key: str) -> Iterator[tuple[str, st
                 f"{noun} {format_excerpt(name)} is already in line {first_line_of_id}. Remove one of them.",
                 slug="pool-duplicate",
             )
-        is_empty_group = key == "group" and value == ""
-        if not isinstance(value, str | None) or is_empty_group:
-            raise source.make_error(
-                line,
-                f"the {key} is not a string: got {format_excerpt(value)}. Set a string, or remove the {key}.",
-                slug="pool-key",
-            )
-        if key == "prompt" and value:
-            source.warn_if_long(value, key, line)
-        if key == "group" and value:
-            source.check_name(value, "group", line)
+        value = _require_group_or_prompt(source, record.get(key), key, line)
+        meta = record.get("meta", {})
         if not isinstance(meta, dict):
             raise source.make_error(
                 line,
@@ -298,14 +278,33 @@ def _read_line_chunks(source: Source) -> Iterator[tuple[int, list[bytes]]]:
             number += len(lines)
 
 
+def _require_group_or_prompt(source: Source, value: Json, key: str, line: int) -> str | None:
+    """Check the group of an agent or the prompt of an item, and return it unchanged.
+
+    key : "group" or "prompt"
+
+    Raises: PoolError [pool-key] if it is not a text or None; [pool-id] if a group has a name that is not valid.
+    """
+    is_empty_group = key == "group" and value == ""
+    if not isinstance(value, str | None) or is_empty_group:
+        raise source.make_error(
+            line,
+            f"the {key} is not a string: got {format_excerpt(value)}. Set a string, or remove the {key}.",
+            slug="pool-key",
+        )
+    if value and key == "prompt":
+        source.warn_if_long(value, key, line)
+    if value and key == "group":
+        source.check_name(value, "group", line)
+    return value
+
+
 def _parse_records(
     source: Source, lines: Sequence[bytes], first_line: int, *, required: set[str], optional: set[str]
 ) -> Iterator[tuple[int, dict[str, Json]]]:
     """Yield the number and the JSON object of each line that is not blank.
 
-    first_line : number of the first line
     required, optional : keys that an object must have, and others that it may have
-    source : file of the lines, for errors
 
     Raises: PoolError [pool-json], [pool-key] or [pool-encoding] if a line is not valid.
     """
@@ -334,10 +333,7 @@ def _parse_records(
 
 
 def _parse_line(source: Source, line: bytes, number: int) -> Json:
-    """Parse a line that holds one JSON value. Unpaired surrogates are replaced by U+FFFD and counted in `source.replaced`.
-
-    source : file of the line, for errors
-    number : number of the line, for errors
+    """Parse a line of JSON; unpaired surrogates are replaced by U+FFFD and counted in `source.replaced`.
 
     Raises: PoolError [pool-encoding] if the line is not UTF-8; [pool-json] if it is not JSON, has NaN or an infinite
         number, or is nested too deeply.
@@ -361,15 +357,10 @@ def _parse_line(source: Source, line: bytes, number: int) -> Json:
 
 
 def write_pool(pool: Pool, folder: str | PathLike[str]) -> None:
-    """Write a pool as agents.jsonl, items.jsonl and responses.jsonl.
+    """Write a pool to a folder, as agents.jsonl, items.jsonl and responses.jsonl in UTF-8.
 
-    Parameters
-    ----------
-    pool : Pool
-        Its responses are written by agent, then by item. A cell without a response has no line, and a missing group,
-        prompt or metadata no key. The name of the pool is not written: a reader takes that of the folder.
-    folder : str or path
-        Folder for the files, which are in UTF-8 and replace existing ones; it is created if it does not exist.
+    A missing folder is created, and existing files are replaced. Missing responses, groups, prompts and metadata are
+    omitted. The name of the pool is not written: a reader takes that of the folder.
     """
     folder = Path(folder)
     responses: Iterator[dict[str, Json]] = (
@@ -398,23 +389,9 @@ def find_foreign_file(agents: Sequence[Agent], items: Sequence[Item], folder: Pa
 
 
 def iter_responses(pool: Pool) -> Iterator[tuple[Agent, Item, int | None, str]]:
-    """Yield the responses of a pool by agent, then by item, then by repeat.
+    """Yield the agent, the item, the repeat and the text of each response, sorted by the first three.
 
-    Parameters
-    ----------
-    pool : Pool
-        The pool. Cells (agent, item) without a response are skipped.
-
-    Yields
-    ------
-    agent : Agent
-        Agent that responded.
-    item : Item
-        Item that it responded to.
-    repeat : int or None
-        Number of the response in its cell, from 1; None if it is the only one.
-    text : str
-        The response.
+    The repeat is the number of the response in its cell (agent and item), from 1; None if it is the only one.
     """
     for position, agent in enumerate(pool.agents):
         # rows of repeat_texts: second responses of all agents, then third responses of all agents, and so on

@@ -24,7 +24,7 @@ from youden.text.json_text import replace_surrogates
 from youden.text.printable import find_name_fault, printable
 from youden.text.regular_files import check_regular
 from youden.text.replacements import Replacements
-from youden.types.pool import Objects, Positions
+from youden.types.pool import Bools, Objects, Positions
 from youden.types.texts_in_file import SEPARATOR, TextsInFile, find_file_texts
 
 MAX_BYTES_IN_MEMORY = 200_000_000
@@ -55,7 +55,7 @@ class Spool:
         data = text.encode()
         self._n_bytes.append(len(data))
         self._lengths.append(len(text))
-        self._store(data)
+        self._store_encoded(data)
 
     def extend(self, joined: bytes | memoryview, *, n_bytes: Positions, lengths: Positions) -> None:
         """Add n texts at once.
@@ -65,13 +65,12 @@ class Spool:
         """
         self._n_bytes.frombytes(n_bytes.tobytes())
         self._lengths.frombytes(lengths.tobytes())
-        self._store(joined)
+        self._store_encoded(joined)
 
     def to_array(self, cells: Positions, shape: tuple[int, int]) -> Objects:
         """Return the texts as an array of objects, with None in cells without a text.
 
-        If the texts are in a file, the result is a `TextsInFile`, which is indexed like an array and reads texts from
-        the file when needed.
+        Texts in a file become `TextsInFile`, which reads them when it is indexed.
 
         cells : int array (n_texts,), position of each text in the array, counted row by row from 0
         shape : number of rows and of columns of the array
@@ -80,9 +79,8 @@ class Spool:
         n_bytes_with_separator = n_bytes + len(SEPARATOR)
         starts = np.cumsum(n_bytes_with_separator) - n_bytes_with_separator  # Σ over the texts before
         if self._file is None:
+            bounds = zip(starts.tolist(), (starts + n_bytes).tolist(), strict=True)
             texts = np.full(shape, None, dtype=np.object_)
-            ends = starts + n_bytes
-            bounds = zip(starts.tolist(), ends.tolist(), strict=True)
             texts.ravel()[cells] = [self._data[start:end].decode() for start, end in bounds]
             return texts
 
@@ -97,13 +95,11 @@ class Spool:
         )
         return cast(Objects, texts_in_file)  # which is indexed like an array of objects
 
-    def _store(self, data: bytes | memoryview) -> None:
-        """Store bytes and a separator after those of the earlier texts.
+    def _store_encoded(self, data: bytes | memoryview) -> None:
+        """Store one text in UTF-8, or several that are joined by SEPARATOR, after the earlier ones.
 
-        If the texts in memory exceed `MAX_BYTES_IN_MEMORY`, all of them are moved to a new temporary file, to which later
-        texts are appended. The file is read by `os.pread`; on systems without it, all texts stay in memory.
-
-        data : one text in UTF-8, or several that are joined by SEPARATOR
+        If the texts exceed `MAX_BYTES_IN_MEMORY`, they are moved to a temporary file, unless the system has no
+        `os.pread`.
         """
         if self._file is not None:
             with _explain_full_disk():
@@ -116,7 +112,7 @@ class Spool:
         if len(self._data) > MAX_BYTES_IN_MEMORY and _HAS_PREAD:
             with _explain_full_disk():
                 self._file = _open_temporary_file()
-                finalize(self, _close, self._file)
+                finalize(self, _close_file, self._file)
                 self._file.write(self._data)
             self._data.clear()
 
@@ -126,7 +122,7 @@ def _open_temporary_file() -> BinaryIO:
     return cast(BinaryIO, tempfile.TemporaryFile(buffering=_BUFFER_BYTES))
 
 
-def _close(file: BinaryIO) -> None:
+def _close_file(file: BinaryIO) -> None:
     """Close a file, whether or not its buffer can be written."""
     with suppress(OSError):  # the buffer may not fit on the disk
         file.close()
@@ -134,7 +130,7 @@ def _close(file: BinaryIO) -> None:
 
 @contextmanager
 def _explain_full_disk() -> Iterator[None]:
-    """Convert an OSError from the block to PoolError [disk-full]."""
+    """Convert an OSError from the `with` block to PoolError [disk-full]."""
     try:
         yield
     except OSError as error:
@@ -237,8 +233,8 @@ class Source:
         noun : "agent" or "item", for the error
         number : number of the row in the file, from 1, for the error
 
-        Raises: PoolError [pool-id] if the id is not a string, is blank, has control characters, or starts like a formula of
-            a spreadsheet (with =, +, -, @). A plain number such as -3 is valid.
+        Raises: PoolError [pool-id] if the id is not a string, is blank, has control characters, or starts like a
+            formula of a spreadsheet (with =, +, -, @). A plain number such as -3 is valid.
         """
         if not isinstance(value, str):
             raise self.make_error(
@@ -254,7 +250,7 @@ class Source:
         return value
 
     def check_name(self, value: str, noun: str, number: int) -> None:
-        """Raise PoolError [pool-id] if a name has control characters, or if a spreadsheet would run it as a formula.
+        """Raise PoolError [pool-id] if a name has control characters or would be a formula in a spreadsheet.
 
         noun : what the name is, such as "agent id" or "group", for the error
         number : number of the row in the file, from 1, for the error
@@ -265,11 +261,9 @@ class Source:
     def require_text(self, value: object, number: int) -> str:
         """Check a response and return it unchanged; log a warning if it has more than `LONG_TEXT` characters.
 
-        An empty string is a valid response.
-
         number : number of the row in the file, from 1, for the error
 
-        Raises: PoolError [pool-text] if it is not a string, for example None or NaN.
+        Raises: PoolError [pool-text] if it is not a string, for example None or NaN; an empty string is valid.
         """
         if isinstance(value, str):
             self.warn_if_long(value, "text", number)
@@ -284,10 +278,10 @@ class Source:
     def parse_repeat(self, value: object, number: int) -> int | None:
         """Convert the number of a repeat to an integer; None and the empty string become None.
 
-        value : integer, float such as 2.0, or string of digits such as "2" or "2.0", without spaces
-        number : number of the row in the file, from 1, for the error
+        value : integer, float such as 2.0, or digits such as "2" or "2.0"
+        number : number of the row, from 1, for the error
 
-        Raises: PoolError [pool-repeat] if the repeat is not a whole number from 0 to 2³¹ − 1, for example NaN or a bool.
+        Raises: PoolError [pool-repeat] if it is not a whole number from 0 to 2³¹ − 1.
         """
         if value is None or value == "":
             return None
@@ -342,6 +336,16 @@ def _to_whole_number(value: object) -> int | None:
     return int(value) if isinstance(value, SupportsIndex) else None  # integers of numpy
 
 
+def _rank_in_cells(order: Positions, is_same_cell: Bools) -> Positions:
+    """Return the rank of each response among those of its cell, from 0; both arrays are those of `_sort_by_cell`."""
+    position = np.arange(len(order))
+    is_first_of_cell = np.append(True, ~is_same_cell)
+    first_position = np.maximum.accumulate(np.where(is_first_of_cell, position, 0))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = position - first_position
+    return rank
+
+
 class PoolCells:
     """Collects responses, and arranges them by agent and item."""
 
@@ -353,7 +357,7 @@ class PoolCells:
         self._texts = Spool()
 
     def add(self, agent: int, item: int, text: str, *, number: int, repeat: int | None = None) -> None:
-        """Add one response. Several responses of an agent to an item are checked later, by `to_texts`.
+        """Add one response; `to_texts` checks later whether an agent has several to an item.
 
         agent, item : positions of the agent and the item
         number : number of the row in the file, from 1
@@ -367,9 +371,7 @@ class PoolCells:
         self._texts.append(text)
 
     def extend(self, agents: Positions, items: Positions, numbers: Positions) -> Spool:
-        """Add n responses without their texts, and return the spool of texts.
-
-        The caller must add the n texts to the spool, in the same order.
+        """Add n responses without their texts, and return the store to which the caller must add the texts, in order.
 
         agents, items : int arrays (n,), positions of agents and items
         numbers : int array (n,), numbers of the rows in the file, from 1
@@ -396,7 +398,7 @@ class PoolCells:
             )
 
     def to_texts(self, source: Source, *, agents: list[str], items: list[str]) -> tuple[Objects, Objects | None]:
-        """Arrange the responses by agent and item. Those of one cell are ordered by their number of repeat.
+        """Arrange the responses by agent and item, those of one cell by their number of repeat.
 
         Parameters
         ----------
@@ -410,33 +412,21 @@ class PoolCells:
         texts : object array (n_agents, n_items)
             First response of each agent to each item; None without a response.
         repeat_texts : object array ((n_repeats - 1) * n_agents, n_items) or None
-            Second responses in the first n_agents rows, then third responses, and so on; None without repeats. Texts
-            that were spooled to a file are read from it when needed.
+            Second responses in the first n_agents rows, then third responses, and so on; None without repeats.
 
         Raises
         ------
         PoolError
-            [pool-empty] without rows; [pool-duplicate] if two rows have the same agent, item and repeat (None is 1);
-            [pool-size] if the pool has more than 200 million cells.
+            [pool-empty]: without rows; [pool-duplicate]: if two rows have the same agent, item and repeat; [pool-size]:
+            if there are more than 200 million cells.
         """
         n_agents, n_items = len(agents), len(items)
         self._check_size(source, n_agents, n_items)
 
-        # sort the rows by cell and repeat, so that rows of one cell are adjacent
         cell = np.frombuffer(self._agent, dtype=np.int64) * n_items + np.frombuffer(self._item, dtype=np.int64)
-        repeat = np.ones(len(cell), dtype=np.int64)
-        if self._repeat:
-            repeat[list(self._repeat)] = list(self._repeat.values())
-            order = np.lexsort((repeat, cell))
-        else:
-            order = np.argsort(cell, kind="stable")
-        sorted_cell = cell[order]
-        sorted_repeat = repeat[order]
-        is_same_cell = sorted_cell[1:] == sorted_cell[:-1]  # as the previous row
-        is_duplicate = is_same_cell & (sorted_repeat[1:] == sorted_repeat[:-1])
-
-        duplicates = np.flatnonzero(is_duplicate)
-        if len(duplicates) > 0:
+        order, is_same_cell, is_duplicate = self._sort_by_cell(cell)
+        if is_duplicate.any():
+            duplicates = np.flatnonzero(is_duplicate)
             earliest = duplicates[np.argmin(order[duplicates + 1])]
             first, second = order[earliest], order[earliest + 1]
             agent = agents[self._agent[second]]
@@ -445,13 +435,7 @@ class PoolCells:
         if not is_same_cell.any():
             return self._texts.to_array(cell, (n_agents, n_items)), None
 
-        # The rank of a row in its cell, from 0, is its distance from the first row of the cell.
-        position = np.arange(len(cell))
-        is_first_of_cell = np.append(True, ~is_same_cell)
-        first_position = np.maximum.accumulate(np.where(is_first_of_cell, position, 0))
-        rank = np.empty(len(cell), dtype=np.int64)
-        rank[order] = position - first_position
-
+        rank = _rank_in_cells(order, is_same_cell)
         n_repeats = int(rank.max()) + 1
         all_texts = self._texts.to_array(cell + rank * (n_agents * n_items), (n_repeats * n_agents, n_items))
         texts_in_file = find_file_texts(all_texts)
@@ -460,6 +444,21 @@ class PoolCells:
         texts = texts_in_file.rows(slice(n_agents))
         repeat_texts = texts_in_file.rows(slice(n_agents, None))
         return cast(Objects, texts), cast(Objects, repeat_texts)
+
+    def _sort_by_cell(self, cell: Positions) -> tuple[Positions, Bools, Bools]:
+        """Return the order of the responses by cell and repeat, and how each but the first compares to its predecessor.
+
+        The other two arrays (n_responses - 1,) state whether both have the same cell, and also the same repeat.
+        """
+        repeat = np.ones(len(cell), dtype=np.int64)
+        if self._repeat:
+            repeat[list(self._repeat)] = list(self._repeat.values())
+            order = np.lexsort((repeat, cell))
+        else:
+            order = np.argsort(cell, kind="stable")
+        is_same_cell = np.diff(cell[order]) == 0
+        is_same_repeat = np.diff(repeat[order]) == 0
+        return order, is_same_cell, is_same_cell & is_same_repeat
 
     def _make_duplicate_error(self, source: Source, agent: str, item: str, *, first: int, second: int) -> PoolError:
         """Make the error for two responses of an agent to an item that no repeat distinguishes [pool-duplicate].

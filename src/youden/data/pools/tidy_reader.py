@@ -39,25 +39,10 @@ _BATCH_BYTES, _MIN_BATCH_ROWS, _MAX_BATCH_ROWS = 2**25, 1_000, 100_000
 
 
 def read_csv(path: Path) -> Pool:
-    """Read a pool from a comma-separated table in UTF-8.
+    """Read a pool from a comma-separated table in UTF-8; its name is that of the file without the suffix.
 
-    Every field is a string. An empty text is an empty response; an empty prompt or group is missing. Two rows of an
-    item must not have different prompts, and two rows of an agent must not have different groups.
-
-    Parameters
-    ----------
-    path : Path
-        The table.
-
-    Returns
-    -------
-    Pool
-        Its name is that of the file without the suffix.
-
-    Raises
-    ------
-    PoolError
-        If the table is not valid. The message names the line on which the record starts.
+    An empty text is an empty response; an empty prompt or group is missing. Raises: PoolError if the table is not
+    valid.
     """
     source = Source(path)
     rows = _TidyRows(source)
@@ -65,18 +50,10 @@ def read_csv(path: Path) -> Pool:
     with source.open() as file, allow_long_csv_fields():
         records = _read_csv_records(source, file)
         header_line, header = next(records, (1, []))
-        _check_columns(source, [name for name in header if name != GUARDED], number=header_line)
+        _check_column_names(source, [name for name in header if name != GUARDED], number=header_line)
         positions = {name: header.index(name) for name in (*columns, GUARDED) if name in header}
         for line, record in records:
-            if len(record) != len(header):
-                raise source.make_error(
-                    line,
-                    f"it does not fit the header: got {len(record)} fields, expected {len(header)}. "
-                    "Put texts with commas, quotes or line breaks in double quotes.",
-                    slug="pool-csv",
-                )
-            if record == header:
-                raise source.make_error(line, "it repeats the header. Remove it.", slug="pool-csv")
+            _check_record(source, record, header, number=line)
             row = {name: record[position] for name, position in positions.items()}
             if GUARDED in row:
                 row = remove_guards(row)
@@ -85,49 +62,20 @@ def read_csv(path: Path) -> Pool:
 
 
 def read_parquet(path: Path) -> Pool:
-    """Read a pool from a Parquet table.
+    """Read a pool from a Parquet table; its name is that of the file without the suffix.
 
     Columns are strings, or dictionaries of strings; repeats may be numbers. A null prompt or group is missing.
 
-    Parameters
-    ----------
-    path : Path
-        The table.
-
-    Returns
-    -------
-    Pool
-        Its name is that of the file without the suffix.
-
-    Raises
-    ------
-    PoolError
-        If the table is not valid. The message names the number of the row, from 1.
-    InputError
-        [unpacked-too-large] if the file decompresses to far more than its size.
+    Raises: PoolError if the table is not valid; InputError [unpacked-too-large] if it decompresses to far more than its
+        size.
     """
     source = Source(path, unit="row")
     rows = _TidyRows(source)
     n_rows_read = 0
     with source.open() as file:
-        try:
-            table = open_parquet(file)
-        except (pa.ArrowException, OSError) as error:
-            raise source.make_error(
-                None, f"it is not a Parquet file ({error}). Write it again, or pass a CSV file.", slug="pool-parquet"
-            ) from error
-        schema = table.schema_arrow
-        _check_columns(source, schema.names, number=None)
-        for name in schema.names:
-            _check_type(source, name, schema.field(name).type)
+        table = _open_table(source, file)
         for batch in _read_batches(source, table):
-            columns = []
-            for name in (*REQUIRED, *OPTIONAL):
-                if name in schema.names:
-                    columns.append(_to_strings(batch.column(name)))
-                else:
-                    columns.append(pa.nulls(len(batch), pa.large_string()))
-
+            columns = _get_pool_columns(batch)
             first_row = n_rows_read + 1
             if not rows.add_batch(columns, number=first_row):
                 records = zip(*(column.cast(pa.large_binary()).to_pylist() for column in columns), strict=True)
@@ -136,6 +84,32 @@ def read_parquet(path: Path) -> Pool:
                     rows.add(fields, number=number)
             n_rows_read += len(batch)
     return rows.to_pool()
+
+
+def _open_table(source: Source, file: BinaryIO) -> pq.ParquetFile:
+    """Open a Parquet file. Raises: PoolError [pool-parquet] or [pool-columns] if it is none or has other columns."""
+    try:
+        table = open_parquet(file)
+    except (pa.ArrowException, OSError) as error:
+        raise source.make_error(
+            None, f"it is not a Parquet file ({error}). Write it again, or pass a CSV file.", slug="pool-parquet"
+        ) from error
+    schema = table.schema_arrow
+    _check_column_names(source, schema.names, number=None)
+    for name in schema.names:
+        _check_column_type(source, name, schema.field(name).type)
+    return table
+
+
+def _get_pool_columns(batch: pa.RecordBatch) -> list[pa.LargeStringArray]:
+    """Return the agents, items, texts, prompts, groups and repeats of rows; a missing column is all nulls."""
+    columns = []
+    for name in (*REQUIRED, *OPTIONAL):
+        if name in batch.schema.names:
+            columns.append(_to_strings(batch.column(name)))
+        else:
+            columns.append(pa.nulls(len(batch), pa.large_string()))
+    return columns
 
 
 def _to_strings(column: pa.Array) -> pa.LargeStringArray:
@@ -169,26 +143,33 @@ _FRAME = Path("DataFrame")
 def read_frame(frame: pd.DataFrame) -> Pool:
     """Read a pool from a DataFrame with the columns of a table, or with one row per item and one column per agent.
 
-    None, NaN, pd.NA and NaT are missing values. A row without a text is not a response and is skipped. Any other row needs
-    an agent and an item, while prompt, group and repeat may be missing. An unpaired surrogate in a text becomes U+FFFD,
-    with a warning in the log.
+    A row without a text (None, NaN, pd.NA or NaT) is skipped; others need an agent and an item.
 
-    Parameters
-    ----------
-    frame : pandas.DataFrame
-        Table in one of the two layouts. Its index is ignored.
-
-    Returns
-    -------
-    Pool
-        Agents and items are in the order of their first row.
-
-    Raises
-    ------
-    PoolError
-        If the frame is not valid. The message names the number of the row, from 1.
+    Raises: PoolError if the frame is not valid.
     """
     source = Source(_FRAME, unit="row")
+    tidy_frame = _to_tidy_frame(source, frame)
+    columns = [_get_values(tidy_frame, name) for name in (*REQUIRED, *OPTIONAL)]
+    rows = _TidyRows(source)
+    agents_with_missing_text: dict[str, None] = {}  # an ordered set
+    for number, (agent, item, text, prompt, group, repeat) in enumerate(zip(*columns, strict=True), 1):
+        if text is not None:
+            fields = [source.to_encodable(value, number) for value in (agent, item, text, prompt, group)]
+            rows.add([*fields, repeat], number=number)
+        elif agent is not None:
+            agents_with_missing_text[agent] = None
+    source.log_replaced()
+    pool = rows.to_pool()
+    agents_with_text = {agent.id for agent in pool.agents}
+    for agent_id in agents_with_missing_text:
+        if agent_id not in agents_with_text:
+            problem = f"agent {agent_id!r} has no response. Add its responses, or remove the agent."
+            raise source.make_error(None, problem, slug="pool-agent")
+    return pool
+
+
+def _to_tidy_frame(source: Source, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame with one row per response. Raises: PoolError [pool-columns] if it is none or has other columns."""
     if not hasattr(frame, "columns"):
         raise source.make_error(
             None,
@@ -201,37 +182,8 @@ def read_frame(frame: pd.DataFrame) -> Pool:
         frame = type(frame)([remove_guards(row) for row in frame_rows])
     if "agent" not in frame and "text" not in frame:
         frame = _melt_agents(frame)
-    _check_columns(source, [str(name) for name in frame.columns], number=None)
-
-    def to_text(value: object, number: int) -> object:
-        return None if value is None else source.to_encodable(str(value), number)
-
-    no_values = [None] * len(frame)
-    columns = [_to_list(frame[name]) if name in frame else no_values for name in (*REQUIRED, *OPTIONAL)]
-    rows = _TidyRows(source)
-    agents_with_missing_text: dict[str, None] = {}
-    for number, (agent, item, text, prompt, group, repeat) in enumerate(zip(*columns, strict=True), 1):
-        if text is None:
-            if agent is not None:
-                agents_with_missing_text[str(agent)] = None  # a dict keeps the order of the rows
-            continue
-        fields = [
-            to_text(agent, number),
-            to_text(item, number),
-            source.to_encodable(text, number),
-            to_text(prompt, number),
-            to_text(group, number),
-            repeat,
-        ]
-        rows.add(fields, number=number)
-    source.log_replaced()
-    pool = rows.to_pool()
-    agents_with_text = {agent.id for agent in pool.agents}
-    for agent_id in agents_with_missing_text:
-        if agent_id not in agents_with_text:
-            problem = f"agent {agent_id!r} has no response. Add its responses, or remove the agent."
-            raise source.make_error(None, problem, slug="pool-agent")
-    return pool
+    _check_column_names(source, [str(name) for name in frame.columns], number=None)
+    return frame
 
 
 def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
@@ -255,17 +207,19 @@ def _melt_agents(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.melt(id_vars=keys, var_name="agent", value_name="text")
 
 
-def _to_list(column: pd.Series) -> list[Any]:
-    """Return the values of a column of any dtype, with None for missing ones."""
+def _get_values(frame: pd.DataFrame, name: str) -> list[Any]:
+    """Return the values of a column, None if missing; ids, prompts and groups are converted to texts."""
+    if name not in frame:
+        return [None] * len(frame)
+    column = frame[name]
     values: list[Any] = column.astype(object).where(column.notna(), None).tolist()
-    return values
+    if name in ("text", "repeat"):
+        return values
+    return [None if value is None else str(value) for value in values]
 
 
 def _read_batches(source: Source, table: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file in batches of about `_BATCH_BYTES`. Raises: PoolError [pool-parquet].
-
-    source : file of the table, for errors
-    """
+    """Yield the rows of a file in batches of about `_BATCH_BYTES`. Raises: PoolError [pool-parquet]."""
     metadata = table.metadata
     n_bytes = sum(metadata.row_group(group).total_byte_size for group in range(table.num_row_groups))
     n_rows_per_batch = _BATCH_BYTES * metadata.num_rows // max(n_bytes, 1)
@@ -296,14 +250,11 @@ class _TidyRows:
     def add(self, fields: Sequence[Any], *, number: int) -> None:
         """Check one row of the table, and add its response to the pool.
 
-        fields : agent, item, text, prompt, group and repeat of the row, in this order. The first five are texts, and the repeat
-            is a whole number or its digits. The last three may be None; a missing prompt or group does not contradict an
-            earlier one.
+        fields : agent, item, text, prompt, group and repeat (whole number or digits); the last three may be None
         number : number of the row in the table, from 1, for errors
 
-        Raises: PoolError if a field is not valid, for example [pool-id] if an id is a number; [pool-contradiction] if an
-            earlier row states another prompt of the item, or another group of the agent. A second response of the same agent,
-            item and repeat is refused later, by `to_pool`.
+        Raises: PoolError if a field is not valid; [pool-contradiction] if an earlier row has another prompt or group.
+            Duplicates are refused later, by `to_pool`.
         """
         agent, item, text, prompt, group, repeat = fields
         agent = self._source.require_id(agent, "agent", number)
@@ -317,22 +268,21 @@ class _TidyRows:
         )
         if prompt:
             self._source.warn_if_long(prompt, "prompt", number)
-            self._set_value(self._prompts, item, prompt, f"prompt of item {item!r}", number)
+            self._set_prompt_or_group(self._prompts, item, prompt, f"prompt of item {item!r}", number)
         if group:
             self._source.check_name(group, "group", number)
-            self._set_value(self._groups, agent, group, f"group of agent {agent!r}", number)
+            self._set_prompt_or_group(self._groups, agent, group, f"group of agent {agent!r}", number)
 
     def add_batch(self, columns: Sequence[pa.LargeStringArray], *, number: int) -> bool:
-        """Add many rows at once, if all of them are valid and none has a repeat; return whether they were added.
+        """Add many rows at once and return True, or return False if one is not valid or has a repeat.
 
-        If they were not, the caller must add each row with `add`, which names the invalid row in its error. Until then, some
-        ids, groups and prompts of the rows may already be stored. This has no effect, because `add` stores the same ones.
+        After False, the caller must `add` them one by one; ids, groups and prompts that are already stored do no harm.
 
         columns : arrays (n_rows,) of agents, items, texts, prompts, groups and repeats, null if missing
         number : number of the first row in the table, from 1
         """
         agent, item, text, prompt, group, repeat = columns
-        has_missing_values = agent.null_count > 0 or item.null_count > 0 or text.null_count > 0
+        has_missing_values = any(column.null_count > 0 for column in (agent, item, text))
         has_repeats = repeat.null_count < len(repeat)
         if has_missing_values or has_repeats or not _is_utf8(columns) or not _are_names_valid(group):
             return False
@@ -347,9 +297,9 @@ class _TidyRows:
         items = _look_up_ids(item, self._items)
         if agents is None or items is None:
             return False
-        if not _set_values(self._groups, group, agents, list(self._agents), first_number=number):
+        if not _set_prompts_or_groups(self._groups, group, agents, list(self._agents), first_number=number):
             return False
-        if not _set_values(self._prompts, prompt, items, list(self._items), first_number=number):
+        if not _set_prompts_or_groups(self._prompts, prompt, items, list(self._items), first_number=number):
             return False
 
         # all rows are valid
@@ -357,16 +307,15 @@ class _TidyRows:
         spool.extend(_join_texts(text), n_bytes=_to_int64(pc.binary_length(text)), lengths=lengths)
         return True
 
-    def _set_value(self, value_by_id: _ValueById, id_: str, value: str, description: str, number: int) -> None:
-        """Set the prompt of an item or the group of an agent, unless an earlier row states it.
+    def _set_prompt_or_group(
+        self, value_by_id: _ValueById, id_: str, value: str, description: str, number: int
+    ) -> None:
+        """Set the prompt of an item, or the group of an agent, unless an earlier row states it.
 
         value_by_id : prompts of all items, or groups of all agents, so far; changed in place
-        id_ : id of the item or agent
-        value : its prompt or group
         description : what the value is, such as "prompt of item 'a'", for the error
-        number : number of the row in the table, from 1
 
-        Raises: PoolError [pool-contradiction] if an earlier row states another prompt or group.
+        Raises: PoolError [pool-contradiction] if an earlier row states another one.
         """
         earlier_value, earlier_number = value_by_id.setdefault(id_, (value, number))
         if earlier_value != value:
@@ -379,7 +328,7 @@ class _TidyRows:
             )
 
     def to_pool(self) -> Pool:
-        """Make the pool of all rows. Raises: PoolError if there are no rows, or two with the same agent, item and repeat."""
+        """Make the pool of all rows. Raises: PoolError without rows, or if two have the same agent, item and repeat."""
         agent_ids = list(self._agents)
         item_ids = list(self._items)
         texts, repeat_texts = self._cells.to_texts(self._source, agents=agent_ids, items=item_ids)
@@ -410,12 +359,9 @@ def _are_names_valid(groups: pa.LargeStringArray) -> bool:
 
 
 def _look_up_ids(column: pa.LargeStringArray, position_by_id: dict[str, int]) -> Positions | None:
-    """Return the position of each id, adding new ids to `position_by_id`.
+    """Return the position of each id (n_rows,), and add new ids to `position_by_id`.
 
-    column : ids (n_rows,)
-    position_by_id : positions of the ids of earlier rows; changed in place
-
-    Returns an int64 array (n_rows,), or None if a new id is invalid; then no id is added.
+    Returns None, and adds nothing, if a new id is not valid.
     """
     encoded = column.dictionary_encode()
     distinct_ids: list[str] = encoded.dictionary.to_pylist()
@@ -450,7 +396,7 @@ def _to_int64(values: pa.Array) -> Positions:
     return numbers[values.offset : values.offset + len(values)].astype(np.int64, copy=False)
 
 
-def _set_values(
+def _set_prompts_or_groups(
     value_by_id: _ValueById,
     column: pa.LargeStringArray,
     positions: Positions,
@@ -458,30 +404,18 @@ def _set_values(
     *,
     first_number: int,
 ) -> bool:
-    """Set the prompts of items, or the groups of agents, from many rows, and return whether all of them are valid.
+    """Set the prompts of items, or the groups of agents, from many rows, and return whether all are valid.
 
-    A prompt or group is not valid if it has more than `LONG_TEXT` characters, or if another row states a different one for
-    the same item or agent. If one is not valid, some of the others may not be set.
+    After False (too long, or a contradiction), some others may not be set.
 
-    value_by_id : prompts of all items, or groups of all agents, so far; changed in place
+    value_by_id : prompts or groups so far; changed in place
     column : prompts or groups (n_rows,), null or empty if missing
-    positions : int array (n_rows,), position in `ids` of the item or agent of each row
-    ids : ids of all items or agents
+    positions : position in `ids` of each row's item or agent (n_rows,)
     first_number : number of the first row in the table, from 1
     """
     if column.null_count == len(column):
         return True
-    encoded = column.dictionary_encode()
-    values: list[str | None] = [*encoded.dictionary.to_pylist(), None]
-    n_values = len(values)
-    null_code = n_values - 1
-    value_codes = _to_int64(encoded.indices.fill_null(null_code))
-
-    # examine the first row of each distinct pair of an id and a value, whose code is position · n_values + value code
-    pair_codes, first_rows = np.unique(positions * n_values + value_codes, return_index=True)
-    for pair_code, row in zip(pair_codes.tolist(), first_rows.tolist(), strict=True):
-        position, value_code = divmod(pair_code, n_values)
-        value = values[value_code]
+    for position, value, row in _iter_distinct_pairs(positions, column):
         if not value:
             continue
         if len(value) > LONG_TEXT:
@@ -492,11 +426,21 @@ def _set_values(
     return True
 
 
-def _read_csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
-    """Yield the records of a CSV file: the number of the first line of each record, and its fields. Blank lines are skipped.
+def _iter_distinct_pairs(positions: Positions, column: pa.LargeStringArray) -> Iterator[tuple[int, str | None, int]]:
+    """Yield each distinct pair of a position and a text (n_rows,), with its first row."""
+    encoded = column.dictionary_encode()
+    texts: list[str | None] = [*encoded.dictionary.to_pylist(), None]
+    n_texts = len(texts)
+    null_code = n_texts - 1
+    text_codes = _to_int64(encoded.indices.fill_null(null_code))
+    pair_codes, first_rows = np.unique(positions * n_texts + text_codes, return_index=True)
+    for pair_code, row in zip(pair_codes.tolist(), first_rows.tolist(), strict=True):
+        position, text_code = divmod(pair_code, n_texts)
+        yield position, texts[text_code], row
 
-    source : the file, for errors
-    file : the file, opened for reading
+
+def _read_csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the first line, and the fields, of each record of a CSV file; blank lines are skipped.
 
     Raises: PoolError [pool-csv] if a record is not valid CSV; [pool-encoding] if a line is not UTF-8.
     """
@@ -522,13 +466,23 @@ def _read_csv_records(source: Source, file: BinaryIO) -> Iterator[tuple[int, lis
         ) from error
 
 
-def _check_columns(source: Source, names: list[str], *, number: int | None) -> None:
-    """Check that a table has the required columns, and no unknown or duplicate ones.
+def _check_record(source: Source, record: Sequence[str], header: Sequence[str], *, number: int) -> None:
+    """Raise PoolError [pool-csv] if a record has another number of fields than the header, or repeats it."""
+    if len(record) != len(header):
+        raise source.make_error(
+            number,
+            f"it does not fit the header: got {len(record)} fields, expected {len(header)}. "
+            "Put texts with commas, quotes or line breaks in double quotes.",
+            slug="pool-csv",
+        )
+    if record == header:
+        raise source.make_error(number, "it repeats the header. Remove it.", slug="pool-csv")
+
+
+def _check_column_names(source: Source, names: list[str], *, number: int | None) -> None:
+    """Raise PoolError [pool-columns] if a required column is missing, or one is unknown or duplicate.
 
     number : number of the header's line, for errors; None without a header line
-    source : file of the table, for errors
-
-    Raises: PoolError [pool-columns].
     """
     allowed = (*REQUIRED, *OPTIONAL)
     missing = [name for name in REQUIRED if name not in names]
@@ -555,7 +509,7 @@ def _check_columns(source: Source, names: list[str], *, number: int | None) -> N
         )
 
 
-def _check_type(source: Source, name: str, kind: pa.DataType) -> None:
+def _check_column_type(source: Source, name: str, kind: pa.DataType) -> None:
     """Raise PoolError [pool-columns] if a column of a Parquet file cannot be read as strings.
 
     Strings, dictionaries of strings and nulls are allowed, and for `repeat` also numbers.
@@ -576,7 +530,7 @@ def _check_type(source: Source, name: str, kind: pa.DataType) -> None:
 
 @contextmanager
 def allow_long_csv_fields() -> Iterator[None]:
-    """Allow CSV fields of any length inside the block."""
+    """Allow CSV fields of any length inside the `with` block."""
     limit = csv.field_size_limit(2**31 - 1)
     try:
         yield
