@@ -65,9 +65,10 @@ class Questions:
     """Number of tokens of the context window that are reserved for the answer."""
 
     def request(self, plan: Plan, row: int) -> Request:
-        """Build the request for a trial, with its texts truncated if they exceed the context.
+        """Build the request for a trial.
 
-        With the policy "refuse" of `truncate`, no text is changed.
+        Texts that exceed the context are truncated, except with the policy "refuse". The request may then be too long
+        (`fits`).
 
         Parameters
         ----------
@@ -79,7 +80,7 @@ class Questions:
         Returns
         -------
         Request
-            Model, messages and parameters. It may exceed the context, see `fits`.
+            Model, messages and parameters.
 
         Raises
         ------
@@ -106,7 +107,7 @@ class Questions:
         return plan.pool.items[item].prompt or NO_TASK
 
     def request_with_key(self, key: str, plan: Plan, row: int) -> Request:
-        """Build the request for a trial and check that it has the expected key.
+        """Build the request for a trial by `request`, and check that it has the expected key.
 
         Parameters
         ----------
@@ -120,13 +121,12 @@ class Questions:
         Returns
         -------
         Request
-            The result of `request`.
+            Model, messages and parameters.
 
         Raises
         ------
         InputError
-            [request-hash-mismatch]: if the request has another key. [plan-missing-text]: if the pool has no response
-            for the trial.
+            [request-hash-mismatch]: if the request has another key. The errors of `request`.
         """
         request = self.request(plan, row)
         actual_key = self.key(request)
@@ -149,12 +149,12 @@ class Questions:
         task : str, optional
             Prompt of the item, which is not truncated.
         replicate : int, default 0
-            Number of the replicate, for a trial that is sent several times.
+            Number of the replicate, for a trial that is sent several times. It changes the hash of the request.
 
         Returns
         -------
         Request
-            Model, messages and parameters. Its hash differs for each replicate.
+            Model, messages and parameters.
         """
         if self.max_text_characters is not None:
             max_characters = max(0, self.max_text_characters - len(task))
@@ -242,19 +242,9 @@ class Questions:
 
 
 def canonical_request(request: Request, *, address: str) -> dict[str, object]:
-    """Return everything that can change the answer to a request, and its cache salt.
+    """Return everything that can change the answer to a request, and its cache salt; `hash_request` hashes it.
 
-    Parameters
-    ----------
-    request : Request
-        Model, messages, parameters and cache salt.
-    address : str
-        Base URL without credentials.
-
-    Returns
-    -------
-    dict
-        The canonical request, which `hash_request` hashes.
+    address : base URL without credentials
     """
     return {
         "base_url": address,
@@ -321,7 +311,7 @@ class KeySource(Protocol):
 
 
 def iter_keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]:
-    """Iterate over the rows and keys of all trials of a plan, also of trials with the same request, in the plan's order.
+    """Iterate over the rows and keys of all trials of a plan, in the plan's order; equal requests are repeated.
 
     Parameters
     ----------
@@ -396,10 +386,11 @@ class _EncodedText(NamedTuple):
 
 
 def _encode_text(plan: Plan, row: int, cell: tuple[int, int]) -> _EncodedText:
-    """Encode one text of a trial for requests. Raises: InputError [plan-missing-text] if there is no text.
+    """Encode one text of a trial for requests.
 
-    row : position of the trial in the plan, for the error message
     cell : row and column of the text in `Pool.all_texts`
+
+    Raises: InputError [plan-missing-text], with the `row` of the trial, if there is no text.
     """
     text = plan.pool.all_texts[cell]
     if text is None:
