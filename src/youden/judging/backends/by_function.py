@@ -15,27 +15,12 @@ SameSource = Callable[[str, str], float | bool | None]
 
 
 def judge_by_function(function: SameSource, plan: Plan) -> Verdicts:
-    """Call a function for every trial of a plan, in the plan's order, and return its answers as verdicts.
+    """Call a function for every trial of a plan, in order, and return its answers as verdicts, which are not stored.
 
-    The answers are not stored, so the function is called again for each plan.
+    function : ``function(text_a, text_b)`` returns a bool, a number in [0, 1] (1 = same source), or None for no answer
 
-    Parameters
-    ----------
-    function : callable
-        Called as ``function(text_a, text_b)``; returns a bool, a number in [0, 1] (1 = same source), or None
-        for no answer.
-    plan : Plan
-        The plan, with its pool.
-
-    Returns
-    -------
-    Verdicts
-        One answer per trial; NaN, with the reason "unparsed", if the function returned None.
-
-    Raises
-    ------
-    JudgeError
-        [judge-function] if the function raises an exception or returns anything else.
+    An answer of None becomes NaN with the reason "unparsed".
+    Raises: JudgeError [judge-function] if the function raises an exception or returns anything else.
     """
     name = getattr(function, "__qualname__", type(function).__name__)
     texts = plan.pool.all_texts

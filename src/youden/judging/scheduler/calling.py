@@ -69,14 +69,14 @@ class Caller:
     async def attempt(self, call: Call) -> Completion:
         """Send a call once and book its cost, for a worker that `concurrency` has admitted.
 
-        The cost is computed from the reported usage, and is 0 if the server rejected the call. If the usage is unknown,
-        the cap counts the largest possible cost. The call itself is then booked at that cost if it was answered, and
-        otherwise at the cost that such calls usually have.
+        The cost follows from the reported usage; it is 0 if the server rejected the call. If the usage is unknown, the
+        cap counts the largest possible cost. An answer is then booked at this cost, and a call without an answer at the
+        usual cost.
 
         Parameters
         ----------
         call : Call
-            Its `last_usd` is set to the cost of this attempt, which is added to its `usd`.
+            Changed in place: `last_usd` is set to the cost of this attempt, which is added to `usd`.
 
         Raises
         ------
@@ -161,19 +161,7 @@ class Caller:
 
 
 async def with_timeout(seconds: float, answer: Awaitable[Completion]) -> Completion:
-    """Wait for an answer for a limited time.
-
-    Parameters
-    ----------
-    seconds : float
-        Maximum duration.
-    answer : awaitable of Completion
-        Call that returns the answer.
-
-    Returns
-    -------
-    Completion
-        The answer.
+    """Wait at most `seconds` for an answer, and return it.
 
     Raises
     ------
