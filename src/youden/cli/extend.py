@@ -51,11 +51,9 @@ def extend_command() -> None:
 
 
 def _extend_subcommand(name: str, *parameters: Callable[[F], F]) -> Callable[[F], click.Command]:
-    """Return a decorator that makes a function a subcommand of `youden extend`.
+    """Return a decorator that makes a function the subcommand `name` of `youden extend`.
 
-    name : name of the subcommand
-    parameters : click decorators of its own options and arguments, in the order of the help; they come after RUN and
-        before the options that all subcommands have
+    parameters : click decorators of its own options and arguments, which come between RUN and the common options
     """
 
     def make_subcommand(function: F) -> click.Command:
@@ -177,8 +175,10 @@ def _extend(
 ) -> None:
     """Plan an extension of the run in the folder `run`, print its plan, send its requests, and print the extended run.
 
-    `request` are the keyword arguments of `plan_extension` that say what to add. With `dry_run`, only the plan is
-    printed. If nothing can be added, the reason is printed.
+    request : keyword arguments of `plan_extension` that say what to add
+    dry_run : whether only the plan is printed
+
+    If nothing can be added, the reason is printed.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.workflows.extend import extend_run, finish_extension, plan_extension
@@ -227,7 +227,6 @@ def _print_extended_run(
 ) -> None:
     """Write the report of an extended run, and print the run with the changes that the extension made.
 
-    fitted : the run with its new ranking
     end_reason : why a search ended; an empty string for other extensions
     plan : planned extension as JSON, the first part of the output in the mode "json"
     """
@@ -271,11 +270,9 @@ def _print_plan(planned: PlannedExtension, output_mode: options.OutputMode) -> N
 
 
 def _describe_wide_intervals(planned: PlannedExtension, agents: tuple[str, ...]) -> list[str]:
-    """Describe that intervals of new agents are wider than requested, with the command that narrows them.
+    """Describe that the intervals of new `agents` are wider than requested, with the command that narrows them.
 
-    agents : ids of the new agents whose intervals are too wide
-
-    Returns a list of one warning, empty if `agents` is empty.
+    Returns a list of one warning, empty without agents.
     """
     if not agents:
         return []

@@ -241,16 +241,9 @@ def init_command(
 
 
 def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
-    """Return the JSON output of `init`.
+    """Return the JSON output of `init`: the new config, its pool, the cost of the run, and the `next` command.
 
-    config, pool : paths of the config and of the pool
-    agents, items, missing : number of agents, items and missing responses of the pool
-    used_columns, assumed, left_out, question, unused : only if a table was imported; description of the columns that were used,
-        assumptions, number of unused rows by reason, column of prompts, and unused columns
-    changes : only if the config existed; ids of the new `agents` and `items`, number of new `repeats` (further responses), and
-        names of `changed` and `removed` responses
-    judge, calls, usd : estimated cost of the run
-    next : command to run next
+    The description of the columns is included only if a table was imported, and `changes` only if the config existed.
     """
     pool, cost = first_config.pool, first_config.cost
     result: dict[str, Json] = {
@@ -350,13 +343,10 @@ def _list_names(names: Sequence[str]) -> str:
 
 
 def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
-    """Find the command that the user should run next.
+    """Find the command that the user should run next, and a remark on it, which may be empty.
 
-    If the config has no judged run, the command runs the config. Otherwise, it extends the run by what the pool has gained: new
-    agents first, then new items, then further responses. If the pool has gained nothing, the command writes the report.
-
-    Returns the command and a remark. The remark on an extension has its calls and cost, or the reason why it is not possible.
-    The remark on another command is empty.
+    The command runs the config if it has no judged run, extends the run by what the pool has gained, or else writes the
+    report. The remark on an extension has its calls and cost, or why it is not possible.
     """
     from youden.workflows.extend import plan_extension
 

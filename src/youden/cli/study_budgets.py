@@ -33,13 +33,10 @@ if TYPE_CHECKING:
 
 
 def _holdout_options(n_seeds: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that adds the options of a study over random holdouts, and --html and --json.
+    """Return a decorator that adds the options of a study over `n_seeds` random holdouts, and --html and --json.
 
-    The command receives --top-groups and --bottom-groups as one argument `groups`. It is a function that takes the recorded
-    answers and returns the `Contrast` of the agents of these groups, or None if the run does not have the groups of the paper,
-    which are the default.
-
-    n_seeds : default number of holdouts
+    The command receives --top-groups and --bottom-groups as one argument `groups`: a function that takes the recorded
+    answers and returns the `Contrast` of these groups, or None if the run lacks the default groups.
     """
     decorators = (
         click.option("--n-seeds", type=click.IntRange(min=1), default=n_seeds, help="Number of random holdouts."),
@@ -115,22 +112,9 @@ def _print_study(
 ) -> None:
     """Print a study of one run, and write its figures to the file `html` if it is not None.
 
-    Parameters
-    ----------
-    name : str
-        Name of the study ("baselines" or "budget") and its key in the JSON output.
-    folder : RunFolder
-        The run.
-    result : JSON value
-        Result, for the JSON output.
-    table, text : Table, iterable of str
-        Result for readers.
-    figure_arguments : tuple
-        Arguments of the function that draws the figures.
-    html : Path or None
-        File for the figures.
-    as_json : bool
-        Whether to print JSON.
+    name : "baselines" or "budget", its key in the JSON output
+    result : the study for the JSON output; `table` and `text` are for readers
+    figure_arguments : arguments of the function that draws the figures
     """
     lines = tuple(text)
     signature = folder.read_signature().text
@@ -194,10 +178,8 @@ def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: 
 def _baselines_table(study: BaselinesStudy, name: str) -> Table:
     """Tabulate the accuracy of each model, as means over seeds with standard deviations.
 
-    The columns are the prediction error (RMSE) on held-out cells, its difference from the model clipped-linear with standard
-    errors over items and over seeds, the rank correlations ρ and τ, and the AUC.
-
-    name : name of the run, for the title
+    The columns are the RMSE on held-out cells, its difference from the model clipped-linear with standard errors over
+    items and over seeds, ρ and τ of the ranking, and the AUC.
     """
     headings = ["model", "holdout RMSE", "minus clipped-linear", "SE items", "SE seeds", "ρ", "τ", "AUC"]
     rows = []
@@ -285,9 +267,7 @@ def budget_command(
 def _budget_table(study: BudgetStudy, name: str) -> Table:
     """Tabulate cost and accuracy of each design at each budget.
 
-    The last row has the correlation of the rankings by two halves of the items: the ceiling of the accuracy.
-
-    name : name of the run, for the title
+    The last row has the correlation of the rankings by two halves of the items, the ceiling of the accuracy.
     """
     rows = []
     for design, design_rows in study.designs.items():
@@ -360,12 +340,10 @@ def sparsity_command(
 
 
 def _sparsity_table(study: SparsityStudy, name: str) -> Table:
-    """Tabulate the cost and accuracy of each regime, with the dense regime in the first row.
+    """Tabulate the cost and accuracy of each regime (design with a number of observed cells), the dense one first.
 
-    A regime is a design with a number of observed cells. Its cost is the share of all cells and of the training cells that are
-    observed, and the number of calls. The column "unordered" has the number of calls if each pair is compared in one order only.
-
-    name : name of the run, for the title
+    The cost is the share of all cells and of the training cells that are observed, and the number of calls, also if
+    each pair is compared in one order only ("unordered").
     """
     headings = ["regime", "% of all", "% of train", "calls", "unordered", "holdout RMSE", "ρ", "τ", "AUC"]
     sides = "c" + "r" * (len(headings) - 1)  # the first column does not wrap
