@@ -71,11 +71,11 @@ async def _diagnose_all(judges: tuple[JudgeConfig, ...], environment: Mapping[st
     for judge in judges:
         for server in judge.servers:
             name = judge.name if server is judge else f"{judge.name} at {server.address}"
-            diagnoses.append(Diagnosis(name, await _test_server(server, environment)))
+            diagnoses.append(Diagnosis(name, await _diagnose_server(server, environment)))
     return diagnoses
 
 
-async def _test_server(config: JudgeConfig, environment: Mapping[str, str]) -> tuple[Finding, ...]:
+async def _diagnose_server(config: JudgeConfig, environment: Mapping[str, str]) -> tuple[Finding, ...]:
     """Test a judge that has one server; return one finding per step of `STEPS`, or one if the judge makes no calls.
 
     environment : environment variables, which contain the API key
@@ -92,17 +92,23 @@ async def _test_server(config: JudgeConfig, environment: Mapping[str, str]) -> t
     message = f"{config.key_variable} is set in {key_source}" if connection.api_key else "none is sent"
     key = _make_finding("key", "ok", message)
 
-    address = config.address or "its provider"
     try:
         completion, accepts_logprobs = await _send_test(config, connection)
     except CallError as error:
-        message = to_judge_error(error, judge=config.name, address=address).message
+        message = to_judge_error(error, judge=config.name, address=_describe_address(config)).message
         if error.status in (401, 403):
             return _skip_remaining(_make_finding("key", "failed", message))
         return _skip_remaining(key, _make_finding("reach", "failed", message))
+    return (key, *_check_reply(config, completion, accepts_logprobs=accepts_logprobs))
+
+
+def _check_reply(config: JudgeConfig, completion: Completion, *, accepts_logprobs: bool) -> tuple[Finding, ...]:
+    """Return one finding per step of `STEPS` after the check of the key.
+
+    accepts_logprobs : whether the server accepted a request for log-probabilities
+    """
     return (
-        key,
-        _make_finding("reach", "ok", f"{address} answers"),
+        _make_finding("reach", "ok", f"{_describe_address(config)} answers"),
         _check_model(config, completion),
         _check_parsing(config, completion),
         _check_logprobs(config, completion, accepts_logprobs=accepts_logprobs),
@@ -150,6 +156,10 @@ async def _try_with_logprobs(judge: Judge, plain_request: Request, *, max_second
 def _make_finding(step: str, severity: Severity, message: str) -> Finding:
     """Return the result of one check of the judge."""
     return Finding(step, message, severity=severity)
+
+
+def _describe_address(config: JudgeConfig) -> str:
+    return config.address or "its provider"
 
 
 def _skip_remaining(*findings: Finding) -> tuple[Finding, ...]:

@@ -485,13 +485,7 @@ def _make_verdicts(
 
     Adds the names of the models that answered to the store, unless it is opened for reading.
     """
-    # compare the models that answered with those of earlier runs before they are added
-    judge = config.public()
-    earlier_models = store.served(judge)
-    model_changes = answers.served.changes_since(earlier_models)
-    if not run.options.read_only:
-        store.remember_served(judge, answers.served.new_names())
-
+    model_changes = _record_models(run, config, store, answers)
     usd_calibration = 0.0
     account = run.options.account
     if account is not None:
@@ -502,6 +496,15 @@ def _make_verdicts(
     shortened_texts = _find_shortened_texts(config.questions(), run)
     findings = (*uncertain_costs, *warnings, *model_changes, *shortened_texts)
     return answers.to_verdicts(config.describe(), costs, usd_calibration=usd_calibration, warnings=findings)
+
+
+def _record_models(run: _Run, config: JudgeConfig, store: Store, answers: PlanAnswers) -> tuple[Finding, ...]:
+    """Add the models that answered to the store, unless it is read-only, and return findings on changes since earlier runs."""
+    judge = config.public()
+    model_changes = answers.served.changes_since(store.served(judge))
+    if not run.options.read_only:
+        store.remember_served(judge, answers.served.new_names())
+    return model_changes
 
 
 def _sum_calibration_costs(store: Store, account: str, answers: PlanAnswers) -> float:

@@ -10,7 +10,7 @@ import hashlib
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
@@ -239,9 +239,21 @@ def _with_remaining_cost(
 
     The new `usd_left` is None if no outcome is stored or a price is unknown.
     """
-    n_stored_trials = 0
-    n_remaining_requests = 0  # requests that occur twice in a chunk count once
-    n_remaining_characters = 0
+    n_stored_trials, n_remaining_requests, n_remaining_characters = _count_remaining(store, row_keys, characters)
+    if n_stored_trials == 0:
+        return replace(cost, stored=0, usd_left=None)
+    tokens_in = cost.tokens_in * n_remaining_characters / int(characters.sum())
+    tokens_out = cost.tokens_out * n_remaining_requests / len(characters)
+    usd_left = _compute_cost(config, tokens_in, tokens_out)
+    return replace(cost, stored=n_stored_trials, usd_left=usd_left)
+
+
+def _count_remaining(store: Store, row_keys: Iterator[RowKey], characters: Positions) -> tuple[int, int, int]:
+    """Count the trials with a stored outcome, and the requests without one and their characters.
+
+    The arguments are those of `_with_remaining_cost`. A request that occurs twice within `CHUNK` trials counts once.
+    """
+    n_stored_trials = n_remaining_requests = n_remaining_characters = 0
     while chunk := list(islice(row_keys, CHUNK)):
         row_by_key = {key: row for row, key in chunk}
         outcomes = store.get_outcomes(list(row_by_key))
@@ -250,13 +262,7 @@ def _with_remaining_cost(
         remaining_rows = [row for key, row in row_by_key.items() if key not in stored_keys]
         n_remaining_requests += len(remaining_rows)
         n_remaining_characters += int(characters[remaining_rows].sum())
-
-    if n_stored_trials == 0:
-        return replace(cost, stored=0, usd_left=None)
-    tokens_in = cost.tokens_in * n_remaining_characters / int(characters.sum())
-    tokens_out = cost.tokens_out * n_remaining_requests / len(characters)
-    usd_left = _compute_cost(config, tokens_in, tokens_out)
-    return replace(cost, stored=n_stored_trials, usd_left=usd_left)
+    return n_stored_trials, n_remaining_requests, n_remaining_characters
 
 
 def _find_encoding(model: str, environment: Mapping[str, str]) -> Any | None:
@@ -270,15 +276,17 @@ def _find_encoding(model: str, environment: Mapping[str, str]) -> Any | None:
     except (ImportError, KeyError):
         return None
 
-    cache_folder = Path(tempfile.gettempdir(), "data-gym-cache")
+    file = _get_encoding_file(name, environment)
+    return tiktoken.get_encoding(name) if file.is_file() else None
+
+
+def _get_encoding_file(name: str, environment: Mapping[str, str]) -> Path:
+    """Return the path at which tiktoken stores a downloaded encoding."""
     configured_folder = environment.get("TIKTOKEN_CACHE_DIR") or environment.get("DATA_GYM_CACHE_DIR")
-    if configured_folder:
-        cache_folder = Path(configured_folder)
+    folder = Path(configured_folder or Path(tempfile.gettempdir(), "data-gym-cache"))
     url = f"{_ENCODINGS}/{name}.tiktoken"
     file_name = hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()  # as tiktoken names its files
-    if not (cache_folder / file_name).is_file():
-        return None
-    return tiktoken.get_encoding(name)
+    return folder / file_name
 
 
 def _measure_tokens_per_character(encoding: Any, pool: Pool) -> float:
@@ -295,20 +303,16 @@ def _sum_costs(costs: list[Cost]) -> Cost:
 
     A sum in USD or minutes is None if one of its terms is unknown.
     """
-    known_usd = [cost.usd for cost in costs if cost.usd is not None]
-    usd = sum(known_usd) if len(known_usd) == len(costs) else None
     costs_of_calls = [cost for cost in costs if cost.pace]
-    known_minutes = [cost.minutes for cost in costs_of_calls if cost.minutes is not None]
-    has_all_minutes = bool(known_minutes) and len(known_minutes) == len(costs_of_calls)
     return Cost(
         cells=costs[0].cells,
         calls=sum(cost.calls for cost in costs),
         tokens_in=sum(cost.tokens_in for cost in costs),
         tokens_out=sum(cost.tokens_out for cost in costs),
-        usd=usd,
+        usd=_sum_if_known(cost.usd for cost in costs),
         tokenizer=", ".join(dict.fromkeys(cost.tokenizer for cost in costs)),
         prices=", ".join(dict.fromkeys(cost.prices for cost in costs if cost.prices)),
-        minutes=sum(known_minutes) if has_all_minutes else None,
+        minutes=_sum_if_known(cost.minutes for cost in costs_of_calls) if costs_of_calls else None,
         pace="; then ".join(cost.pace for cost in costs_of_calls),
         stored=sum(cost.stored for cost in costs),
         usd_left=_sum_remaining(costs),
@@ -319,6 +323,11 @@ def _sum_remaining(costs: list[Cost]) -> float | None:
     """Return the cost of the calls without a stored outcome in USD; None if nothing is stored or a price is unknown."""
     if not any(cost.stored for cost in costs):
         return None
-    remaining_usd = [cost.usd_left if cost.stored else cost.usd for cost in costs]
-    known_usd = [usd for usd in remaining_usd if usd is not None]
-    return sum(known_usd) if len(known_usd) == len(remaining_usd) else None
+    return _sum_if_known(cost.usd_left if cost.stored else cost.usd for cost in costs)
+
+
+def _sum_if_known(values: Iterable[float | None]) -> float | None:
+    """Return the sum of the values; None if one of them is None."""
+    terms = list(values)
+    known_terms = [term for term in terms if term is not None]
+    return sum(known_terms) if len(known_terms) == len(terms) else None

@@ -73,12 +73,7 @@ class RequestLoop:
     async def run(self) -> None:
         """Send requests until every row has an answer or a reason why it has none, or until the run has to end."""
         try:
-            async with _task_group() as group:
-                for _ in range(self._config.concurrency):
-                    group.create_task(self._worker())
-                maintenance = group.create_task(self._maintenance_loop())
-                dispatch = group.create_task(self._dispatch_and_wait())
-                dispatch.add_done_callback(lambda _: maintenance.cancel())
+            await self._run_tasks()
         finally:
             self._queue.cancel_waiting()
         if not self._stop.is_stopped:
@@ -86,6 +81,15 @@ class RequestLoop:
         n_batched_rows = self._dispatcher.n_batched_rows
         if n_batched_rows:
             self._stop.request_stop_with_error(make_batches_pending_error(n_batched_rows, store=self._store.name))
+
+    async def _run_tasks(self) -> None:
+        """Run the workers, the maintenance and the dispatch of calls until all calls have ended."""
+        async with _task_group() as group:
+            for _ in range(self._config.concurrency):
+                group.create_task(self._worker())
+            maintenance = group.create_task(self._maintenance_loop())
+            await self._dispatch_and_wait()
+            maintenance.cancel()
 
     def release_leases(self) -> None:
         """Release the leases on requests that were not sent, and report how many calls were cut off.
@@ -127,7 +131,7 @@ class RequestLoop:
         """Take a share of the rate limits, and wait until other processes of the run have reduced theirs."""
         if self._workers is None or self._workers.others.n_sending == 0:
             return
-        self._share_limits()
+        self._divide_rate_limits()
         if self._caller.rate_limiter.is_limited:
             await asyncio.sleep(2 * HEARTBEAT_SECONDS)  # each process adapts its share at its next report
 
@@ -160,9 +164,17 @@ class RequestLoop:
             return
 
         self._n_in_flight += 1
+        try:
+            await self._send(call)
+        finally:
+            self._n_in_flight -= 1
+            if self._store.n_pending >= MAX_PENDING_WRITES // 2:
+                self._flush_needed.set()
+
+    async def _send(self, call: Call) -> None:
+        """Send a call once, record the cost, and handle the outcome."""
         n_expiries_before = self._n_possible_expiries
         call.last_usd = 0.0  # the cost of its last attempt is booked already
-
         try:
             if self._caller.breaker.needs_other_probe(call.attempts):
                 await self._probe_with_answered_request(call)
@@ -172,7 +184,7 @@ class RequestLoop:
             self._outcomes.record_cost(call.key, call.last_usd)
             raise
         except OutOfMoneyError:
-            self._stop.request_stop(lambda: self._outcomes.work.make_budget_error(self._caller.budget))
+            self._stop.request_stop(partial(self._outcomes.work.make_budget_error, self.budget))
             self._queue.close(call)
         except CallError as error:
             self._outcomes.record_cost(call.key, call.last_usd)
@@ -186,10 +198,6 @@ class RequestLoop:
         else:
             self._outcomes.record_cost(call.key, call.last_usd, completion)
             self._handle_answer(call, completion)
-        finally:
-            self._n_in_flight -= 1
-            if self._store.n_pending >= MAX_PENDING_WRITES // 2:
-                self._flush_needed.set()
 
     async def _wait_for_flush(self) -> None:
         """Wait while too many outcomes are not on disk yet, unless the run has to end."""
@@ -216,10 +224,7 @@ class RequestLoop:
         call : the call, whose cost is recorded already
         error : why the attempt failed
         """
-        self._log.write_event("failure", key=call.key, kind=error.kind, status=error.status, reason=error.reason)
-        if error.status == TOO_MANY_REQUESTS and error.kind == "transient":
-            self._log.record_throttled()
-
+        self._log_failure(call, error)
         is_stopped = self._stop.is_stopped
         if not is_stopped and self._hold_in_outage(call, error):
             return
@@ -243,6 +248,12 @@ class RequestLoop:
         else:
             self._queue.back_off(call, seconds_until_retry or 0.0)
 
+    def _log_failure(self, call: Call, error: CallError) -> None:
+        """Write a failed attempt to the log file, and count it for the display if it has HTTP 429."""
+        self._log.write_event("failure", key=call.key, kind=error.kind, status=error.status, reason=error.reason)
+        if error.status == TOO_MANY_REQUESTS and error.kind == "transient":
+            self._log.record_throttled()
+
     def _hold_in_outage(self, call: Call, error: CallError) -> bool:
         """Set a call aside if it failed because of an outage, and return whether it did.
 
@@ -260,8 +271,9 @@ class RequestLoop:
         if not is_known_outage:
             self._announce_outage(error)
         if breaker.timed_out:
-            judge, address, max_outage = self._config.name, self._config.address, breaker.max_outage
-            self._stop.request_stop(lambda: make_outage_error(error, judge=judge, address=address, outage=max_outage))
+            judge, address = self._config.name, self._config.address
+            make_error = partial(make_outage_error, error, judge=judge, address=address, outage=breaker.max_outage)
+            self._stop.request_stop(make_error)
         return True
 
     def _announce_outage(self, error: CallError) -> None:
@@ -327,18 +339,7 @@ class RequestLoop:
             self._flush_needed.clear()
 
             try:
-                if self._dispatcher.leases.maybe_expired:
-                    self._n_possible_expiries += 1
-                    # other processes may send the requests of all calls that are not in flight, so wait for their answers
-                    unsent_calls = self._queue.withdraw_all()
-                    self._dispatcher.leased_by_others |= {call.key: call for call in unsent_calls}
-                await asyncio.to_thread(self._flush_and_renew)
-                self._flushed.set()
-                self._share_limits()
-
-                # in an outage, if all calls were set aside, put them back, so that one of them is sent as the next probe
-                if self._queue.is_empty:
-                    self._queue.release_held()
+                await self._write_outcomes_and_renew_leases()
 
                 # a flush because of many outcomes may come earlier than the next check
                 is_check_due = time.monotonic() - last_check >= FLUSH_INTERVAL_SECONDS
@@ -349,12 +350,27 @@ class RequestLoop:
             except YoudenError as error:
                 self._stop.request_stop_with_error(error)
 
+    async def _write_outcomes_and_renew_leases(self) -> None:
+        """Write outcomes to the store, renew the leases and the share of the rate limits, and release calls set aside."""
+        if self._dispatcher.leases.maybe_expired:
+            self._n_possible_expiries += 1
+            # other processes may send the requests of all calls that are not in flight, so wait for their answers
+            unsent_calls = self._queue.withdraw_all()
+            self._dispatcher.leased_by_others |= {call.key: call for call in unsent_calls}
+        await asyncio.to_thread(self._flush_and_renew)
+        self._flushed.set()
+        self._divide_rate_limits()
+
+        # in an outage, if all calls were set aside, put them back, so that one of them is sent as the next probe
+        if self._queue.is_empty:
+            self._queue.release_held()
+
     def _flush_and_renew(self) -> None:
         """Write all outcomes to the store, then renew the leases on the requests; runs in another thread."""
         self._store.flush()
         self._dispatcher.leases.renew()
 
-    def _share_limits(self) -> None:
+    def _divide_rate_limits(self) -> None:
         """Divide the rate limits equally among the processes that send requests for the run, and show their number.
 
         If this process could no longer report to the others (`WorkerGroup.lost`), the end of the run is requested.

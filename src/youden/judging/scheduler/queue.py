@@ -174,13 +174,8 @@ class Dispatcher:
 
         Waits while the queue is full. Returns early if the run has to end.
         """
+        await self._announce_batches()
         chunk_size = self._caller.config.concurrency
-        n_in_batches = await asyncio.to_thread(self._count_unanswered_in_batches)
-        if n_in_batches:
-            self._outcomes.log.announce(
-                "batches", str(make_batches_pending_error(n_in_batches, store=self._store.name))
-            )
-
         chunks = look_up(self._work.iter_row_keys(), self._store, make_request=self._work.request, size=CHUNK)
         while True:
             chunk = await asyncio.to_thread(next, chunks, None)
@@ -204,6 +199,13 @@ class Dispatcher:
         """Check the calls of other processes: take over stored results, and send requests whose leases expired."""
         await self._lease_or_wait(list(self.leased_by_others.values()))
 
+    async def _announce_batches(self) -> None:
+        """Tell the user how many rows wait for batches in progress, if there are any."""
+        n_rows = await asyncio.to_thread(self._count_unanswered_in_batches)
+        if n_rows:
+            error = make_batches_pending_error(n_rows, store=self._store.name)
+            self._outcomes.log.announce("batches", str(error))
+
     def _count_unanswered_in_batches(self) -> int:
         """Count the rows whose requests are in batches in progress and have no stored answer."""
         batched_keys = self._batched_keys.read_request_hashes()
@@ -214,14 +216,17 @@ class Dispatcher:
         n_rows = 0
         for chunk in look_up(batched_rows, self._store, make_request=self._work.request):
             for call in chunk:
-                outcome = call.final_outcome(self._work.is_answer, retry_failed=self._outcomes.retry_failed)
-                if not outcome:
+                if not self._get_final_outcome(call):
                     n_rows += len(call.rows)
         return n_rows
 
+    def _get_final_outcome(self, call: Call) -> Completion | Failure | None:
+        """Return the stored outcome of a call, or None if the call has to be sent."""
+        return call.final_outcome(self._work.is_answer, retry_failed=self._outcomes.retry_failed)
+
     def _end_without_sending(self, call: Call) -> bool:
         """End a call whose outcome is stored, or whose request is too long for the model; return whether the call ended."""
-        outcome = call.final_outcome(self._work.is_answer, retry_failed=self._outcomes.retry_failed)
+        outcome = self._get_final_outcome(call)
         if outcome is not None:
             self._take_stored(call, outcome)
             return True
@@ -268,15 +273,7 @@ class Dispatcher:
         for call in calls:
             key = call.key
             self.leased_by_others.pop(key, None)  # added again below if another process still has the lease
-
-            # an outcome is new if another process has stored it since the call was looked up
-            outcome = stored_outcomes.get(key)
-            is_new = outcome != call.cached
-            if outcome is not None and is_new and is_final(outcome):
-                self._take_stored(call, outcome)
-                ended_keys.append(key)
-            elif key in batched_keys:
-                self.n_batched_rows += len(call.rows)
+            if self._end_if_sent_elsewhere(call, stored_outcomes.get(key), is_batched=key in batched_keys):
                 ended_keys.append(key)
             elif key in leased_keys:
                 self._queue.add(call)
@@ -284,6 +281,19 @@ class Dispatcher:
                 self.leased_by_others[key] = call
         if ended_keys:
             await asyncio.to_thread(self.leases.release, ended_keys)
+
+    def _end_if_sent_elsewhere(self, call: Call, outcome: Completion | Failure | None, *, is_batched: bool) -> bool:
+        """End a call that another process has answered or sent in a batch, and return whether the call ended.
+
+        outcome : stored outcome of the request, None if there is none
+        """
+        is_new = outcome != call.cached  # stored by another process since the call was looked up
+        if outcome is not None and is_new and is_final(outcome):
+            self._take_stored(call, outcome)
+            return True
+        if is_batched:
+            self.n_batched_rows += len(call.rows)
+        return is_batched
 
     def _acquire_leases(self, keys: Sequence[str]) -> tuple[set[str], frozenset[str], dict[str, Completion | Failure]]:
         """Acquire leases, then read the keys of all batches, then the stored outcomes of `keys`; return all three.
