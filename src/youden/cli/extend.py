@@ -23,6 +23,7 @@ from youden.text.tables import format_decimal
 
 if TYPE_CHECKING:
     from youden.pipeline.fitted_run import RunFit
+    from youden.report.data.summary import Summary
     from youden.types.facts import AgentChange, ExtensionFacts
     from youden.types.pool import Json
     from youden.workflows.planned_extension import PlannedExtension
@@ -239,14 +240,8 @@ def _print_extended_run(
     warnings = _describe_wide_intervals(planned, find_too_wide(planned, fitted))
 
     if output_mode == "json":
-        changes: Json = None
-        if extension is not None:
-            changes = {**asdict(extension), "summary": list(change_sentences)}
-        result: dict[str, Json] = {**plan, "extension": changes, "recommendation": asdict(summary.recommendation)}
-        if end_reason:
-            result["ended"] = end_reason
         output.print_warnings(warnings)
-        output.print_json(result)
+        output.print_json({**plan, **_extended_run_to_json(summary, extension, end_reason)})
         return
 
     if end_reason:
@@ -267,6 +262,17 @@ def _print_plan(planned: PlannedExtension, output_mode: options.OutputMode) -> N
     output.print_plan(planned.run, output_mode, plan=planned.new_trials, cost=planned.cost, half_width=half_width_text)
     if half_width is not None and output_mode in ("verbose", "json"):
         output.print_note(f"plan: {_describe_width(half_width, n_joined=len(planned.joined))}")
+
+
+def _extended_run_to_json(summary: Summary, extension: ExtensionFacts | None, end_reason: str) -> dict[str, Json]:
+    """Return the changes by an extension and the recommendation, and why a search ended, if `end_reason` is not empty."""
+    changes: Json = None
+    if extension is not None:
+        changes = {**asdict(extension), "summary": list(summary.moved)}
+    result: dict[str, Json] = {"extension": changes, "recommendation": asdict(summary.recommendation)}
+    if end_reason:
+        result["ended"] = end_reason
+    return result
 
 
 def _describe_wide_intervals(planned: PlannedExtension, agents: tuple[str, ...]) -> list[str]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from youden.pipeline.precision import PrecisionForecast
     from youden.report.data.summary import Summary
     from youden.types import Finding, Plan
-    from youden.types.label_facts import Validation
+    from youden.types.label_facts import Disagreement, Validation
     from youden.types.planning import Cost
     from youden.types.pool import Json
 
@@ -389,15 +389,20 @@ def _print_labels(validation: Validation) -> None:
     for label in validation.labels:
         for sentence in label.summary:
             click.echo(printable(sentence))
-        for difference in label.disagreements:
-            label_ranks = format_rank_range(difference.label_low, difference.label_high)
-            ability_ranks = format_rank_range(difference.rank_low, difference.rank_high)
-            by_label = f"{label_ranks} by '{label.name}' ({difference.label:.4g})"
-            by_ability = f"{difference.rank} by ability ({difference.ability:.3f}, {ability_ranks})"
-            suffix = "" if difference.explained else ", unexplained"
-            click.echo(printable(f"  {difference.agent}: {by_label}, {by_ability}{suffix}"))
+        for disagreement in label.disagreements:
+            click.echo(printable(f"  {_describe_disagreement(disagreement, label.name)}"))
     for note in validation.notes:
         print_note(f"labels: {note}")
+
+
+def _describe_disagreement(disagreement: Disagreement, label_name: str) -> str:
+    """Describe the ranks of an agent by label and by ability."""
+    label_ranks = format_rank_range(disagreement.label_low, disagreement.label_high)
+    ability_ranks = format_rank_range(disagreement.rank_low, disagreement.rank_high)
+    by_label = f"{label_ranks} by '{label_name}' ({disagreement.label:.4g})"
+    by_ability = f"{disagreement.rank} by ability ({disagreement.ability:.3f}, {ability_ranks})"
+    suffix = "" if disagreement.explained else ", unexplained"
+    return f"{disagreement.agent}: {by_label}, {by_ability}{suffix}"
 
 
 def _print_short(
@@ -526,18 +531,7 @@ def print_fitted_run(summary: Summary, *, as_json: bool, warnings: Iterable[str]
     """
     if as_json:
         _print_warnings_of_run(summary, warnings)
-        print_json(
-            {
-                "run": summary.name,
-                "partial": None if summary.facts.partial is None else asdict(summary.facts.partial),
-                "recommendation": asdict(summary.recommendation),
-                "ranking": [agent.as_json for agent in summary.ranking],
-                "fit": asdict(summary.facts),
-                "calibration": summary.calibration,
-                "labels": None if summary.labels is None else asdict(summary.labels),
-                "signature": summary.signature,
-            }
-        )
+        print_json(_summary_to_json(summary))
         return
 
     click.echo(printable(summary.headline))
@@ -553,3 +547,17 @@ def print_fitted_run(summary: Summary, *, as_json: bool, warnings: Iterable[str]
     print_note(f"signature: {summary.signature}")
     if summary.facts.partial is not None:
         print_note(f"next: finish the run: {summary.command}")
+
+
+def _summary_to_json(summary: Summary) -> dict[str, Json]:
+    """Return all facts of a fitted run; `partial` and `labels` are None for a complete run and without labels."""
+    return {
+        "run": summary.name,
+        "partial": None if summary.facts.partial is None else asdict(summary.facts.partial),
+        "recommendation": asdict(summary.recommendation),
+        "ranking": [agent.as_json for agent in summary.ranking],
+        "fit": asdict(summary.facts),
+        "calibration": summary.calibration,
+        "labels": None if summary.labels is None else asdict(summary.labels),
+        "signature": summary.signature,
+    }

@@ -6,7 +6,7 @@ They use only the files of run folders and send no request to a judge.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from math import isnan
 from pathlib import Path
@@ -22,6 +22,7 @@ from youden.text.sentences import format_items_compared, format_signed_interval,
 from youden.text.tables import Table, format_decimal, make_table
 
 if TYPE_CHECKING:
+    from youden.pipeline.multi_judge import JudgeSpread
     from youden.run_keys import Target
     from youden.stats.base.metrics import Metric
     from youden.study.agreement import JudgesStudy
@@ -189,17 +190,11 @@ def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
     judge_spread = measure_judge_spread(results)
     summary = describe_judge_spread(judge_spread)
     recommendation = recommend_across_judges(results, judge_spread)
-    half_width = judge_spread.covariance.half_width()
-    agent_ids = results[0].plan.agent_ids
-
     agents: list[Json] = []
     rows = []
-    best_first = sorted(range(len(agent_ids)), key=lambda position: -judge_spread.ability[position])
-    for position in best_first:
-        agent = agent_ids[position]
-        ability = float(judge_spread.ability[position])
-        agents.append({"agent": agent, "ability": ability, "half_width": or_none(float(half_width[position]))})
-        rows.append([agent, format_decimal(ability), f"± {half_width[position]:.3f}"])
+    for agent, ability, half_width in _rank_by_mean(judge_spread, results[0].plan.agent_ids):
+        agents.append({"agent": agent, "ability": ability, "half_width": or_none(half_width)})
+        rows.append([agent, format_decimal(ability), f"± {half_width:.3f}"])
 
     title = f"Mean over {len(runs)} judges, for items and judges like these"
     output.print_result(
@@ -214,6 +209,13 @@ def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
         answer=[recommendation.text, summary],
         tables=[make_table(title, ["agent"], ["ability", "95 %"], rows)],
     )
+
+
+def _rank_by_mean(judge_spread: JudgeSpread, agent_ids: Iterable[str]) -> list[tuple[str, float, float]]:
+    """Return each agent with its mean ability over the judges and the half-width of its interval, the best agent first."""
+    half_widths = judge_spread.covariance.half_width()
+    agents = zip(agent_ids, judge_spread.ability.tolist(), half_widths.tolist(), strict=True)
+    return sorted(agents, key=lambda agent: -agent[1])
 
 
 def judges_tables(study: JudgesStudy) -> Iterator[Table]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from youden.report.charts.marks import Figure
     from youden.report.pages.writing import StudyPart
     from youden.study.baseline_table import BaselinesStudy
-    from youden.study.budget_curves import BudgetStudy
+    from youden.study.budget_curves import BudgetRow, BudgetStudy
     from youden.study.grid import SeedSummary
     from youden.study.known_groups import Contrast
     from youden.study.replaying import RecordedAnswers
@@ -271,16 +271,7 @@ def _budget_table(study: BudgetStudy, name: str) -> Table:
     """
     rows = []
     for design, design_rows in study.designs.items():
-        for row in design_rows:
-            cost_columns = [
-                format_decimal(row.trials, 0),
-                format_decimal(row.calls, 0),
-                format_decimal(row.usd, 2),
-                format_decimal(row.cells, 0),
-            ]
-            recalls = row.recalls or dict.fromkeys(study.tops)
-            accuracy = [row.rho_mean, row.rho_sd, *recalls.values(), row.coverage, row.half_width, row.regret]
-            rows.append([design, row.budget_label, *cost_columns, *map(format_decimal, accuracy)])
+        rows += [[design, *_format_budget_row(row, tops=study.tops)] for row in design_rows]
 
     halves = study.halves
     half_columns = [format_decimal(value) for value in (halves.rho, halves.rho_sd, *halves.recalls.values())]
@@ -292,6 +283,22 @@ def _budget_table(study: BudgetStudy, name: str) -> Table:
     recall_headings = [f"top-{top} recall" for top in study.tops]
     headings = [*cost_headings, "ρ", "SD", *recall_headings, "coverage", "half-width", "regret"]
     return make_table(title, ["design"], headings, rows)
+
+
+def _format_budget_row(row: BudgetRow, *, tops: Iterable[int]) -> list[str]:
+    """Format the cost and the accuracy of a design at one budget.
+
+    tops : numbers of top agents with a recall; the recalls are blank if the row has none
+    """
+    cost_columns = [
+        format_decimal(row.trials, 0),
+        format_decimal(row.calls, 0),
+        format_decimal(row.usd, 2),
+        format_decimal(row.cells, 0),
+    ]
+    recalls = row.recalls or dict.fromkeys(tops)
+    accuracy = [row.rho_mean, row.rho_sd, *recalls.values(), row.coverage, row.half_width, row.regret]
+    return [row.budget_label, *cost_columns, *map(format_decimal, accuracy)]
 
 
 @click.command("sparsity")
