@@ -204,29 +204,28 @@ def estimate(
     if not config.makes_calls:
         return cost
 
-    tokenizer = "characters / 4"
     encoding = _find_encoding(config.model or "", os.environ if environment is None else environment)
-    tokens_per_character = 0.0
     if encoding is not None and plan.source is not None:
-        tokens_per_character = _measure_tokens_per_character(encoding, plan.pool)
-    if encoding is not None and tokens_per_character > 0:
-        tokenizer = str(encoding.name)
-        n_characters = plan.characters + config.overhead_characters * len(plan)
-        tokens_in = math.ceil(n_characters * tokens_per_character)
-        cost = replace(cost, tokens_in=tokens_in, usd=_compute_cost(config, tokens_in, cost.tokens_out))
+        cost = _with_counted_tokens(cost, plan, config, encoding)
 
     minutes, pace = expected_duration(config, n_calls=cost.calls, n_tokens=cost.tokens_in + cost.tokens_out)
     if store is not None:
         with suppress(YoudenError), open_store_of_folder(store) as answers:
             questions = config.questions()
             cost = _with_remaining_cost(cost, config, answers, keys(questions, plan), questions.count_characters(plan))
-    return replace(
-        cost,
-        tokenizer=tokenizer,
-        prices="" if cost.usd is None else config.price_source,
-        minutes=minutes,
-        pace=pace,
-    )
+    prices = "" if cost.usd is None else config.price_source
+    return replace(cost, prices=prices, minutes=minutes, pace=pace)
+
+
+def _with_counted_tokens(cost: Cost, plan: Plan, config: JudgeConfig, encoding: Any) -> Cost:
+    """Estimate the tokens of the requests by tiktoken's encoding; return `cost` unchanged if the pool has no texts."""
+    tokens_per_character = _measure_tokens_per_character(encoding, plan.pool)
+    if tokens_per_character == 0:
+        return cost
+    n_characters = plan.characters + config.overhead_characters * len(plan)
+    tokens_in = math.ceil(n_characters * tokens_per_character)
+    usd = _compute_cost(config, tokens_in, cost.tokens_out)
+    return replace(cost, tokenizer=str(encoding.name), tokens_in=tokens_in, usd=usd)
 
 
 def _with_remaining_cost(

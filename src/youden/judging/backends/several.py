@@ -277,12 +277,7 @@ class Jury:
         # one row per judge: (n_judges, n_trials)
         answers = np.stack([ballot.answer for ballot in ballots])
         hard_answers = np.stack([ballot.hard_answer for ballot in ballots])
-        if self._vote == "majority":
-            hard_answer = _find_majority(hard_answers)
-            answer = hard_answer.copy()
-        else:
-            answer = np.mean(answers, axis=0)  # NaN if a judge has no answer
-            hard_answer = np.where(np.isnan(answer), np.nan, (answer >= 0.5).astype(float))
+        answer, hard_answer = self._combine_answers(answers, hard_answers)
 
         # a trial of an unfinished run is pending until all judges have answered it
         missing_reasons = np.stack([ballot.missing_reason for ballot in ballots])
@@ -312,6 +307,17 @@ class Jury:
             votes=answers,
             warnings=tuple(_with_judge_name(warning, ballot) for ballot in ballots for warning in ballot.warnings),
         )
+
+    def _combine_answers(self, answers: Floats, hard_answers: Floats) -> tuple[Floats, Floats]:
+        """Return the jury's answers and hard answers, two float arrays (n_trials,), NaN if there is none.
+
+        answers, hard_answers : float arrays (n_judges, n_trials), NaN without an answer
+        """
+        if self._vote == "majority":
+            majority = _find_majority(hard_answers)
+            return majority.copy(), majority
+        mean = np.mean(answers, axis=0)  # NaN if a judge has no answer
+        return mean, np.where(np.isnan(mean), np.nan, (mean >= 0.5).astype(float))
 
 
 def _find_majority(hard_answers: Floats) -> Floats:

@@ -215,9 +215,23 @@ def _validate(
         keys["prompt"] = str(folder / prompt)
     _set_base_url_from_environment(keys)
 
+    config = _parse_keys(keys, location)
+    if config.makes_calls:
+        return _complete(config, location)
+    unused_keys = sorted(keys.keys() - _KEYS_WITHOUT_CALLS)
+    if unused_keys:
+        raise _make_config_error(
+            location,
+            f"the judge '{config.backend}' makes no calls, so {', '.join(unused_keys)} would have no effect. Remove it.",
+        )
+    return config
+
+
+def _parse_keys(keys: Mapping[str, Any], location: str) -> JudgeConfig:
+    """Make a config from keys. Raises: ConfigError [judge-config] if a key is invalid."""
     try:
         _check_keys(keys)
-        config = JudgeConfig.model_validate(_expand_price(keys))
+        return JudgeConfig.model_validate(_expand_price(keys))
     except ValidationError as error:
         raise _make_config_error(
             location, f"{format_validation_error(error, hidden=_MAY_BE_SECRET)}. Correct it."
@@ -225,15 +239,12 @@ def _validate(
     except ValueError as error:
         raise _make_config_error(location, str(error)) from None
 
-    if not config.makes_calls:
-        unused_keys = sorted(keys.keys() - _KEYS_WITHOUT_CALLS)
-        if unused_keys:
-            raise _make_config_error(
-                location,
-                f"the judge '{config.backend}' makes no calls, so {', '.join(unused_keys)} would have no effect. Remove it.",
-            )
-        return config
 
+def _complete(config: JudgeConfig, location: str) -> JudgeConfig:
+    """Add the default form of the answers and the prices to the config of a judge that makes calls.
+
+    Raises: ConfigError if its prompt or its provider does not fit.
+    """
     config = _with_default_decision(config)
     config.questions()
     _check_provider(config, location)

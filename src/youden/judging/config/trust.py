@@ -223,6 +223,16 @@ def _compile_known_hosts() -> Mapping[str, tuple[str, ...]]:
 
     The text `litellm/PROVIDER` stands for a host that only litellm knows.
     """
+    patterns_by_variable = {}
+    for variable, hosts in _list_known_hosts().items():
+        escaped_hosts = map(re.escape, hosts)
+        patterns = tuple(host.replace(r"\*", "[a-z0-9-]+") for host in escaped_hosts)  # "*" is any label of a host
+        patterns_by_variable[variable] = patterns
+    return patterns_by_variable
+
+
+def _list_known_hosts() -> dict[str, list[str]]:
+    """Return the known hosts by environment variable; "*" stands for any label of a host."""
     hosts_by_variable = {variable: list(hosts) for variable, hosts in HOSTS.items()}
     for name, record in (BACKENDS | PROVIDERS).items():
         if record.key_variable is None:
@@ -232,13 +242,7 @@ def _compile_known_hosts() -> Mapping[str, tuple[str, ...]]:
             hosts.append(get_host(record.address))
         litellm_name = record.priced_as or name
         hosts.append(f"litellm/{litellm_name}")
-
-    patterns_by_variable = {}
-    for variable, hosts in hosts_by_variable.items():
-        escaped_hosts = map(re.escape, hosts)
-        patterns = tuple(host.replace(r"\*", "[a-z0-9-]+") for host in escaped_hosts)  # "*" is any label of a host
-        patterns_by_variable[variable] = patterns
-    return patterns_by_variable
+    return hosts_by_variable
 
 
 def is_allowed_key_use(use: KeyUse) -> bool:

@@ -339,17 +339,11 @@ def iter_keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[R
     templates: dict[int, _Template] = {}  # by replicate
     encoded_texts: dict[int, _EncodedText] = {}  # by position in the flat array of texts
     max_characters, n_items = questions.max_text_characters, plan.n_items
-    first_rows, second_rows = plan.text_rows
 
     for chunk_start in range(start, len(plan), TRIALS_PER_CHUNK):
         encoded_texts.clear()
         chunk = slice(chunk_start, chunk_start + TRIALS_PER_CHUNK)
-        other_item = plan.other_item[chunk]
-        second_items = np.where(other_item >= 0, other_item, plan.item[chunk])
-        first_positions = first_rows[chunk].astype(np.int64) * n_items + plan.item[chunk]
-        second_positions = second_rows[chunk].astype(np.int64) * n_items + second_items
-
-        columns = first_positions.tolist(), second_positions.tolist(), plan.replicate[chunk].tolist()
+        columns = (*_find_text_positions(plan, chunk), plan.replicate[chunk].tolist())
         for row, (first_position, second_position, replicate) in enumerate(zip(*columns, strict=True), chunk_start):
             first = encoded_texts.get(first_position)
             if first is None:
@@ -385,6 +379,16 @@ class _EncodedText(NamedTuple):
     """The text that is sent, escaped for JSON."""
 
 
+def _find_text_positions(plan: Plan, chunk: slice) -> tuple[list[int], list[int]]:
+    """Return the positions of the first and of the second texts of some trials in the flat array `Pool.all_texts`."""
+    first_rows, second_rows = plan.text_rows
+    item, other_item = plan.item[chunk], plan.other_item[chunk]
+    second_item = np.where(other_item >= 0, other_item, item)
+    first_positions = first_rows[chunk].astype(np.int64) * plan.n_items + item
+    second_positions = second_rows[chunk].astype(np.int64) * plan.n_items + second_item
+    return first_positions.tolist(), second_positions.tolist()
+
+
 def _encode_text(plan: Plan, row: int, cell: tuple[int, int]) -> _EncodedText:
     """Encode one text of a trial for requests.
 
@@ -400,6 +404,15 @@ def _encode_text(plan: Plan, row: int, cell: tuple[int, int]) -> _EncodedText:
     return _EncodedText(len(text), len(sent_text), sent_text.encode(), json_without_quotes)
 
 
+def _make_marked_request(questions: Questions, replicate: int, markers: Mapping[str, str]) -> Request:
+    """Build the request with markers in place of the two texts and of their fence (a part of the tags around them)."""
+    fence = markers["fence"]
+    fenced = {name: f"<{name}-{fence}>\n{markers[name]}\n</{name}-{fence}>" for name in ("first", "second")}
+    messages = questions.prompt.fill({**fenced, "fence": fence}, hint=questions.hint)
+    cache_salt: dict[str, Json] = {"schema": SCHEMA, "replicate": replicate}
+    return Request(questions.model, messages, questions.parameters, cache_salt)
+
+
 class _Template:
     """The JSON of a canonical request in parts.
 
@@ -409,11 +422,7 @@ class _Template:
     def __init__(self, questions: Questions, replicate: int) -> None:
         # markers that occur nowhere else in the request
         markers = {name: f"<{name} of {questions.prompt.digest}>" for name in ("first", "second", "fence")}
-        fence = markers["fence"]
-        fenced = {name: f"<{name}-{fence}>\n{markers[name]}\n</{name}-{fence}>" for name in ("first", "second")}
-        messages = questions.prompt.fill({**fenced, "fence": fence}, hint=questions.hint)
-        cache_salt: dict[str, Json] = {"schema": SCHEMA, "replicate": replicate}
-        request = Request(questions.model, messages, questions.parameters, cache_salt)
+        request = _make_marked_request(questions, replicate, markers)
         remainder = orjson.dumps(canonical_request(request, address=questions.address), option=orjson.OPT_SORT_KEYS)
 
         # split the JSON at the markers, and leave an empty part for each of them

@@ -119,15 +119,21 @@ class Caller:
         finally:
             self.budget.settle(max_cost, spent)
             if booked is None:  # the call failed
-                booked = 0.0
-                if spent:
-                    typical_usage = self._typical_usage.estimate(max_tokens_in, max_tokens_out)
-                    booked = call_cost(self.config, *typical_usage)
-                    self.budget.record_lost_call(self.config.name, booked, max_cost)
+                booked = self._book_lost_call(max_tokens_in, max_tokens_out, max_cost) if spent else 0.0
             call.last_usd = booked
             call.usd += booked
         self.concurrency.record_success()
         return completion
+
+    def _book_lost_call(self, max_tokens_in: int, max_tokens_out: int, max_cost: float) -> float:
+        """Return the usual cost of a call without a reply, in USD, and record the call for the findings on the run.
+
+        The arguments are the largest possible numbers of tokens, and their cost in USD.
+        """
+        typical_usage = self._typical_usage.estimate(max_tokens_in, max_tokens_out)
+        usd = call_cost(self.config, *typical_usage)
+        self.budget.record_lost_call(self.config.name, usd, max_cost)
+        return usd
 
     async def _wait_for_rate_limit(self, request: Request) -> float:
         """Wait until the rate limits allow a request, and return its estimated number of tokens; 0 without a limit.

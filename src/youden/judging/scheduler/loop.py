@@ -188,16 +188,18 @@ class RequestLoop:
             self._queue.close(call)
         except CallError as error:
             self._outcomes.record_cost(call.key, call.last_usd)
-            # another process may send the request if the lease has expired at any time during the attempt
-            may_have_expired = self._n_possible_expiries > n_expiries_before or not self._caller.has_leases()
             may_send_again = error.kind == "transient" and not self._stop.is_stopped
-            if may_have_expired and may_send_again:
+            if may_send_again and self._may_have_expired_since(n_expiries_before):
                 self._leave_to_other_process(call)
             else:
                 await self._handle_failure(call, error)
         else:
             self._outcomes.record_cost(call.key, call.last_usd, completion)
             self._handle_answer(call, completion)
+
+    def _may_have_expired_since(self, n_expiries_before: int) -> bool:
+        """Return whether the leases may have expired since a count of possible expiries, so that others may send requests."""
+        return self._n_possible_expiries > n_expiries_before or not self._caller.has_leases()
 
     async def _wait_for_flush(self) -> None:
         """Wait while too many outcomes are not on disk yet, unless the run has to end."""
