@@ -102,19 +102,19 @@ def agents_command(**arguments: Any) -> None:
 
     Agents that are already in the run are skipped. The new agents are compared with a balanced sample of the agents of the run.
     """
-    _extend(**arguments)
+    _extend_and_print(**arguments)
 
 
 @_extend_subcommand("items", _pool("items"), _calls)
 def items_command(**arguments: Any) -> None:
     """Add the new items of POOL, to which all agents of RUN respond."""
-    _extend(**arguments)
+    _extend_and_print(**arguments)
 
 
 @_extend_subcommand("repeats", _pool("repeats"), _calls)
 def repeats_command(**arguments: Any) -> None:
     """Add further responses of the agents of RUN, from POOL."""
-    _extend(**arguments)
+    _extend_and_print(**arguments)
 
 
 @_extend_subcommand(
@@ -132,13 +132,13 @@ def calls_command(**arguments: Any) -> None:
 
     BUDGET is a number of calls (4000), a percentage of the dense calls (1%), or trials per agent (50/agent).
     """
-    _extend(**arguments)
+    _extend_and_print(**arguments)
 
 
 @_extend_subcommand("half-width", click.argument("half_width", metavar="X", type=_half_width))
 def half_width_command(**arguments: Any) -> None:
     """Add calls until 90 % of the agents of RUN have a 95 % interval of ± X or narrower."""
-    _extend(**arguments)
+    _extend_and_print(**arguments)
 
 
 @_extend_subcommand(
@@ -162,10 +162,10 @@ def best_command(top: int | None, max_regret: float | None, **arguments: Any) ->
     """
     if top is None and max_regret is None:
         top = 1
-    _extend(top=top, max_regret=max_regret, **arguments)
+    _extend_and_print(top=top, max_regret=max_regret, **arguments)
 
 
-def _extend(
+def _extend_and_print(
     *,
     run: Path,
     overrides: run_options.Overrides,

@@ -300,7 +300,7 @@ async def _run_judge(run: _Run, config: JudgeConfig, judge: Judge | None) -> Ver
     try:
         # no requests are sent
         if config.backend == REPLAY:
-            return _replay(run, config)
+            return _read_replayed_verdicts(run, config)
         if run.options.stored_only and config.makes_calls:
             return _read_stored(run, config)
 
@@ -346,7 +346,7 @@ def _judge_whole_plan(run: _Run, config: JudgeConfig) -> Verdicts:
     return verdicts
 
 
-def _replay(run: _Run, config: JudgeConfig) -> Verdicts:
+def _read_replayed_verdicts(run: _Run, config: JudgeConfig) -> Verdicts:
     """Return verdicts from the answers of another judge in the store, without requests and costs.
 
     The other judge is `config.replay_of`, by default the only one in the store.

@@ -126,7 +126,7 @@ class RoundRobin:
             server = self._select_server(tried)
             tried.append(server)
             try:
-                return await self._send(server, request)
+                return await self._send_to_server(server, request)
             except CallError as error:
                 can_try_next = error.unbilled and _is_independent_of_request(error)
                 if len(tried) == len(self._servers) or not can_try_next:
@@ -176,7 +176,7 @@ class RoundRobin:
         self._last_position = self._servers.index(selected)
         return selected
 
-    async def _send(self, server: _Server, request: Request) -> Completion:
+    async def _send_to_server(self, server: _Server, request: Request) -> Completion:
         """Send a request to a server, and record whether the server failed.
 
         The server did not fail if it rejected the request or replied with HTTP 429, too many requests.

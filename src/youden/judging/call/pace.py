@@ -123,9 +123,9 @@ class RateLimiter:
         self._queue = asyncio.Lock()
         self._unsettled_tokens = 0.0
         self._n_workers = 0
-        self.share(1)
+        self.divide_limits(1)
 
-    def share(self, n_workers: int) -> None:
+    def divide_limits(self, n_workers: int) -> None:
         """Divide the limits equally among `n_workers` processes, of which this is one."""
         if n_workers == self._n_workers:
             return

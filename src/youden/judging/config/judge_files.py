@@ -144,13 +144,13 @@ def load_judge_config(
         the variable CI is set. The errors of `load_prompt`.
     """
     if isinstance(source, Mapping):
-        config = _validate(source, location="the judge's config", folder=Path(), file=file, from_code=from_code)
+        config = _make_config(source, location="the judge's config", folder=Path(), file=file, from_code=from_code)
         return config.with_source_file(file, from_code=from_code)
 
     path = find_judge_file(source)
     if path is None:
         keys = {"backend": str(source)} if source in JUDGES else infer_judge_keys(str(source)) or {}
-        return _validate(keys, location=f"the judge '{source}'", folder=Path())
+        return _make_config(keys, location=f"the judge '{source}'", folder=Path())
 
     try:
         data = read_yaml(path)
@@ -161,7 +161,7 @@ def load_judge_config(
         ) from None
     if not isinstance(data, Mapping):
         raise ConfigError(f"{path} contains no keys. Add `backend: …`, `model: …` and other keys.", slug="judge-config")
-    config = _validate({"name": path.stem, **data}, location=str(path), folder=path.parent, file=path)
+    config = _make_config({"name": path.stem, **data}, location=str(path), folder=path.parent, file=path)
     return config.with_source_file(path).with_env_folders(path.parent)
 
 
@@ -197,7 +197,7 @@ def list_judges() -> list[JudgeConfig]:
     return judges
 
 
-def _validate(
+def _make_config(
     data: Mapping[str, Any], *, location: str, folder: Path, file: Path | None = None, from_code: bool = False
 ) -> JudgeConfig:
     """Make the config of a judge from its keys: load the judges that they name, validate all keys, and add prices.
@@ -217,7 +217,7 @@ def _validate(
 
     config = _parse_keys(keys, location)
     if config.makes_calls:
-        return _complete(config, location)
+        return _with_defaults_and_prices(config, location)
     unused_keys = sorted(keys.keys() - _KEYS_WITHOUT_CALLS)
     if unused_keys:
         raise _make_config_error(
@@ -240,7 +240,7 @@ def _parse_keys(keys: Mapping[str, Any], location: str) -> JudgeConfig:
         raise _make_config_error(location, str(error)) from None
 
 
-def _complete(config: JudgeConfig, location: str) -> JudgeConfig:
+def _with_defaults_and_prices(config: JudgeConfig, location: str) -> JudgeConfig:
     """Add the default form of the answers and the prices to the config of a judge that makes calls.
 
     Raises: ConfigError if its prompt or its provider does not fit.

@@ -195,10 +195,10 @@ def truncate_texts(first: str, second: str, *, max_characters: int, policy: Trun
     unused_by_second = max_characters - len(second)
     n_first = min(len(first), max(half, unused_by_second))
     n_second = max_characters - n_first
-    return _truncate(first, n_first, policy), _truncate(second, n_second, policy)
+    return _truncate_text(first, n_first, policy), _truncate_text(second, n_second, policy)
 
 
-def _truncate(text: str, max_characters: int, policy: Truncation) -> str:
+def _truncate_text(text: str, max_characters: int, policy: Truncation) -> str:
     """Return a text of at most `max_characters`, in which `MARK` replaces what was removed.
 
     policy : "end" to remove the end; any other policy removes the middle

@@ -64,7 +64,7 @@ class Prompt:
     @property
     def shows_task(self) -> bool:
         """Whether the question contains the prompt of the item."""
-        return any(part == "task" for part, is_placeholder in self._parts if is_placeholder)
+        return any(part == "task" for part, is_placeholder in self._template_parts if is_placeholder)
 
     def messages(self, first: str, second: str, *, task: str = "", hint: str = "") -> tuple[Message, ...]:
         """Build the system message, if the prompt has one, and the user message that asks about two texts.
@@ -95,9 +95,9 @@ class Prompt:
             "second": f"<second-{fence}>\n{second}\n</second-{fence}>",
             "fence": fence,
         }
-        return self.fill(values, hint=hint)
+        return self.fill_template(values, hint=hint)
 
-    def fill(self, values: Mapping[str, str], *, hint: str = "") -> tuple[Message, ...]:
+    def fill_template(self, values: Mapping[str, str], *, hint: str = "") -> tuple[Message, ...]:
         """Replace the placeholders of the template, but not those in the inserted texts, and return the messages.
 
         values : texts for "first", "second" and "task", with their tags, and for "fence", a part of these tags
@@ -107,7 +107,7 @@ class Prompt:
         Raises: KeyError if the text of a placeholder is missing.
         """
         filled_parts = []
-        for part, is_placeholder in self._parts:
+        for part, is_placeholder in self._template_parts:
             filled_parts.append(values[part] if is_placeholder else part)
         user_message = Message("user", "".join(filled_parts) + hint)
         if self.system is None:
@@ -115,7 +115,7 @@ class Prompt:
         return Message("system", self.system), user_message
 
     @cached_property
-    def _parts(self) -> list[tuple[str, bool]]:
+    def _template_parts(self) -> list[tuple[str, bool]]:
         """The parts of the template: texts (False) and, between them, names of placeholders (True)."""
         return [(part, n % 2 == 1) for n, part in enumerate(_PLACEHOLDER.split(self.template))]
 

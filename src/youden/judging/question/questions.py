@@ -408,7 +408,7 @@ def _make_marked_request(questions: Questions, replicate: int, markers: Mapping[
     """Build the request with markers in place of the two texts and of their fence (a part of the tags around them)."""
     fence = markers["fence"]
     fenced = {name: f"<{name}-{fence}>\n{markers[name]}\n</{name}-{fence}>" for name in ("first", "second")}
-    messages = questions.prompt.fill({**fenced, "fence": fence}, hint=questions.hint)
+    messages = questions.prompt.fill_template({**fenced, "fence": fence}, hint=questions.hint)
     cache_salt: dict[str, Json] = {"schema": SCHEMA, "replicate": replicate}
     return Request(questions.model, messages, questions.parameters, cache_salt)
 

@@ -62,9 +62,9 @@ class Caller:
         for timeout in self._rate_limit_waits:
             timeout.reschedule(0)
 
-    def share(self, n_workers: int) -> None:
+    def divide_limits(self, n_workers: int) -> None:
         """Divide the rate limits equally among `n_workers` processes."""
-        self.rate_limiter.share(n_workers)
+        self.rate_limiter.divide_limits(n_workers)
 
     async def attempt(self, call: Call) -> Completion:
         """Send a call once and book its cost, for a worker that `concurrency` has admitted.

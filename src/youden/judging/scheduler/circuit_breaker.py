@@ -102,7 +102,7 @@ class CircuitBreaker:
         if not self.is_open:
             if not self._opens_circuit(attempts, error):
                 return False
-            self._open()
+            self._begin_outage()
         attempts.suspect = True
         return True
 
@@ -148,7 +148,7 @@ class CircuitBreaker:
         """Let calls that wait for the next probe proceed now."""
         self._wake.set()
 
-    def _open(self) -> None:
+    def _begin_outage(self) -> None:
         """Open the circuit, at the beginning of an outage."""
         self._outage_start = self._clock()
         self._n_probes = 0

@@ -86,7 +86,7 @@ class RequestLoop:
         """Run the workers, the maintenance and the dispatch of calls until all calls have ended."""
         async with _task_group() as group:
             for _ in range(self._config.concurrency):
-                group.create_task(self._worker())
+                group.create_task(self._send_queued_calls())
             maintenance = group.create_task(self._maintenance_loop())
             await self._dispatch_and_wait()
             maintenance.cancel()
@@ -135,7 +135,7 @@ class RequestLoop:
         if self._caller.rate_limiter.is_limited:
             await asyncio.sleep(2 * HEARTBEAT_SECONDS)  # each process adapts its share at its next report
 
-    async def _worker(self) -> None:
+    async def _send_queued_calls(self) -> None:
         """Take calls from the queue and send them, one at a time, until the queue has no more."""
         concurrency = self._caller.concurrency
         is_active = True
@@ -146,11 +146,11 @@ class RequestLoop:
                 is_active = call is not None
                 if call is not None:
                     async with self._caller.breaker.admit():
-                        await self._attempt(call)
+                        await self._send_if_leased(call)
             finally:
                 concurrency.release()
 
-    async def _attempt(self, call: Call) -> None:
+    async def _send_if_leased(self, call: Call) -> None:
         """Send a call once, and handle its outcome: an answer, a failure, or the end of the run.
 
         Nothing is sent if the run has to end, or if the lease (right to send the request) may have expired.
@@ -165,13 +165,13 @@ class RequestLoop:
 
         self._n_in_flight += 1
         try:
-            await self._send(call)
+            await self._send_and_handle_outcome(call)
         finally:
             self._n_in_flight -= 1
             if self._store.n_pending >= MAX_PENDING_WRITES // 2:
                 self._flush_needed.set()
 
-    async def _send(self, call: Call) -> None:
+    async def _send_and_handle_outcome(self, call: Call) -> None:
         """Send a call once, record the cost, and handle the outcome."""
         n_expiries_before = self._n_possible_expiries
         call.last_usd = 0.0  # the cost of its last attempt is booked already
@@ -381,7 +381,7 @@ class RequestLoop:
             return
         others = self._workers.others
         n_processes = 1 + others.n_sending
-        self._caller.share(n_processes)
+        self._caller.divide_limits(n_processes)
         self._log.report_workers(others.n_sending, answered=others.answered)
 
         report_error = self._workers.lost

@@ -123,8 +123,8 @@ class Outcomes:
             self.stop.record_answer()
         self.last_answered_call = call
         self.store_failures()
-        self._store(call, completion)
-        outcome = self._report(call, completion, usd=call.usd)
+        self._store_outcome(call, completion)
+        outcome = self._report_outcome(call, completion, usd=call.usd)
         self.log.record_answer(call.key, completion, outcome=outcome, usd=call.usd)
 
     def record_failure(self, call: Call, error: CallError, *, may_retry: bool) -> bool:
@@ -162,12 +162,12 @@ class Outcomes:
             self.last_answered_call = call
         if self.backend.record is not None and outcome is not None:
             self.backend.record(call.request, outcome)
-        self._report(call, outcome, stored=True)
+        self._report_outcome(call, outcome, stored=True)
 
     def store_failures(self) -> None:
         """Store the failures so far, after a call was answered and the server is therefore known to work."""
         while self._early_failures:
-            self._store(*self._early_failures.pop())
+            self._store_outcome(*self._early_failures.pop())
 
     def _end_with_failure(self, call: Call, error: CallError) -> None:
         """End a call with a failure, and pass the failure to `work`.
@@ -179,10 +179,10 @@ class Outcomes:
             self.stop.record_failure(lambda: self._fatal_error(error), n_requests=len(self.work))
         failure = Failure(error.kind, error.status, error.reason)
         if self.stop.has_answers:
-            self._store(call, failure)
+            self._store_outcome(call, failure)
         else:
             self._early_failures.append((call, failure))
-        self._report(call, failure, usd=call.usd)
+        self._report_outcome(call, failure, usd=call.usd)
 
     def _lacks_logprobs(self, completion: Completion) -> bool:
         """Return whether a reply has a text, but not the log-probabilities that `decision: logprobs` needs."""
@@ -197,13 +197,13 @@ class Outcomes:
             slug="judge-logprobs",
         )
 
-    def _store(self, call: Call, outcome: Completion | Failure) -> None:
+    def _store_outcome(self, call: Call, outcome: Completion | Failure) -> None:
         """Add an outcome to the store, and to the cassette if one is recorded."""
         if self.backend.record is not None:
             self.backend.record(call.request, outcome)
         self.store.add(call.key, outcome, replaces_answer=call.cached is not None, may_flush=False)
 
-    def _report(
+    def _report_outcome(
         self, call: Call, outcome: Completion | Failure | None, *, usd: float = 0.0, stored: bool = False
     ) -> str:
         """Pass an outcome to the work and the progress display; return why the answer is missing, or "answered"."""

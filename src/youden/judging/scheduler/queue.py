@@ -64,7 +64,7 @@ class CallQueue:
 
     def back_off(self, call: Call, seconds: float) -> None:
         """Put a call at the end of the queue again after some seconds."""
-        self._waiting[call.key] = asyncio.get_running_loop().call_later(seconds, self._wake, call)
+        self._waiting[call.key] = asyncio.get_running_loop().call_later(seconds, self._put_back, call)
 
     def hold(self, call: Call) -> None:
         """Set a call aside until `release_held`, so that others are sent first."""
@@ -75,7 +75,7 @@ class CallQueue:
         """Put all calls that were set aside by `hold` at the end of the queue again."""
         held_keys = [key for key, timer in self._waiting.items() if timer is None]
         for key in held_keys:
-            self._wake(self.open_calls[key])
+            self._put_back(self.open_calls[key])
 
     @property
     def is_empty(self) -> bool:
@@ -124,7 +124,7 @@ class CallQueue:
         for _ in range(self._n_workers):
             self._ready.put_nowait(None)
 
-    def _wake(self, call: Call) -> None:
+    def _put_back(self, call: Call) -> None:
         """Put a call that waited for another attempt at the end of the queue."""
         del self._waiting[call.key]
         self._ready.put_nowait(call)
