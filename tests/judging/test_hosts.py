@@ -203,7 +203,7 @@ def test_only_a_sole_coordinator_starts_a_new_invocation(tmp_path: Path) -> None
 def test_a_rate_limit_is_shared_by_all_workers() -> None:
     pace = RateLimiter(requests_per_minute=6000, tokens_per_minute=60_000)
     complete = pace._request_limiter.max_rate / pace._request_limiter.time_period if pace._request_limiter else 0
-    pace.share(4)
+    pace.divide_limits(4)
     part = pace._request_limiter.max_rate / pace._request_limiter.time_period if pace._request_limiter else 0
     assert part <= complete / 4 + 1e-9 or part == pytest.approx(25, rel=0.05)
 

@@ -20,11 +20,12 @@ from youden.extras import EXTRAS, format_install
 from youden.text.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from youden.judging.config.judge_files import JudgeConfig
     from youden.judging.config.trust import KeyUse
     from youden.judging.doctor import Diagnosis
+    from youden.types import Finding
     from youden.types.pool import Json
 
 
@@ -68,26 +69,28 @@ def doctor_command(judge: str | None, trust: bool, as_json: bool) -> int:
     diagnoses: list[Diagnosis] = []
     for config in judges:
         diagnoses += diagnose(config, environment=os.environ)
+    _print_diagnoses(diagnoses, as_json=as_json)
+    return 0 if all(diagnosis.is_usable for diagnosis in diagnoses) else NOT_USABLE
 
+
+def _print_diagnoses(diagnoses: Sequence[Diagnosis], *, as_json: bool) -> None:
+    """Print the findings on each tested server."""
     if as_json:
         output.print_json({"judges": [{**asdict(diagnosis), "usable": diagnosis.is_usable} for diagnosis in diagnoses]})
-    else:
-        for diagnosis in diagnoses:
-            click.echo(printable(diagnosis.judge))
-            for finding in diagnosis.findings:
-                click.echo(f"  {MARKS[finding.severity]}  {finding.slug:<8}  {printable(finding.message)}")
-    return 0 if all(diagnosis.is_usable for diagnosis in diagnoses) else NOT_USABLE
+        return
+    for diagnosis in diagnoses:
+        click.echo(printable(diagnosis.judge))
+        for finding in diagnosis.findings:
+            click.echo(f"  {MARKS[finding.severity]}  {finding.slug:<8}  {printable(finding.message)}")
 
 
 def _load_judges(source: str) -> list[JudgeConfig]:
     """Load the judges that a command-line argument names.
 
-    Raises ConfigError if a judge cannot be loaded, for example [unknown-judge], and the errors of the files that describe
-    agents or a run.
+    source : name of a judge or of a model; or a YAML file of a judge, of a run (`pool`), or of `agents`, whose models
+        are loaded
 
-    source : name of a judge or of a model, or a YAML file. A file with the key `agents` describes agents, and their models
-        are loaded. A file with the key `pool` is the config of a run, and the judge of the run is loaded. Any other file
-        describes a judge.
+    Raises: ConfigError if a judge cannot be loaded, for example [unknown-judge], or if the file is invalid.
     """
     from youden.judging.config.judge_files import load_judge_config, load_judge_of_run
     from youden.text.yaml_text import read_yaml
@@ -115,14 +118,9 @@ def _trust_judges(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
 
     For a jury, the keys of its member judges are allowed.
     """
-    from youden.judging.config.trust import allow_key_uses, is_known_key_use
+    from youden.judging.config.trust import allow_key_uses
 
-    all_uses: list[KeyUse] = []
-    for judge in judges:
-        for single_judge in judge.judges or (judge,):
-            single_judge.check_addresses(sends_key=single_judge.key_variable is not None)
-        all_uses += judge.find_key_uses()
-    new_uses = [use for use in dict.fromkeys(all_uses) if not is_known_key_use(use)]
+    new_uses = _find_new_key_uses(judges)
     path = str(allow_key_uses(new_uses)) if new_uses else None
 
     if as_json:
@@ -134,6 +132,21 @@ def _trust_judges(judges: Sequence[JudgeConfig], *, as_json: bool) -> None:
         click.echo("nothing to allow: the judge sends no key, or only to hosts that are already allowed")
 
 
+def _find_new_key_uses(judges: Sequence[JudgeConfig]) -> list[KeyUse]:
+    """Return the environment variables that judges send to hosts which are not known to be allowed.
+
+    Raises: ConfigError if a key would be sent over http to another machine.
+    """
+    from youden.judging.config.trust import is_known_key_use
+
+    all_uses: list[KeyUse] = []
+    for judge in judges:
+        for single_judge in judge.judges or (judge,):
+            single_judge.check_addresses(sends_key=single_judge.key_variable is not None)
+        all_uses += judge.find_key_uses()
+    return [use for use in dict.fromkeys(all_uses) if not is_known_key_use(use)]
+
+
 def _print_installation(*, as_json: bool) -> None:
     """Print the version, the extras, the API keys of the judges and the age of the price table."""
     from youden.judging.config.judge_files import list_judges
@@ -142,14 +155,7 @@ def _print_installation(*, as_json: bool) -> None:
     judges = list_judges()
     price_age = check_price_age()
     if as_json:
-        extras: Json = {name: {**extra._asdict(), "missing": list(extra.missing)} for name, extra in EXTRAS.items()}
-        keys: dict[str, Json] = {}
-        for judge in judges:
-            _, location = judge.find_key(os.environ)
-            keys[judge.name] = {"variable": judge.key_variable, "set": bool(location), "in": location or None}
-        age_days = cast("Json", price_age.facts["age_days"])
-        prices: Json = {"source": describe_table(), "status": price_age.severity, "age_days": age_days}
-        output.print_json({"version": __version__, "extras": extras, "keys": keys, "prices": prices})
+        output.print_json(_installation_to_json(judges, price_age, describe_table()))
         return
 
     click.echo(
@@ -164,6 +170,18 @@ def _print_installation(*, as_json: bool) -> None:
     click.echo(f"\nprices: {describe_table()}\n  {price_age.severity:<7}  {price_age.message}")
     if price_age.remedy:
         click.echo(f"           {price_age.remedy}")
+
+
+def _installation_to_json(judges: Iterable[JudgeConfig], price_age: Finding, price_source: str) -> dict[str, Json]:
+    """Return the version, the extras, the state of the API keys by judge, and the source and age of the prices."""
+    extras: Json = {name: {**extra._asdict(), "missing": list(extra.missing)} for name, extra in EXTRAS.items()}
+    keys: dict[str, Json] = {}
+    for judge in judges:
+        _, location = judge.find_key(os.environ)
+        keys[judge.name] = {"variable": judge.key_variable, "set": bool(location), "in": location or None}
+    age_days = cast("Json", price_age.facts["age_days"])
+    prices: Json = {"source": price_source, "status": price_age.severity, "age_days": age_days}
+    return {"version": __version__, "extras": extras, "keys": keys, "prices": prices}
 
 
 def _print_extras() -> None:

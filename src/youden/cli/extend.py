@@ -23,6 +23,7 @@ from youden.text.tables import format_decimal
 
 if TYPE_CHECKING:
     from youden.pipeline.fitted_run import RunFit
+    from youden.report.data.summary import Summary
     from youden.types.facts import AgentChange, ExtensionFacts
     from youden.types.pool import Json
     from youden.workflows.planned_extension import PlannedExtension
@@ -51,11 +52,9 @@ def extend_command() -> None:
 
 
 def _extend_subcommand(name: str, *parameters: Callable[[F], F]) -> Callable[[F], click.Command]:
-    """Return a decorator that makes a function a subcommand of `youden extend`.
+    """Return a decorator that makes a function the subcommand `name` of `youden extend`.
 
-    name : name of the subcommand
-    parameters : click decorators of its own options and arguments, in the order of the help; they come after RUN and
-        before the options that all subcommands have
+    parameters : click decorators of its own options and arguments, which come between RUN and the common options
     """
 
     def make_subcommand(function: F) -> click.Command:
@@ -103,19 +102,19 @@ def agents_command(**arguments: Any) -> None:
 
     Agents that are already in the run are skipped. The new agents are compared with a balanced sample of the agents of the run.
     """
-    _extend(**arguments)
+    _extend_and_print(**arguments)
 
 
 @_extend_subcommand("items", _pool("items"), _calls)
 def items_command(**arguments: Any) -> None:
     """Add the new items of POOL, to which all agents of RUN respond."""
-    _extend(**arguments)
+    _extend_and_print(**arguments)
 
 
 @_extend_subcommand("repeats", _pool("repeats"), _calls)
 def repeats_command(**arguments: Any) -> None:
     """Add further responses of the agents of RUN, from POOL."""
-    _extend(**arguments)
+    _extend_and_print(**arguments)
 
 
 @_extend_subcommand(
@@ -133,13 +132,13 @@ def calls_command(**arguments: Any) -> None:
 
     BUDGET is a number of calls (4000), a percentage of the dense calls (1%), or trials per agent (50/agent).
     """
-    _extend(**arguments)
+    _extend_and_print(**arguments)
 
 
 @_extend_subcommand("half-width", click.argument("half_width", metavar="X", type=_half_width))
 def half_width_command(**arguments: Any) -> None:
     """Add calls until 90 % of the agents of RUN have a 95 % interval of ± X or narrower."""
-    _extend(**arguments)
+    _extend_and_print(**arguments)
 
 
 @_extend_subcommand(
@@ -163,10 +162,10 @@ def best_command(top: int | None, max_regret: float | None, **arguments: Any) ->
     """
     if top is None and max_regret is None:
         top = 1
-    _extend(top=top, max_regret=max_regret, **arguments)
+    _extend_and_print(top=top, max_regret=max_regret, **arguments)
 
 
-def _extend(
+def _extend_and_print(
     *,
     run: Path,
     overrides: run_options.Overrides,
@@ -177,8 +176,10 @@ def _extend(
 ) -> None:
     """Plan an extension of the run in the folder `run`, print its plan, send its requests, and print the extended run.
 
-    `request` are the keyword arguments of `plan_extension` that say what to add. With `dry_run`, only the plan is
-    printed. If nothing can be added, the reason is printed.
+    request : keyword arguments of `plan_extension` that say what to add
+    dry_run : whether only the plan is printed
+
+    If nothing can be added, the reason is printed.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.workflows.extend import extend_run, finish_extension, plan_extension
@@ -227,7 +228,6 @@ def _print_extended_run(
 ) -> None:
     """Write the report of an extended run, and print the run with the changes that the extension made.
 
-    fitted : the run with its new ranking
     end_reason : why a search ended; an empty string for other extensions
     plan : planned extension as JSON, the first part of the output in the mode "json"
     """
@@ -240,14 +240,8 @@ def _print_extended_run(
     warnings = _describe_wide_intervals(planned, find_too_wide(planned, fitted))
 
     if output_mode == "json":
-        changes: Json = None
-        if extension is not None:
-            changes = {**asdict(extension), "summary": list(change_sentences)}
-        result: dict[str, Json] = {**plan, "extension": changes, "recommendation": asdict(summary.recommendation)}
-        if end_reason:
-            result["ended"] = end_reason
         output.print_warnings(warnings)
-        output.print_json(result)
+        output.print_json({**plan, **_extended_run_to_json(summary, extension, end_reason)})
         return
 
     if end_reason:
@@ -270,12 +264,21 @@ def _print_plan(planned: PlannedExtension, output_mode: options.OutputMode) -> N
         output.print_note(f"plan: {_describe_width(half_width, n_joined=len(planned.joined))}")
 
 
+def _extended_run_to_json(summary: Summary, extension: ExtensionFacts | None, end_reason: str) -> dict[str, Json]:
+    """Return the changes by an extension and the recommendation, and why a search ended, if `end_reason` is not empty."""
+    changes: Json = None
+    if extension is not None:
+        changes = {**asdict(extension), "summary": list(summary.moved)}
+    result: dict[str, Json] = {"extension": changes, "recommendation": asdict(summary.recommendation)}
+    if end_reason:
+        result["ended"] = end_reason
+    return result
+
+
 def _describe_wide_intervals(planned: PlannedExtension, agents: tuple[str, ...]) -> list[str]:
-    """Describe that intervals of new agents are wider than requested, with the command that narrows them.
+    """Describe that the intervals of new `agents` are wider than requested, with the command that narrows them.
 
-    agents : ids of the new agents whose intervals are too wide
-
-    Returns a list of one warning, empty if `agents` is empty.
+    Returns a list of one warning, empty without agents.
     """
     if not agents:
         return []

@@ -6,7 +6,7 @@ They use only the files of run folders and send no request to a judge.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from math import isnan
 from pathlib import Path
@@ -22,6 +22,7 @@ from youden.text.sentences import format_items_compared, format_signed_interval,
 from youden.text.tables import Table, format_decimal, make_table
 
 if TYPE_CHECKING:
+    from youden.pipeline.multi_judge import JudgeSpread
     from youden.run_keys import Target
     from youden.stats.base.metrics import Metric
     from youden.study.agreement import JudgesStudy
@@ -146,12 +147,9 @@ def compare_command(
 
 
 def _print_comparison_of_preferences(runs: tuple[Path, ...], *, as_json: bool) -> None:
-    """Print a comparison of two runs by preference, or of a run by preference and a run by information.
+    """Print a comparison of two runs, of which at least one asked for preferences (which response is better).
 
-    A run by preference asks which response is better; a run by information asks whether two responses are to the same item. Any
-    other number of runs is a usage error.
-
-    runs : folders of the two runs, in any order
+    Any other number of runs is a usage error.
     """
     from youden.data.folder.run_folder import RunFolder
     from youden.study.instruments import compare_instruments
@@ -192,17 +190,11 @@ def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
     judge_spread = measure_judge_spread(results)
     summary = describe_judge_spread(judge_spread)
     recommendation = recommend_across_judges(results, judge_spread)
-    half_width = judge_spread.covariance.half_width()
-    agent_ids = results[0].plan.agent_ids
-
     agents: list[Json] = []
     rows = []
-    best_first = sorted(range(len(agent_ids)), key=lambda position: -judge_spread.ability[position])
-    for position in best_first:
-        agent = agent_ids[position]
-        ability = float(judge_spread.ability[position])
-        agents.append({"agent": agent, "ability": ability, "half_width": or_none(float(half_width[position]))})
-        rows.append([agent, format_decimal(ability), f"± {half_width[position]:.3f}"])
+    for agent, ability, half_width in _rank_by_mean(judge_spread, results[0].plan.agent_ids):
+        agents.append({"agent": agent, "ability": ability, "half_width": or_none(half_width)})
+        rows.append([agent, format_decimal(ability), f"± {half_width:.3f}"])
 
     title = f"Mean over {len(runs)} judges, for items and judges like these"
     output.print_result(
@@ -219,18 +211,18 @@ def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
     )
 
 
+def _rank_by_mean(judge_spread: JudgeSpread, agent_ids: Iterable[str]) -> list[tuple[str, float, float]]:
+    """Return each agent with its mean ability over the judges and the half-width of its interval, the best agent first."""
+    half_widths = judge_spread.covariance.half_width()
+    agents = zip(agent_ids, judge_spread.ability.tolist(), half_widths.tolist(), strict=True)
+    return sorted(agents, key=lambda agent: -agent[1])
+
+
 def judges_tables(study: JudgesStudy) -> Iterator[Table]:
     """Yield the tables of a comparison of judges.
 
-    Parameters
-    ----------
-    study : JudgesStudy
-        Comparison of two or more judged runs.
-
-    Yields
-    ------
-    Table
-        Agreement of each pair of judges, curl, largest differences, and the shifts of each pair with the same trials.
+    They contain the agreement of each pair of judges, the curl, the largest differences, and the shifts of each pair
+    with the same trials.
     """
     yield _make_agreement_table(study)
     yield _make_curl_table(study)
@@ -281,9 +273,8 @@ def _make_differences_table(study: JudgesStudy) -> Table:
 def _make_shifts_table(shifts: JudgeShifts) -> Table:
     """Tabulate the shifts of agents and model families between two judges.
 
-    A shift is the rate of yes answers under the second judge minus the rate predicted from the first judge. The table contains
-    the first `MAX_INSIGNIFICANT_SHIFTS` tested agents, all other agents with a significant shift, and all families. The
-    p-values are adjusted by Holm's method.
+    A shift is the rate of yes answers of the second judge minus the rate predicted from the first. At most
+    `MAX_INSIGNIFICANT_SHIFTS` agents without a significant shift are listed.
     """
     tested_shifts = [shift for shift in shifts.agents if not isnan(shift.p_holm)]
     rows = []
@@ -305,8 +296,8 @@ def _make_shifts_table(shifts: JudgeShifts) -> Table:
 def _make_family_row(family: FamilyShift) -> list[str]:
     """Format the shift of a model family as a row of the table of shifts: name, shift, interval and p-value.
 
-    The name is followed by the number of agents and the judges of the family. A remark is added if a nonlinear relation between
-    the judges may explain the shift. In a run with too few agents, this cannot be tested, and there is no remark.
+    The name is followed by the number of agents, the judges of the family, and a remark if a nonlinear relation of the
+    judges may explain the shift.
     """
     description = str(family.n_agents)
     if family.judges:

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from youden.data.folder.joined_pools import MergedPool
+    from youden.data.folder.run_folder import RunFolder
     from youden.data.importers.pool_joiner import ImportedPool
-    from youden.pools.checks.checked import PoolCheck
+    from youden.pools.checks.checked import Counts, PoolCheck
     from youden.pools.first_config import FirstConfig
     from youden.types import Finding
     from youden.types.pool import Json
@@ -74,14 +75,7 @@ def _print_check(pool_check: PoolCheck, cost_title: str) -> None:
 
     cost_title : title of the table
     """
-    counts = pool_check.counts
-    responses = format_responses(counts.n_responses, counts.n_all_responses, counts.n_missing)
-    mean_words = "" if counts.mean_words is None else f", {counts.mean_words:.0f} words on average"
-    click.echo(
-        f"{printable(pool_check.name)}: {format_count(counts.n_agents, 'agent')} × {counts.n_items:,} items; "
-        f"{responses}, {counts.n_blank:,} blank; "
-        f"{counts.shortest:,} to {counts.longest:,} characters per response (median {counts.median:,}){mean_words}."
-    )
+    click.echo(f"{printable(pool_check.name)}: {_describe_size(pool_check.counts)}.")
     for line in pool_check.notes:
         output.print_note(f"note: {line}")
     _print_findings(pool_check.findings)
@@ -95,6 +89,16 @@ def _print_check(pool_check: PoolCheck, cost_title: str) -> None:
     output.print_table(make_table(cost_title, ["design", "judge"], ["calls", "tokens in", "tokens out", "USD"], rows))
 
 
+def _describe_size(counts: Counts) -> str:
+    """Describe the numbers of agents, items and responses of a pool, and the length of its responses."""
+    responses = format_responses(counts.n_responses, counts.n_all_responses, counts.n_missing)
+    mean_words = "" if counts.mean_words is None else f", {counts.mean_words:.0f} words on average"
+    return (
+        f"{format_count(counts.n_agents, 'agent')} × {counts.n_items:,} items; {responses}, {counts.n_blank:,} blank; "
+        f"{counts.shortest:,} to {counts.longest:,} characters per response (median {counts.median:,}){mean_words}"
+    )
+
+
 def _print_findings(findings: Sequence[Finding]) -> None:
     """Print the problems of a pool, each with its effect on the ranking and its remedy.
 
@@ -106,13 +110,19 @@ def _print_findings(findings: Sequence[Finding]) -> None:
         messages_by_kind.setdefault(kind, []).append(finding.message)
 
     for number, ((slug, effect, remedy), messages) in enumerate(messages_by_kind.items(), 1):
-        text = " ".join(messages[:MAX_LISTED])
-        if len(messages) > MAX_LISTED:
-            text += f" {len(messages) - MAX_LISTED:,} more findings of this kind are listed by --json."
-        if len(text) > MAX_FINDING_CHARACTERS:
-            text = f"{text[: MAX_FINDING_CHARACTERS - 2]} …"
-        click.echo(f"\n{number}. {printable(text)} [{slug}]\n   {effect}\n   To do: {remedy}")
+        text = printable(_join_messages(messages))
+        click.echo(f"\n{number}. {text} [{slug}]\n   {effect}\n   To do: {remedy}")
     click.echo("" if findings else "\nNo problems found.")
+
+
+def _join_messages(messages: Sequence[str]) -> str:
+    """Join the first `MAX_LISTED` messages, to at most `MAX_FINDING_CHARACTERS` characters."""
+    text = " ".join(messages[:MAX_LISTED])
+    if len(messages) > MAX_LISTED:
+        text += f" {len(messages) - MAX_LISTED:,} more findings of this kind are listed by --json."
+    if len(text) > MAX_FINDING_CHARACTERS:
+        text = f"{text[: MAX_FINDING_CHARACTERS - 2]} …"
+    return text
 
 
 @click.command("completion")
@@ -241,16 +251,9 @@ def init_command(
 
 
 def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
-    """Return the JSON output of `init`.
+    """Return the JSON output of `init`: the new config, its pool, the cost of the run, and the `next` command.
 
-    config, pool : paths of the config and of the pool
-    agents, items, missing : number of agents, items and missing responses of the pool
-    used_columns, assumed, left_out, question, unused : only if a table was imported; description of the columns that were used,
-        assumptions, number of unused rows by reason, column of prompts, and unused columns
-    changes : only if the config existed; ids of the new `agents` and `items`, number of new `repeats` (further responses), and
-        names of `changed` and `removed` responses
-    judge, calls, usd : estimated cost of the run
-    next : command to run next
+    The description of the columns is included only if a table was imported, and `changes` only if the config existed.
     """
     pool, cost = first_config.pool, first_config.cost
     result: dict[str, Json] = {
@@ -261,29 +264,34 @@ def _first_config_to_json(first_config: FirstConfig) -> dict[str, Json]:
         "missing": pool.n_missing,
     }
 
-    imported = first_config.imported
-    if imported is not None:
-        result |= {
-            "used_columns": imported.used_columns,
-            "assumed": [*imported.assumed],
-            "left_out": dict(imported.left_out),
-            "question": imported.question,
-            "unused": [*imported.unused],
-        }
-
-    merge = first_config.merge
-    if merge is None:
+    if first_config.imported is not None:
+        result |= _import_to_json(first_config.imported)
+    if first_config.merge is None:
         command = f"youden check {format_command([str(first_config.file)])}"
     else:
-        result["changes"] = {
-            "agents": [*merge.agents],
-            "items": [*merge.items],
-            "repeats": merge.repeats,
-            "changed": [*merge.changed],
-            "removed": [*merge.removed],
-        }
+        result["changes"] = _merge_to_json(first_config.merge)
         command, _ = _find_next_command(first_config)
     return {**result, "judge": cost.judge, "calls": cost.calls, "usd": cost.usd, "next": command}
+
+
+def _import_to_json(imported: ImportedPool) -> dict[str, Json]:
+    return {
+        "used_columns": imported.used_columns,
+        "assumed": [*imported.assumed],
+        "left_out": dict(imported.left_out),
+        "question": imported.question,
+        "unused": [*imported.unused],
+    }
+
+
+def _merge_to_json(merge: MergedPool) -> dict[str, Json]:
+    return {
+        "agents": [*merge.agents],
+        "items": [*merge.items],
+        "repeats": merge.repeats,
+        "changed": [*merge.changed],
+        "removed": [*merge.removed],
+    }
 
 
 def _print_import(imported: ImportedPool) -> None:
@@ -302,14 +310,10 @@ def _print_import(imported: ImportedPool) -> None:
 
 def _print_new_config(first_config: FirstConfig) -> None:
     """Print the files that were written, the size of the pool, the cost of the run, and the next commands."""
-    pool, cost = first_config.pool, first_config.cost
     written = str(first_config.file)
     if first_config.imported is not None:
         written = f"{first_config.pool_path.as_posix()} and {written}"
-    size = f"{format_count(pool.n_agents, 'agent')} × {pool.n_items:,} items"
-    calls = f"{cost.calls:,} calls to {cost.judge}, each of which compares two responses"
-    usd = "price unknown" if cost.usd is None else f"about ${cost.usd:,.2f}"
-    click.echo(printable(f"wrote {written}: {size}; {calls}, {usd}"))
+    click.echo(printable(f"wrote {written}: {_describe_planned_run(first_config)}"))
 
     for finding in first_config.findings:
         output.print_note(f"warning: {finding.message} {finding.remedy} [{finding.slug}]")
@@ -318,13 +322,20 @@ def _print_new_config(first_config: FirstConfig) -> None:
     click.echo(f"then: youden run {file}")
 
 
+def _describe_planned_run(first_config: FirstConfig) -> str:
+    """Describe the size of the pool, the number of calls and their cost."""
+    pool, cost = first_config.pool, first_config.cost
+    size = f"{format_count(pool.n_agents, 'agent')} × {pool.n_items:,} items"
+    calls = f"{cost.calls:,} calls to {cost.judge}, each of which compares two responses"
+    usd = "price unknown" if cost.usd is None else f"about ${cost.usd:,.2f}"
+    return f"{size}; {calls}, {usd}"
+
+
 def _print_merge(first_config: FirstConfig, merge: MergedPool) -> None:
     """Print what was added to the pool of an existing config, changed and missing responses, and the next command."""
     run = first_config.run
-    counts = {"new agent": len(merge.agents), "new item": len(merge.items), "further response": merge.repeats}
-    additions = " and ".join(format_count(n, name) for name, n in counts.items() if n)
     pool_path = first_config.pool_path.as_posix()
-    click.echo(printable(f"{first_config.file} exists and is unchanged; {pool_path}: {additions or 'nothing new'}"))
+    click.echo(printable(f"{first_config.file} exists and is unchanged; {pool_path}: {_describe_additions(merge)}"))
 
     if merge.changed:
         outcome = "not updated because the run was judged" if run else "updated in the pool"
@@ -341,6 +352,12 @@ def _print_merge(first_config: FirstConfig, merge: MergedPool) -> None:
         click.echo(printable(f"to rank by the changed responses in a separate run: {command}"))
 
 
+def _describe_additions(merge: MergedPool) -> str:
+    counts = {"new agent": len(merge.agents), "new item": len(merge.items), "further response": merge.repeats}
+    additions = [format_count(n, name) for name, n in counts.items() if n]
+    return " and ".join(additions) or "nothing new"
+
+
 def _list_names(names: Sequence[str]) -> str:
     """Join the first names by commas, with the number of the others at the end."""
     listed = ", ".join(names[:MAX_LISTED])
@@ -350,16 +367,11 @@ def _list_names(names: Sequence[str]) -> str:
 
 
 def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
-    """Find the command that the user should run next.
+    """Find the command that the user should run next, and a remark on it, which may be empty.
 
-    If the config has no judged run, the command runs the config. Otherwise, it extends the run by what the pool has gained: new
-    agents first, then new items, then further responses. If the pool has gained nothing, the command writes the report.
-
-    Returns the command and a remark. The remark on an extension has its calls and cost, or the reason why it is not possible.
-    The remark on another command is empty.
+    The command runs the config if it has no judged run, extends the run by what the pool has gained, or else writes the
+    report. The remark on an extension has its calls and cost, or why it is not possible.
     """
-    from youden.workflows.extend import plan_extension
-
     merge, run = first_config.merge, first_config.run
     if run is None:
         return f"youden run {format_command([str(first_config.file)])}", ""
@@ -374,12 +386,22 @@ def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
     kind = kinds[0]
     pool_path = first_config.pool_path.as_posix()
     command = format_command(["youden", "extend", kind, str(run.path), pool_path])
+    return command, _describe_extension(run, kind, pool_path)
+
+
+def _describe_extension(run: RunFolder, kind: str, pool_path: str) -> str:
+    """Describe the calls and the cost of an extension, or why it is not possible.
+
+    kind : what the pool has gained: "agents", "items" or "repeats"
+    """
+    from youden.workflows.extend import plan_extension
+
     addition: dict[str, Any] = {kind: pool_path}
     try:
         config = run_options.load_config(run.file("config.yaml"), {})
         planned = plan_extension(config, **addition)
     except YoudenError as error:
-        return command, f"not possible yet: {error}"
+        return f"not possible yet: {error}"
     if isinstance(planned, str):  # the reason why nothing can be added
-        return command, planned
-    return command, f"{planned.cost.calls:,} calls, {output.format_usd(planned.cost.usd)}"
+        return planned
+    return f"{planned.cost.calls:,} calls, {output.format_usd(planned.cost.usd)}"

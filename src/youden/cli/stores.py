@@ -18,6 +18,10 @@ from youden.text.printable import redact_location
 from youden.text.sentences import format_count
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from youden.judging.store.answers import Store
+    from youden.judging.store.leases import Job
     from youden.types.pool import Json
 
 INCOMPLETE = 1
@@ -157,14 +161,7 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
     with open_store(store, read_only=forget is None) as opened:
         jobs = read_pending_jobs(opened.backend)
         if forget is not None:
-            forgotten = [job for job in jobs if forget in (job.batch, job.id)]
-            if not forgotten:
-                raise ConfigError(
-                    f"{opened.name} contains no batch {forget}. Run `youden store batches {opened.name}` to list the batches.",
-                    slug="batch-none",
-                )
-            for job in forgotten:
-                opened.backend.delete_batch(job.id)
+            forgotten = _forget_batch(opened, jobs, forget)
             jobs = [job for job in jobs if job not in forgotten]
 
     notes = []
@@ -172,15 +169,33 @@ def batches(store: str, forget: str | None, as_json: bool) -> None:
     for job in jobs:
         n_requests = format_count(len(job.keys), "request")
         notes.append(f"{job.batch or job.id}: {n_requests} to {job.model} at {job.address}")
-        records.append(
-            {
-                "id": job.id,
-                "address": job.address,
-                "model": job.model,
-                "batch": job.batch,
-                "n_requests": len(job.keys),
-                "created": job.created,
-            }
-        )
+        records.append(_job_to_json(job))
     notes.append(f"{len(jobs):,} {'batch' if len(jobs) == 1 else 'batches'} in progress")
     output.print_result(as_json, {"store": opened.name, "batches": records}, notes=notes)
+
+
+def _forget_batch(store: Store, jobs: Sequence[Job], name: str) -> list[Job]:
+    """Delete the records of the batch `name` (id or provider's id) from a store, and return the deleted records.
+
+    Raises: ConfigError [batch-none] if there is no such batch.
+    """
+    forgotten = [job for job in jobs if name in (job.batch, job.id)]
+    if not forgotten:
+        raise ConfigError(
+            f"{store.name} contains no batch {name}. Run `youden store batches {store.name}` to list the batches.",
+            slug="batch-none",
+        )
+    for job in forgotten:
+        store.backend.delete_batch(job.id)
+    return forgotten
+
+
+def _job_to_json(job: Job) -> dict[str, Json]:
+    return {
+        "id": job.id,
+        "address": job.address,
+        "model": job.model,
+        "batch": job.batch,
+        "n_requests": len(job.keys),
+        "created": job.created,
+    }

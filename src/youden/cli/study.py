@@ -5,7 +5,7 @@ They analyse the files of judged runs and send no requests.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,8 @@ from youden.text.sentences import format_items_compared
 from youden.text.tables import Table, format_decimal, make_table
 
 if TYPE_CHECKING:
-    from youden.stats.curl.quantiles import Coincident
+    from youden.stats.curl.quantiles import Coincident, MedianDifference
+    from youden.study.agreement import JudgesStudy
     from youden.study.link_curl import LinksStudy
     from youden.study.paper import PaperStudy
     from youden.types.pool import Json
@@ -85,13 +86,10 @@ def links_command(
 
 
 def _make_curl_tables(study: LinksStudy, name: str) -> Iterator[Table]:
-    """Yield a table of the curl of scores on each link function, and one of the differences between link functions.
+    """Yield a table of the curl of scores on each link function, and one of their differences, if there are resamples.
 
-    The curl of agents i, l and items j, k (a rectangle) is |s_ij − s_ik − s_lj + s_lk|; it is 0 for additive scores. The second
-    table is omitted if agents and items were not resampled. Its column "exact" has the differences without resampling. Its title
-    states whether rectangles in which an agent or item was drawn twice (duplicates) were kept or dropped.
-
-    name : name of the run, for the titles
+    The curl of a rectangle (agents i, l and items j, k) is |s_ij − s_ik − s_lj + s_lk|, 0 for additive scores.
+    `name` is that of the run.
     """
     rows = []
     for link, curl in study.links.items():
@@ -104,20 +102,23 @@ def _make_curl_tables(study: LinksStudy, name: str) -> Iterator[Table]:
         ["median", "P95", "median per SD", "P95 per SD", "R²"],
         rows,
     )
-    if not study.differences:
-        return
+    if study.differences:
+        yield _make_differences_table(study.differences)
 
-    difference_rows = []
-    for difference in study.differences:
+
+def _make_differences_table(differences: Sequence[MedianDifference]) -> Table:
+    """Tabulate the differences in median curl between link functions."""
+    rows = []
+    for difference in differences:
         estimates = (difference.exact, difference.mean, difference.low, difference.high)
-        difference_rows.append([f"{difference.first} − {difference.second}", *map(format_decimal, estimates)])
-    settings = study.differences[0]  # the settings of all differences are equal
-    yield make_table(
+        rows.append([f"{difference.first} − {difference.second}", *map(format_decimal, estimates)])
+    settings = differences[0]  # the settings of all differences are equal
+    return make_table(
         f"Differences in median curl, {settings.level:.0%} intervals from {settings.n_draws} resamples, "
         f"duplicates: {settings.coincident}",
         ["links"],
         ["exact", "mean of resamples", "low", "high"],
-        difference_rows,
+        rows,
     )
 
 
@@ -148,8 +149,6 @@ def paper_command(
     bootstrap resamples. Table 6 needs --judges, runs of several judges on one pool.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.study.agreement import JudgesStudy
-    from youden.study.judged_runs import AlignedRuns, read_judged_run
     from youden.study.paper import group_by_domain, study_paper
     from youden.study.replaying import read_dense_answers
     from youden.types.pool import plain_fields
@@ -157,10 +156,7 @@ def paper_command(
     folders = [RunFolder(run) for run in runs]
     answers_by_source = {folder.read_pool().source: read_dense_answers(folder) for folder in folders}
     answers_by_domain = group_by_domain(answers_by_source)
-    judges_study = None
-    if judges:
-        judged_runs = [read_judged_run(RunFolder(run)) for run in judges]
-        judges_study = JudgesStudy(AlignedRuns(judged_runs, match="number"))
+    judges_study = _compare_judges(judges) if judges else None
     with progress_bar() as bar:
         study = study_paper(answers_by_domain, n_seeds=n_seeds, n_draws=n_resamples, judges=judges_study, progress=bar)
     signatures = [folder.read_signature().text for folder in folders]
@@ -173,6 +169,16 @@ def paper_command(
         lines=lines,
         notes=[f"signature: {signature}" for signature in signatures],
     )
+
+
+def _compare_judges(runs: tuple[Path, ...]) -> JudgesStudy:
+    """Compare the judges of runs, with items matched by the last number in their ids."""
+    from youden.data.folder.run_folder import RunFolder
+    from youden.study import agreement
+    from youden.study.judged_runs import AlignedRuns, read_judged_run
+
+    judged_runs = [read_judged_run(RunFolder(run)) for run in runs]
+    return agreement.JudgesStudy(AlignedRuns(judged_runs, match="number"))
 
 
 def _paper_tables(study: PaperStudy) -> Iterator[Table]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from youden.report.charts.marks import Figure
     from youden.report.pages.writing import StudyPart
     from youden.study.baseline_table import BaselinesStudy
-    from youden.study.budget_curves import BudgetStudy
+    from youden.study.budget_curves import BudgetRow, BudgetStudy
     from youden.study.grid import SeedSummary
     from youden.study.known_groups import Contrast
     from youden.study.replaying import RecordedAnswers
@@ -33,13 +33,10 @@ if TYPE_CHECKING:
 
 
 def _holdout_options(n_seeds: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that adds the options of a study over random holdouts, and --html and --json.
+    """Return a decorator that adds the options of a study over `n_seeds` random holdouts, and --html and --json.
 
-    The command receives --top-groups and --bottom-groups as one argument `groups`. It is a function that takes the recorded
-    answers and returns the `Contrast` of the agents of these groups, or None if the run does not have the groups of the paper,
-    which are the default.
-
-    n_seeds : default number of holdouts
+    The command receives --top-groups and --bottom-groups as one argument `groups`: a function that takes the recorded
+    answers and returns the `Contrast` of these groups, or None if the run lacks the default groups.
     """
     decorators = (
         click.option("--n-seeds", type=click.IntRange(min=1), default=n_seeds, help="Number of random holdouts."),
@@ -115,22 +112,9 @@ def _print_study(
 ) -> None:
     """Print a study of one run, and write its figures to the file `html` if it is not None.
 
-    Parameters
-    ----------
-    name : str
-        Name of the study ("baselines" or "budget") and its key in the JSON output.
-    folder : RunFolder
-        The run.
-    result : JSON value
-        Result, for the JSON output.
-    table, text : Table, iterable of str
-        Result for readers.
-    figure_arguments : tuple
-        Arguments of the function that draws the figures.
-    html : Path or None
-        File for the figures.
-    as_json : bool
-        Whether to print JSON.
+    name : "baselines" or "budget", its key in the JSON output
+    result : the study for the JSON output; `table` and `text` are for readers
+    figure_arguments : arguments of the function that draws the figures
     """
     lines = tuple(text)
     signature = folder.read_signature().text
@@ -194,10 +178,8 @@ def baselines_command(*, run: Path, groups: Groups, html: Path | None, as_json: 
 def _baselines_table(study: BaselinesStudy, name: str) -> Table:
     """Tabulate the accuracy of each model, as means over seeds with standard deviations.
 
-    The columns are the prediction error (RMSE) on held-out cells, its difference from the model clipped-linear with standard
-    errors over items and over seeds, the rank correlations ρ and τ, and the AUC.
-
-    name : name of the run, for the title
+    The columns are the RMSE on held-out cells, its difference from the model clipped-linear with standard errors over
+    items and over seeds, ρ and τ of the ranking, and the AUC.
     """
     headings = ["model", "holdout RMSE", "minus clipped-linear", "SE items", "SE seeds", "ρ", "τ", "AUC"]
     rows = []
@@ -285,22 +267,11 @@ def budget_command(
 def _budget_table(study: BudgetStudy, name: str) -> Table:
     """Tabulate cost and accuracy of each design at each budget.
 
-    The last row has the correlation of the rankings by two halves of the items: the ceiling of the accuracy.
-
-    name : name of the run, for the title
+    The last row has the correlation of the rankings by two halves of the items, the ceiling of the accuracy.
     """
     rows = []
     for design, design_rows in study.designs.items():
-        for row in design_rows:
-            cost_columns = [
-                format_decimal(row.trials, 0),
-                format_decimal(row.calls, 0),
-                format_decimal(row.usd, 2),
-                format_decimal(row.cells, 0),
-            ]
-            recalls = row.recalls or dict.fromkeys(study.tops)
-            accuracy = [row.rho_mean, row.rho_sd, *recalls.values(), row.coverage, row.half_width, row.regret]
-            rows.append([design, row.budget_label, *cost_columns, *map(format_decimal, accuracy)])
+        rows += [[design, *_format_budget_row(row, tops=study.tops)] for row in design_rows]
 
     halves = study.halves
     half_columns = [format_decimal(value) for value in (halves.rho, halves.rho_sd, *halves.recalls.values())]
@@ -312,6 +283,22 @@ def _budget_table(study: BudgetStudy, name: str) -> Table:
     recall_headings = [f"top-{top} recall" for top in study.tops]
     headings = [*cost_headings, "ρ", "SD", *recall_headings, "coverage", "half-width", "regret"]
     return make_table(title, ["design"], headings, rows)
+
+
+def _format_budget_row(row: BudgetRow, *, tops: Iterable[int]) -> list[str]:
+    """Format the cost and the accuracy of a design at one budget.
+
+    tops : numbers of top agents with a recall; the recalls are blank if the row has none
+    """
+    cost_columns = [
+        format_decimal(row.trials, 0),
+        format_decimal(row.calls, 0),
+        format_decimal(row.usd, 2),
+        format_decimal(row.cells, 0),
+    ]
+    recalls = row.recalls or dict.fromkeys(tops)
+    accuracy = [row.rho_mean, row.rho_sd, *recalls.values(), row.coverage, row.half_width, row.regret]
+    return [row.budget_label, *cost_columns, *map(format_decimal, accuracy)]
 
 
 @click.command("sparsity")
@@ -343,10 +330,7 @@ def sparsity_command(
         lines = (*describe_sparsity(study), *describe_additivity(links))
         signature = RunFolder(run).read_signature().text
         if html is not None:
-            from youden.report.charts.studies import draw_sparsity_figures
-            from youden.report.pages import writing
-
-            parts.append(writing.StudyPart(run.name, lines, draw_sparsity_figures(study), signature))
+            parts.append(_make_sparsity_part(study, run.name, lines, signature))
         results[run.name] = {**sparsity_to_json(study), "summary": list(lines), "signature": signature}
         if not as_json:
             table = _sparsity_table(study, run.name)
@@ -359,13 +343,19 @@ def sparsity_command(
         output.print_json({"sparsity": results})
 
 
+def _make_sparsity_part(study: SparsityStudy, name: str, lines: tuple[str, ...], signature: str) -> StudyPart:
+    """Make the part of the page of figures that shows one run, with its results as sentences and its signature."""
+    from youden.report.charts.studies import draw_sparsity_figures
+    from youden.report.pages import writing
+
+    return writing.StudyPart(name, lines, draw_sparsity_figures(study), signature)
+
+
 def _sparsity_table(study: SparsityStudy, name: str) -> Table:
-    """Tabulate the cost and accuracy of each regime, with the dense regime in the first row.
+    """Tabulate the cost and accuracy of each regime (design with a number of observed cells), the dense one first.
 
-    A regime is a design with a number of observed cells. Its cost is the share of all cells and of the training cells that are
-    observed, and the number of calls. The column "unordered" has the number of calls if each pair is compared in one order only.
-
-    name : name of the run, for the title
+    The cost is the share of all cells and of the training cells that are observed, and the number of calls, also if
+    each pair is compared in one order only ("unordered").
     """
     headings = ["regime", "% of all", "% of train", "calls", "unordered", "holdout RMSE", "ρ", "τ", "AUC"]
     sides = "c" + "r" * (len(headings) - 1)  # the first column does not wrap

@@ -51,21 +51,12 @@ class Diagnosis:
 
 
 def diagnose(config: JudgeConfig, *, environment: Mapping[str, str]) -> list[Diagnosis]:
-    """Test a judge at each of its servers, or each judge of a jury.
+    """Test a judge at each of its servers, or each judge of a jury, and return one diagnosis per server.
 
     One call is sent per server, and a second one if the first was rejected because it asked for log-probabilities.
+    Steps after a failure are "skipped".
 
-    Parameters
-    ----------
-    config : JudgeConfig
-        The judge.
-    environment : mapping
-        Environment variables with the API keys.
-
-    Returns
-    -------
-    list of Diagnosis
-        One per server. Steps after a failure are "skipped".
+    environment : environment variables with the API keys
     """
     return asyncio.run(_diagnose_all(config.judges or (config,), environment))
 
@@ -80,11 +71,11 @@ async def _diagnose_all(judges: tuple[JudgeConfig, ...], environment: Mapping[st
     for judge in judges:
         for server in judge.servers:
             name = judge.name if server is judge else f"{judge.name} at {server.address}"
-            diagnoses.append(Diagnosis(name, await _test_server(server, environment)))
+            diagnoses.append(Diagnosis(name, await _diagnose_server(server, environment)))
     return diagnoses
 
 
-async def _test_server(config: JudgeConfig, environment: Mapping[str, str]) -> tuple[Finding, ...]:
+async def _diagnose_server(config: JudgeConfig, environment: Mapping[str, str]) -> tuple[Finding, ...]:
     """Test a judge that has one server; return one finding per step of `STEPS`, or one if the judge makes no calls.
 
     environment : environment variables, which contain the API key
@@ -101,17 +92,23 @@ async def _test_server(config: JudgeConfig, environment: Mapping[str, str]) -> t
     message = f"{config.key_variable} is set in {key_source}" if connection.api_key else "none is sent"
     key = _make_finding("key", "ok", message)
 
-    address = config.address or "its provider"
     try:
         completion, accepts_logprobs = await _send_test(config, connection)
     except CallError as error:
-        message = to_judge_error(error, judge=config.name, address=address).message
+        message = to_judge_error(error, judge=config.name, address=_describe_address(config)).message
         if error.status in (401, 403):
             return _skip_remaining(_make_finding("key", "failed", message))
         return _skip_remaining(key, _make_finding("reach", "failed", message))
+    return (key, *_check_reply(config, completion, accepts_logprobs=accepts_logprobs))
+
+
+def _check_reply(config: JudgeConfig, completion: Completion, *, accepts_logprobs: bool) -> tuple[Finding, ...]:
+    """Return one finding per step of `STEPS` after the check of the key.
+
+    accepts_logprobs : whether the server accepted a request for log-probabilities
+    """
     return (
-        key,
-        _make_finding("reach", "ok", f"{address} answers"),
+        _make_finding("reach", "ok", f"{_describe_address(config)} answers"),
         _check_model(config, completion),
         _check_parsing(config, completion),
         _check_logprobs(config, completion, accepts_logprobs=accepts_logprobs),
@@ -121,14 +118,9 @@ async def _test_server(config: JudgeConfig, environment: Mapping[str, str]) -> t
 
 
 async def _send_test(config: JudgeConfig, connection: Connection) -> tuple[Completion, bool]:
-    """Send a test request that asks for log-probabilities, and the same without them if it is rejected.
+    """Send a test request, and return the reply and whether the server accepted a request for log-probabilities.
 
-    If the backend is known not to support log-probabilities, only the second request is sent.
-
-    config : judge with one server
-    connection : address, key and settings of the server
-
-    Returns the reply, and whether the server accepted a request for log-probabilities.
+    If it rejects log-probabilities, or if the backend does not support them, the request is sent without them.
     Raises: CallError if the call fails for another reason.
     """
     plain_request = config.questions().request_for_texts(_TEXT_A, _TEXT_B)
@@ -147,9 +139,7 @@ async def _send_test(config: JudgeConfig, connection: Connection) -> tuple[Compl
 async def _try_with_logprobs(judge: Judge, plain_request: Request, *, max_seconds: float) -> Completion | None:
     """Send a request with parameters that ask for log-probabilities; return None if the server rejects them.
 
-    plain_request : the request; its own parameters take precedence
-    max_seconds : longest duration of the call
-
+    The parameters of `plain_request` take precedence.
     Raises: CallError if the call fails for another reason.
     """
     logprobs_parameters = {"logprobs": True, "top_logprobs": TOP_LOGPROBS, **plain_request.parameters}
@@ -166,6 +156,10 @@ async def _try_with_logprobs(judge: Judge, plain_request: Request, *, max_second
 def _make_finding(step: str, severity: Severity, message: str) -> Finding:
     """Return the result of one check of the judge."""
     return Finding(step, message, severity=severity)
+
+
+def _describe_address(config: JudgeConfig) -> str:
+    return config.address or "its provider"
 
 
 def _skip_remaining(*findings: Finding) -> tuple[Finding, ...]:
@@ -194,9 +188,7 @@ def _check_model(config: JudgeConfig, completion: Completion) -> Finding:
 def _check_parsing(config: JudgeConfig, completion: Completion) -> Finding:
     """Return a finding on whether the judge's parser reads an answer in the reply to the test request.
 
-    It is "ok", or "warning" if the reply begins with reasoning, which costs tokens, or "failed" if it has no answer.
-
-    completion : reply to the test request
+    It is "ok", "warning" if the reply begins with reasoning, which costs tokens, or "failed" without an answer.
     """
     reading = config.questions().read(completion)
     has_answer = reading.missing_reason == "answered"

@@ -10,7 +10,7 @@ import hashlib
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
@@ -33,15 +33,12 @@ DEFAULT_CALL_SECONDS = 1.0
 
 
 def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> tuple[float | None, str]:
-    """Estimate the duration of calls that need no retries.
-
-    Each limit (on calls in flight, requests per minute and tokens per minute) gives a duration; the longest is returned.
-    For the limit on calls in flight, a call takes the judge's `seconds_per_call`, or `DEFAULT_CALL_SECONDS` if it is not set.
+    """Estimate the duration of calls that need no retries, as the longest that one of the judge's limits requires.
 
     Parameters
     ----------
     config : JudgeConfig
-        Judge with its limits.
+        Judge with its limits on calls in flight, and on requests and tokens per minute.
     n_calls : int
         Number of calls.
     n_tokens : float
@@ -52,8 +49,7 @@ def expected_duration(config: JudgeConfig, *, n_calls: int, n_tokens: float) -> 
     minutes : float or None
         None if the judge makes no calls, or if it is queried in batches, which take up to a day.
     pace : str
-        Description of the limit that determines the duration, for display. For batches, it states that they take up to a
-        day; empty if the judge makes no calls.
+        Description of the limit that determines the duration, or of batches; empty if the judge makes no calls.
     """
     if not config.makes_calls:
         return None, ""
@@ -93,12 +89,8 @@ def seconds_in_flight(n_calls: int, *, seconds: float, start: int, limit: int) -
     Returns
     -------
     float
-        Seconds until all calls are answered: `seconds` times the number of rounds. A round that is not full counts in
-        proportion to its calls, but there is at least one round. 0 without a call.
-
-    Notes
-    -----
-    The first r rounds have start + (start + 1) + … = start·r + r(r − 1)/2 calls, until the limit is reached.
+        Seconds: `seconds` times the number of rounds. A round that is not full counts in proportion to its calls, but
+        there is at least one round. 0 without a call.
 
     Examples
     --------
@@ -183,28 +175,27 @@ def estimate(
 ) -> Cost:
     """Estimate calls, tokens, USD and minutes of judging a plan, and count its cells (agent and item).
 
-    Tokens are counted by tiktoken's encoding of the model, or as characters / 4 if it is not on the disk or the plan
-    has no pool.
+    Tokens are counted by tiktoken, or as characters / 4 if its encoding is not on the disk or the plan has no pool.
 
     Parameters
     ----------
     plan : Plan
-        The plan.
+        Planned trials.
     config : JudgeConfig
         The judge. The estimate for a jury is the sum over its judges.
     environment : mapping, optional
         Environment variables that locate tiktoken's files. Default: those of the process.
     store : str or Path, optional
-        Path or URL of the store, whose answers cost nothing. It need not exist; a store that cannot be read is ignored.
-        Default: no store, so that every trial costs a call.
+        Path or URL of the store, whose answers cost nothing. A store that is missing or cannot be read is ignored.
+        Default: no store.
     keys : callable, default iter_keys
         Function that computes the request hashes of a plan.
 
     Returns
     -------
     Cost
-        The estimate. `calls`, tokens, `usd` and `minutes` are those of all trials; `stored` counts the trials with an
-        outcome in the store, and `usd_left` is the cost of the others. An unknown price gives None.
+        `calls`, tokens, `usd` and `minutes` of all trials; `stored`, the number of trials with an outcome in the store;
+        and `usd_left`, the cost of the others. An unknown price gives None.
     """
     if config.judges:
         costs = [estimate(plan, judge, environment=environment, store=store, keys=keys) for judge in config.judges]
@@ -213,29 +204,28 @@ def estimate(
     if not config.makes_calls:
         return cost
 
-    tokenizer = "characters / 4"
     encoding = _find_encoding(config.model or "", os.environ if environment is None else environment)
-    tokens_per_character = 0.0
     if encoding is not None and plan.source is not None:
-        tokens_per_character = _measure_tokens_per_character(encoding, plan.pool)
-    if encoding is not None and tokens_per_character > 0:
-        tokenizer = str(encoding.name)
-        n_characters = plan.characters + config.overhead_characters * len(plan)
-        tokens_in = math.ceil(n_characters * tokens_per_character)
-        cost = replace(cost, tokens_in=tokens_in, usd=_compute_cost(config, tokens_in, cost.tokens_out))
+        cost = _with_counted_tokens(cost, plan, config, encoding)
 
     minutes, pace = expected_duration(config, n_calls=cost.calls, n_tokens=cost.tokens_in + cost.tokens_out)
     if store is not None:
         with suppress(YoudenError), open_store_of_folder(store) as answers:
             questions = config.questions()
             cost = _with_remaining_cost(cost, config, answers, keys(questions, plan), questions.count_characters(plan))
-    return replace(
-        cost,
-        tokenizer=tokenizer,
-        prices="" if cost.usd is None else config.price_source,
-        minutes=minutes,
-        pace=pace,
-    )
+    prices = "" if cost.usd is None else config.price_source
+    return replace(cost, prices=prices, minutes=minutes, pace=pace)
+
+
+def _with_counted_tokens(cost: Cost, plan: Plan, config: JudgeConfig, encoding: Any) -> Cost:
+    """Estimate the tokens of the requests by tiktoken's encoding; return `cost` unchanged if the pool has no texts."""
+    tokens_per_character = _measure_tokens_per_character(encoding, plan.pool)
+    if tokens_per_character == 0:
+        return cost
+    n_characters = plan.characters + config.overhead_characters * len(plan)
+    tokens_in = math.ceil(n_characters * tokens_per_character)
+    usd = _compute_cost(config, tokens_in, cost.tokens_out)
+    return replace(cost, tokenizer=str(encoding.name), tokens_in=tokens_in, usd=usd)
 
 
 def _with_remaining_cost(
@@ -243,27 +233,12 @@ def _with_remaining_cost(
 ) -> Cost:
     """Add to an estimate how many trials have a stored outcome, and what the remaining calls cost.
 
-    The tokens of the remaining requests are estimated from their fraction of all characters.
-
-    cost : estimate for all trials
-    store : store of the outcomes
     row_keys : row and request hash of each trial
     characters : int array (n_trials,), number of characters of each trial's request
 
-    Returns the estimate with `stored` and `usd_left`, which is None if no outcome is stored or a price is unknown.
+    The new `usd_left` is None if no outcome is stored or a price is unknown.
     """
-    n_stored_trials = 0
-    n_remaining_requests = 0  # requests that occur twice in a chunk count once
-    n_remaining_characters = 0
-    while chunk := list(islice(row_keys, CHUNK)):
-        row_by_key = {key: row for row, key in chunk}
-        outcomes = store.get_outcomes(list(row_by_key))
-        stored_keys = {key for key, outcome in outcomes.items() if is_final(outcome)}
-        n_stored_trials += sum(key in stored_keys for _, key in chunk)
-        remaining_rows = [row for key, row in row_by_key.items() if key not in stored_keys]
-        n_remaining_requests += len(remaining_rows)
-        n_remaining_characters += int(characters[remaining_rows].sum())
-
+    n_stored_trials, n_remaining_requests, n_remaining_characters = _count_remaining(store, row_keys, characters)
     if n_stored_trials == 0:
         return replace(cost, stored=0, usd_left=None)
     tokens_in = cost.tokens_in * n_remaining_characters / int(characters.sum())
@@ -272,12 +247,27 @@ def _with_remaining_cost(
     return replace(cost, stored=n_stored_trials, usd_left=usd_left)
 
 
+def _count_remaining(store: Store, row_keys: Iterator[RowKey], characters: Positions) -> tuple[int, int, int]:
+    """Count the trials with a stored outcome, and the requests without one and their characters.
+
+    The arguments are those of `_with_remaining_cost`. A request that occurs twice within `CHUNK` trials counts once.
+    """
+    n_stored_trials = n_remaining_requests = n_remaining_characters = 0
+    while chunk := list(islice(row_keys, CHUNK)):
+        row_by_key = {key: row for row, key in chunk}
+        outcomes = store.get_outcomes(list(row_by_key))
+        stored_keys = {key for key, outcome in outcomes.items() if is_final(outcome)}
+        n_stored_trials += sum(key in stored_keys for _, key in chunk)
+        remaining_rows = [row for key, row in row_by_key.items() if key not in stored_keys]
+        n_remaining_requests += len(remaining_rows)
+        n_remaining_characters += int(characters[remaining_rows].sum())
+    return n_stored_trials, n_remaining_requests, n_remaining_characters
+
+
 def _find_encoding(model: str, environment: Mapping[str, str]) -> Any | None:
     """Return tiktoken's encoding for a model, without downloading it.
 
-    environment : environment variables, which may set the folder of downloaded encodings
-
-    Returns None if tiktoken is not installed, does not know the model, or has no file of the encoding on the disk.
+    None if tiktoken is not installed, does not know the model, or has no file of the encoding on the disk.
     """
     try:
         tiktoken = import_module("tiktoken")
@@ -285,15 +275,17 @@ def _find_encoding(model: str, environment: Mapping[str, str]) -> Any | None:
     except (ImportError, KeyError):
         return None
 
-    cache_folder = Path(tempfile.gettempdir(), "data-gym-cache")
+    file = _get_encoding_file(name, environment)
+    return tiktoken.get_encoding(name) if file.is_file() else None
+
+
+def _get_encoding_file(name: str, environment: Mapping[str, str]) -> Path:
+    """Return the path at which tiktoken stores a downloaded encoding."""
     configured_folder = environment.get("TIKTOKEN_CACHE_DIR") or environment.get("DATA_GYM_CACHE_DIR")
-    if configured_folder:
-        cache_folder = Path(configured_folder)
+    folder = Path(configured_folder or Path(tempfile.gettempdir(), "data-gym-cache"))
     url = f"{_ENCODINGS}/{name}.tiktoken"
     file_name = hashlib.sha1(url.encode(), usedforsecurity=False).hexdigest()  # as tiktoken names its files
-    if not (cache_folder / file_name).is_file():
-        return None
-    return tiktoken.get_encoding(name)
+    return folder / file_name
 
 
 def _measure_tokens_per_character(encoding: Any, pool: Pool) -> float:
@@ -310,20 +302,16 @@ def _sum_costs(costs: list[Cost]) -> Cost:
 
     A sum in USD or minutes is None if one of its terms is unknown.
     """
-    known_usd = [cost.usd for cost in costs if cost.usd is not None]
-    usd = sum(known_usd) if len(known_usd) == len(costs) else None
     costs_of_calls = [cost for cost in costs if cost.pace]
-    known_minutes = [cost.minutes for cost in costs_of_calls if cost.minutes is not None]
-    has_all_minutes = bool(known_minutes) and len(known_minutes) == len(costs_of_calls)
     return Cost(
         cells=costs[0].cells,
         calls=sum(cost.calls for cost in costs),
         tokens_in=sum(cost.tokens_in for cost in costs),
         tokens_out=sum(cost.tokens_out for cost in costs),
-        usd=usd,
+        usd=_sum_if_known(cost.usd for cost in costs),
         tokenizer=", ".join(dict.fromkeys(cost.tokenizer for cost in costs)),
         prices=", ".join(dict.fromkeys(cost.prices for cost in costs if cost.prices)),
-        minutes=sum(known_minutes) if has_all_minutes else None,
+        minutes=_sum_if_known(cost.minutes for cost in costs_of_calls) if costs_of_calls else None,
         pace="; then ".join(cost.pace for cost in costs_of_calls),
         stored=sum(cost.stored for cost in costs),
         usd_left=_sum_remaining(costs),
@@ -334,6 +322,11 @@ def _sum_remaining(costs: list[Cost]) -> float | None:
     """Return the cost of the calls without a stored outcome in USD; None if nothing is stored or a price is unknown."""
     if not any(cost.stored for cost in costs):
         return None
-    remaining_usd = [cost.usd_left if cost.stored else cost.usd for cost in costs]
-    known_usd = [usd for usd in remaining_usd if usd is not None]
-    return sum(known_usd) if len(known_usd) == len(remaining_usd) else None
+    return _sum_if_known(cost.usd_left if cost.stored else cost.usd for cost in costs)
+
+
+def _sum_if_known(values: Iterable[float | None]) -> float | None:
+    """Return the sum of the values; None if one of them is None."""
+    terms = list(values)
+    known_terms = [term for term in terms if term is not None]
+    return sum(known_terms) if len(known_terms) == len(terms) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -15,53 +16,21 @@ SameSource = Callable[[str, str], float | bool | None]
 
 
 def judge_by_function(function: SameSource, plan: Plan) -> Verdicts:
-    """Call a function for every trial of a plan, in the plan's order, and return its answers as verdicts.
+    """Call a function for every trial of a plan, in order, and return its answers as verdicts, which are not stored.
 
-    The answers are not stored, so the function is called again for each plan.
+    function : ``function(text_a, text_b)`` returns a bool, a number in [0, 1] (1 = same source), or None for no answer
 
-    Parameters
-    ----------
-    function : callable
-        Called as ``function(text_a, text_b)``; returns a bool, a number in [0, 1] (1 = same source), or None
-        for no answer.
-    plan : Plan
-        The plan, with its pool.
-
-    Returns
-    -------
-    Verdicts
-        One answer per trial; NaN, with the reason "unparsed", if the function returned None.
-
-    Raises
-    ------
-    JudgeError
-        [judge-function] if the function raises an exception or returns anything else.
+    An answer of None becomes NaN with the reason "unparsed".
+    Raises: JudgeError [judge-function] if the function raises an exception or returns anything else.
     """
-    name = getattr(function, "__qualname__", type(function).__name__)
     texts = plan.pool.all_texts
     first_rows, second_rows = plan.text_rows
     second_items = np.where(plan.trial_type == PAIRED, plan.item, plan.other_item)
-    answer = np.full(len(plan), np.nan)
+    answer = np.empty(len(plan))
     for trial in range(len(plan)):
         text_a = texts[first_rows[trial], plan.item[trial]]
         text_b = texts[second_rows[trial], second_items[trial]]
-        try:
-            result: object = function(text_a, text_b)
-        except Exception as error:
-            raise JudgeError(
-                f"The judge {name} failed on trial {trial}: {type(error).__name__}: {error} ({locate_exception(error)}). Correct "
-                "the function.",
-                slug="judge-function",
-            ) from error
-        if result is None:
-            continue
-        if not isinstance(result, bool | int | float | np.number | np.bool_) or not 0 <= result <= 1:
-            raise JudgeError(
-                f"The judge {name} must return True, False, a number from 0 to 1, or None: got {repr(result)[:60]} for trial "
-                f"{trial}. Return True or 1 for the same source, and None for no answer.",
-                slug="judge-function",
-            )
-        answer[trial] = float(result)
+        answer[trial] = _call_function(function, text_a, text_b, trial=trial)
 
     has_answer = ~np.isnan(answer)
     return Verdicts(
@@ -69,5 +38,34 @@ def judge_by_function(function: SameSource, plan: Plan) -> Verdicts:
         answer=answer,
         hard_answer=np.where(has_answer, np.round(answer), np.nan),
         missing_reason=np.where(has_answer, 0, MISSING_REASONS.index("unparsed")).astype(np.int8),
-        judge={"name": name, "backend": "function", "module": getattr(function, "__module__", None)},
+        judge={"name": _get_name(function), "backend": "function", "module": getattr(function, "__module__", None)},
     )
+
+
+def _call_function(function: SameSource, text_a: str, text_b: str, *, trial: int) -> float:
+    """Return the answer of a function as a number in [0, 1], NaN for None.
+
+    Raises: JudgeError [judge-function], which names the position of the trial, if the function fails or returns anything else.
+    """
+    try:
+        result: object = function(text_a, text_b)
+    except Exception as error:
+        raise JudgeError(
+            f"The judge {_get_name(function)} failed on trial {trial}: {type(error).__name__}: {error} "
+            f"({locate_exception(error)}). Correct the function.",
+            slug="judge-function",
+        ) from error
+    if result is None:
+        return math.nan
+    if not isinstance(result, bool | int | float | np.number | np.bool_) or not 0 <= result <= 1:
+        raise JudgeError(
+            f"The judge {_get_name(function)} must return True, False, a number from 0 to 1, or None: got {repr(result)[:60]} "
+            f"for trial {trial}. Return True or 1 for the same source, and None for no answer.",
+            slug="judge-function",
+        )
+    return float(result)
+
+
+def _get_name(function: SameSource) -> str:
+    name: str = getattr(function, "__qualname__", type(function).__name__)
+    return name

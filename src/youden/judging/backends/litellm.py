@@ -34,7 +34,7 @@ from youden.types import Completion, Request
 _NO_KEY = "none"
 _NO_CREDENTIALS = ("unable to locate credentials", "default credentials were not found")
 """Parts of messages with which Amazon's and Google's libraries report missing credentials, before anything is sent."""
-_UNAUTHORizED = 401
+_UNAUTHORIZED = 401
 _MIN_ERROR_STATUS = 400
 _SERVER_ERROR = 500
 
@@ -107,10 +107,9 @@ class LitellmJudge:
 
 
 def _to_call_error(error: Exception) -> CallError:
-    """Convert an exception that litellm raised to a CallError.
+    """Convert an exception that litellm raised to a CallError, or return the CallError that it wraps.
 
-    If the exception wraps a CallError of our HTTP client, this CallError is returned. The `wording` of the result is the
-    part of the message that makes the error fatal, if only the message does.
+    `wording` of the result is the part of the message that makes the error fatal, if only the message does.
     """
     wrapped_error = _find_call_error(error)
     if wrapped_error is not None:
@@ -123,7 +122,7 @@ def _to_call_error(error: Exception) -> CallError:
     # missing credentials and fatal codes are recognized in the text of the error
     message = str(error)
     if any(part in message.lower() for part in _NO_CREDENTIALS):
-        return CallError(message, kind="fatal", status=_UNAUTHORizED)
+        return CallError(message, kind="fatal", status=_UNAUTHORIZED)
     fatal_code = find_fatal_code(message)
 
     # litellm also reports a lost connection as status 500, so this status is not used
@@ -132,12 +131,20 @@ def _to_call_error(error: Exception) -> CallError:
     if not is_status_of_reply:
         kind: FailureKind = "transient" if fatal_code is None else "fatal"
         return CallError(message, kind=kind, wording=fatal_code)
-
     headers = getattr(error, "litellm_response_headers", None) or {}
-    retry_after = parse_retry_after(headers)
-    call_error = make_http_error(
-        status, (fatal_code,), message, reason=f"HTTP {status}: {message}", retry_after=retry_after
-    )
+    return _make_error_from_status(status, message, fatal_code, retry_after=parse_retry_after(headers))
+
+
+def _make_error_from_status(
+    status: int, message: str, fatal_code: str | None, *, retry_after: float | None
+) -> CallError:
+    """Build the error for a reply with an HTTP status.
+
+    fatal_code : code in the message that ends the run; None if there is none
+    retry_after : seconds that the server asked to wait; None if it asked for none
+    """
+    reason = f"HTTP {status}: {message}"
+    call_error = make_http_error(status, (fatal_code,), message, reason=reason, retry_after=retry_after)
 
     # the message may quote the request, so `to_rejection_if_quoted` searches the request for the code that was found
     is_fatal_by_status = classify_status(status) == "fatal"
@@ -183,9 +190,9 @@ def _make_client() -> Any:
 
 
 def _to_accepted_response(response: Any) -> Any:
-    """Return an `httpx.Response` that litellm accepts: message contents that are lists of parts are joined to one text.
+    """Return an `httpx.Response` that litellm accepts: message contents that are lists of parts are joined to texts.
 
-    A response without lists, or one that is not JSON, is returned unchanged.
+    A response without lists or JSON is returned unchanged.
     Raises: CallError if the JSON reports an error, although the HTTP status is a success.
     """
     try:

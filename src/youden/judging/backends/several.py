@@ -63,15 +63,18 @@ class _Server:
         self.wait = 0.0
 
     def record_failure(self, reason: str, *, now: float, affects_all_calls: bool, was_probe: bool) -> None:
-        """Record a failed call, and decide whether the server is left out, that is, gets no requests other than probes.
+        """Record a failed call, after which the server may get no requests other than probes (tests) for some time.
 
-        The server is left out after one failure that affects all calls, or after three failures in a row. It is probed
-        after 1 second; each failed probe doubles this time, up to 30 seconds.
-
-        reason : why the call failed
-        now : time by the clock of the judge, in seconds
-        affects_all_calls : whether every other call to the server would have failed, too
-        was_probe : whether the call tested a server that is left out
+        Parameters
+        ----------
+        reason : str
+            Why the call failed.
+        now : float
+            Seconds by the clock of the judge.
+        affects_all_calls : bool
+            Whether every other call would have failed, too; one such failure is enough, otherwise three in a row.
+        was_probe : bool
+            Whether the call was a probe. Each failed probe doubles the time to the next one, from 1 to 30 seconds.
         """
         self.n_failed += 1
         self.last_failure = reason
@@ -115,15 +118,15 @@ class RoundRobin:
         Raises
         ------
         CallError
-            If all servers fail, or if a failure is specific to the request or may have cost something. Its reason
-            begins with the address of the last server.
+            If all servers fail, or if a failure concerns only the request or may have cost something. Its reason begins
+            with the address of the last server.
         """
         tried: list[_Server] = []
         while True:
             server = self._select_server(tried)
             tried.append(server)
             try:
-                return await self._send(server, request)
+                return await self._send_to_server(server, request)
             except CallError as error:
                 can_try_next = error.unbilled and _is_independent_of_request(error)
                 if len(tried) == len(self._servers) or not can_try_next:
@@ -150,12 +153,10 @@ class RoundRobin:
                 await server.judge.aclose()
 
     def _select_server(self, tried: Collection[_Server]) -> _Server:
-        """Select the server for a request.
+        """Select a server that has not failed for this request (`tried`).
 
-        A server that is left out comes first if it is time to probe it. Otherwise the working server with the fewest
-        calls in flight is selected, or, if no server works, the one that is to be probed next.
-
-        tried : servers that failed for this request, which are not selected again
+        A server that is due for a probe (test after failures) comes first, then the working server with the fewest
+        calls in flight, then the next one to be probed.
         """
         now = self._clock()
 
@@ -175,7 +176,7 @@ class RoundRobin:
         self._last_position = self._servers.index(selected)
         return selected
 
-    async def _send(self, server: _Server, request: Request) -> Completion:
+    async def _send_to_server(self, server: _Server, request: Request) -> Completion:
         """Send a request to a server, and record whether the server failed.
 
         The server did not fail if it rejected the request or replied with HTTP 429, too many requests.
@@ -259,7 +260,7 @@ class Jury:
         Returns
         -------
         Verdicts
-            Verdicts of the jury. Their `votes` contain the answers of each judge.
+            Answers of the jury; `votes` contains those of each judge.
 
         Raises
         ------
@@ -276,12 +277,7 @@ class Jury:
         # one row per judge: (n_judges, n_trials)
         answers = np.stack([ballot.answer for ballot in ballots])
         hard_answers = np.stack([ballot.hard_answer for ballot in ballots])
-        if self._vote == "majority":
-            hard_answer = _find_majority(hard_answers)
-            answer = hard_answer.copy()
-        else:
-            answer = np.mean(answers, axis=0)  # NaN if a judge has no answer
-            hard_answer = np.where(np.isnan(answer), np.nan, (answer >= 0.5).astype(float))
+        answer, hard_answer = self._combine_answers(answers, hard_answers)
 
         # a trial of an unfinished run is pending until all judges have answered it
         missing_reasons = np.stack([ballot.missing_reason for ballot in ballots])
@@ -312,11 +308,22 @@ class Jury:
             warnings=tuple(_with_judge_name(warning, ballot) for ballot in ballots for warning in ballot.warnings),
         )
 
+    def _combine_answers(self, answers: Floats, hard_answers: Floats) -> tuple[Floats, Floats]:
+        """Return the jury's answers and hard answers, two float arrays (n_trials,), NaN if there is none.
+
+        answers, hard_answers : float arrays (n_judges, n_trials), NaN without an answer
+        """
+        if self._vote == "majority":
+            majority = _find_majority(hard_answers)
+            return majority.copy(), majority
+        mean = np.mean(answers, axis=0)  # NaN if a judge has no answer
+        return mean, np.where(np.isnan(mean), np.nan, (mean >= 0.5).astype(float))
+
 
 def _find_majority(hard_answers: Floats) -> Floats:
-    """Return the answer (0 or 1) of more than half of the judges for each trial, float array (n_trials,); NaN if none.
+    """Return the answer (0 or 1) of more than half of the judges for each trial, float array (n_trials,); else NaN.
 
-    hard_answers : float array (n_judges, n_trials), 0, 1 or NaN; a judge without an answer counts for neither side
+    hard_answers : float array (n_judges, n_trials), 0, 1 or NaN (no answer, which counts for neither side)
     """
     n_judges = len(hard_answers)
     n_yes = (hard_answers == 1).sum(axis=0)

@@ -123,9 +123,9 @@ class RateLimiter:
         self._queue = asyncio.Lock()
         self._unsettled_tokens = 0.0
         self._n_workers = 0
-        self.share(1)
+        self.divide_limits(1)
 
-    def share(self, n_workers: int) -> None:
+    def divide_limits(self, n_workers: int) -> None:
         """Divide the limits equally among `n_workers` processes, of which this is one."""
         if n_workers == self._n_workers:
             return
@@ -168,28 +168,17 @@ class RateLimiter:
             self._unsettled_tokens += remaining_tokens
 
     def settle(self, reserved: float, used: float) -> None:
-        """Correct the estimate for a request that was answered; the next requests wait longer or shorter.
+        """Correct the number of tokens of an answered request, so that the next requests wait longer or shorter.
 
-        Without a limit of tokens per minute, this has no effect.
-
-        Parameters
-        ----------
-        reserved : float
-            Estimated number of tokens that was passed to `acquire`.
-        used : float
-            Actual number of tokens.
+        reserved : estimated number that was passed to `acquire`
+        used : actual number
         """
         if self._token_limiter is not None:
             self._unsettled_tokens += used - reserved
 
 
 def make_request_limiter(rate: float) -> AsyncLimiter:
-    """Make a leaky bucket that admits at most `rate` requests in any second.
-
-    Notes
-    -----
-    In a second, the bucket admits its capacity c and what leaks meanwhile. It therefore leaks c − 1 requests per second
-    more slowly than `rate`.
-    """
+    """Make a leaky bucket that admits at most `rate` requests in any second."""
     capacity = max(1.0, rate / BUCKETS_PER_SECOND)
-    return AsyncLimiter(capacity, capacity / (rate - (capacity - 1)))
+    leak_rate = rate - (capacity - 1)  # in a second, the bucket admits its capacity and what leaks meanwhile
+    return AsyncLimiter(capacity, time_period=capacity / leak_rate)

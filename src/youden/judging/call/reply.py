@@ -60,22 +60,10 @@ _PACKING_HEADERS = {"content-encoding", "content-length", "transfer-encoding"}
 
 
 async def read_response(response: Any) -> Any:
-    """Read a streaming httpx response within the size limit.
+    """Read a streaming httpx response within the size limit, and close it.
 
-    Parameters
-    ----------
-    response : httpx.Response
-        Response whose body has not been read. It is closed.
-
-    Returns
-    -------
-    httpx.Response
-        A new response with the decompressed body.
-
-    Raises
-    ------
-    CallError
-        Of kind `transient`, if the body is larger than `MAX_REPLY_BYTES`.
+    Returns a new `httpx.Response` with the decompressed body.
+    Raises: CallError (transient) if the body is larger than `MAX_REPLY_BYTES`.
     """
     try:
         body = await read_bounded(response.aiter_bytes())
@@ -97,25 +85,12 @@ MAX_USAGE_FACTOR = 4
 
 
 def parse_completion(reply: object, *, seconds: float) -> Completion:
-    """Validate a chat reply and return its completion.
+    """Validate a chat reply, parsed from JSON, and return its completion, with token counts of 0 if either is invalid.
 
-    Parameters
-    ----------
-    reply : object
-        The reply, parsed from JSON.
-    seconds : float
-        Duration of the call.
+    seconds : duration of the call
 
-    Returns
-    -------
-    Completion
-        With token counts of 0 if either count is invalid; `check_usage` compares them with the request.
-
-    Raises
-    ------
-    CallError
-        Of kind `transient`, if the reply is not a valid completion; if the reply contains an error, of the kind that
-        the error's code means.
+    Raises: CallError (transient) if the reply is not a valid completion; if it contains an error, of the kind that the
+    error's code means.
     """
     error = find_reply_error(reply)
     if error is not None:
@@ -160,19 +135,9 @@ _COMPLETED = ("stop", "end_turn", "eos", "eos_token", "abort", "unknown")
 
 
 def count_answer_tokens(usage: Mapping[str, Any]) -> int | None:
-    """Count the tokens of an answer, including reasoning.
+    """Return the tokens of an answer, including reasoning, from the field `usage` of a reply.
 
-    Some gateways do not count reasoning in `completion_tokens`, but only in `total_tokens` or in the details.
-
-    Parameters
-    ----------
-    usage : mapping
-        Field `usage` of a reply.
-
-    Returns
-    -------
-    int or None
-        None if the number of tokens of the request or of the answer is invalid.
+    None if the number of tokens of the request or of the answer is invalid.
     """
     n_in = parse_count(usage.get("prompt_tokens", 0))
     n_out = parse_count(usage.get("completion_tokens", 0))
@@ -188,23 +153,10 @@ def count_answer_tokens(usage: Mapping[str, Any]) -> int | None:
 
 
 def validate_completion(reply: Completion) -> Completion:
-    """Validate the fields of a completion, from a server or from a store.
+    """Return a completion from a server or a store with fields of the right types and without secrets of this process.
 
-    Parameters
-    ----------
-    reply : Completion
-        Its fields may have any type.
-
-    Returns
-    -------
-    Completion
-        Its fields have the right types and contain no secrets of this process. Invalid fields that only describe the
-        answer are dropped.
-
-    Raises
-    ------
-    CallError
-        Of kind `transient`, if the text or the log-probabilities are invalid.
+    The fields of `reply` may have any type. Invalid fields that only describe the answer are dropped.
+    Raises: CallError (transient) if the text or the log-probabilities are invalid.
     """
     if _needs_no_cleaning(reply):
         texts = (reply.text, reply.finish_reason, reply.model, reply.fingerprint or "")
@@ -258,8 +210,7 @@ def check_usage_for(
     Raises
     ------
     CallError
-        Of kind `rejected`, if text and refusal together have more bytes than `answer_limit` tokens can have (without a
-        limit, more than `MAX_REPLY_BYTES`), or if the tokens with log-probabilities have more than `EXTRA_BYTES`.
+        Of kind `rejected`, if the answer is longer than `answer_limit` tokens can be (see `check_usage`).
     """
     n_bytes, n_messages = count_request_bytes(request), len(request.messages)
     return check_usage(completion, n_bytes=n_bytes, n_messages=n_messages, answer_limit=answer_limit)
@@ -270,8 +221,8 @@ def check_usage(
 ) -> tuple[Completion, str | None]:
     """Check that the token counts of a completion are possible for a request of a given size.
 
-    Counts are too small if a token would be longer than `MAX_TOKEN_BYTES`. They are too large if they exceed
-    `MAX_USAGE_FACTOR` times the largest possible number of tokens.
+    Counts are too small if a token would be longer than `MAX_TOKEN_BYTES`, and too large above `MAX_USAGE_FACTOR` times
+    the largest possible number of tokens.
 
     Parameters
     ----------
@@ -292,9 +243,8 @@ def check_usage(
     Raises
     ------
     CallError
-        Of kind `rejected`, if the answer is too long; it is never cut. This is the case if its text and refusal together
-        have more bytes than `answer_limit` tokens can have (without a limit, more than `MAX_REPLY_BYTES`), or if its
-        tokens with log-probabilities have more than `EXTRA_BYTES`.
+        Of kind `rejected`, if text and refusal have more bytes than `answer_limit` tokens can have (without a limit,
+        more than `MAX_REPLY_BYTES`), or if the tokens with log-probabilities have more than `EXTRA_BYTES`.
     """
     _check_length(completion, answer_limit)
     n_in, n_out = completion.tokens_in, completion.tokens_out
@@ -314,19 +264,9 @@ def check_usage(
 
 
 def max_request_tokens(n_bytes: int, n_messages: int) -> int:
-    """Compute the largest possible number of tokens of a request.
+    """Compute the largest possible number of tokens of a request: one per byte, and a few per message and request.
 
-    No tokenizer makes more tokens than there are bytes; each message and the request itself add a few.
-
-    Parameters
-    ----------
-    n_bytes, n_messages : int
-        Total size of the request's messages in UTF-8, and their number.
-
-    Returns
-    -------
-    int
-        Upper limit of the number of tokens.
+    n_bytes, n_messages : total size of the messages in UTF-8, and their number
     """
     return n_bytes + 8 * n_messages + 8
 
@@ -374,10 +314,9 @@ def _count_bytes(text: str) -> int:
 
 
 def _join_content(content: Any) -> tuple[Any, str | None]:
-    """Return the answer text in the content of a message; and the text of its refusal, None if there is none.
+    """Return the answer text in the content of a message, and the text of its refusal, None if there is none.
 
-    content : text, part or list of parts. Parts with reasoning are left out. Any other value is returned unchanged, with
-        None.
+    content : text, part or list of parts, of which reasoning is left out; any other value is returned unchanged
     """
     if content is None:
         return "", None
@@ -404,18 +343,10 @@ def _join_content(content: Any) -> tuple[Any, str | None]:
 
 
 def join_contents(reply: object) -> bool:
-    """Replace each message content that is a list of parts by one text, in place.
+    """Replace each message content that is a list of parts by their joined text, and return whether there was one.
 
-    Parameters
-    ----------
-    reply : object
-        The reply, parsed from JSON. The new `content` of a message is the joined text of its parts. If a part is a refusal,
-        its text is moved to the field `refusal` of the message.
-
-    Returns
-    -------
-    bool
-        Whether any content was replaced.
+    The `reply`, parsed from JSON, is changed in place. The text of a refusal is moved to the field `refusal` of its
+    message.
     """
     choices = object_or_empty(reply).get("choices")
     if not isinstance(choices, list):
@@ -448,7 +379,7 @@ def _first_choice(choices: object) -> object:
 def _needs_no_cleaning(completion: Completion) -> bool:
     """Return whether a completion has only short ASCII fields and no log-probabilities, like most completions.
 
-    The fields are from JSON and may have any type. Types are compared by `is`, so that a bool is not an int.
+    The fields may have any type. Types are compared by `is`, so that a bool is not an int.
     """
     if completion.top_logprobs != () or completion.refusal is not None:
         return False

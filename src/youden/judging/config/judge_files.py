@@ -46,23 +46,14 @@ _MAY_BE_SECRET = ("base_url", "api_key_env", "parameters")
 
 
 def load_judge_of_run(config: RunConfig) -> JudgeConfig:
-    """Load the judge of a run, whose API key may be in a file `.env` next to the run's config.
+    """Load the judge of a run, with the prompt for the question of the run, and cache it in `config`.
 
-    Parameters
-    ----------
-    config : RunConfig
-        Config of the run, in which the loaded judge is cached.
-
-    Returns
-    -------
-    JudgeConfig
-        The judge, with the prompt for the question of the run.
+    A file `.env` next to the run's config may contain its API key.
 
     Raises
     ------
     ConfigError
-        [unknown-judge], [judge-config], [judge-config-unreadable], [shadowed]: if the judge cannot be loaded;
-        [question-judge]: if it cannot answer the question of the run, or its prompt asks another one.
+        [question-judge]: if the judge cannot answer the question. The errors of `load_judge_config`.
     """
     # The config is immutable, so the judge is cached in its __dict__. A copy of the config with other values also copies
     # the cached judge, which is therefore kept with the values that it was loaded for.
@@ -93,28 +84,14 @@ def _report_judge_hidden_by_config(config: RunConfig) -> None:
 
 
 def with_question(judge: JudgeConfig, question: Question) -> JudgeConfig:
-    """Return a judge that answers the question of a run.
+    """Return a copy of a judge, or of each judge in a jury, that answers the question of a run.
 
-    For `preference`, the default prompt is replaced by the default prompt for preferences. All other prompts are kept, and
-    must ask the question. A judge without a prompt, such as the lexical judge, answers only `information`.
-
-    Parameters
-    ----------
-    judge : JudgeConfig
-        The judge. The function is applied to each judge of a jury, and to the judge whose answers are replayed.
-    question : {"information", "preference"}
-        What is asked about two responses. `information`: whether they have the same source. `preference`: which of them is
-        better.
-
-    Returns
-    -------
-    JudgeConfig
-        A copy with the other prompt, or the judge itself if its prompt asks the question already.
+    For "preference", the default prompt is replaced by that for preferences; any other prompt is kept.
 
     Raises
     ------
     ConfigError
-        [question-judge]: if the judge cannot answer the question, or its prompt asks another one.
+        [question-judge]: if the judge has no prompt (such as the lexical judge) or its prompt asks the other question.
     """
     if judge.judges:
         members = tuple(with_question(member, question) for member in judge.judges)
@@ -167,13 +144,13 @@ def load_judge_config(
         the variable CI is set. The errors of `load_prompt`.
     """
     if isinstance(source, Mapping):
-        config = _validate(source, location="the judge's config", folder=Path(), file=file, from_code=from_code)
+        config = _make_config(source, location="the judge's config", folder=Path(), file=file, from_code=from_code)
         return config.with_source_file(file, from_code=from_code)
 
     path = find_judge_file(source)
     if path is None:
         keys = {"backend": str(source)} if source in JUDGES else infer_judge_keys(str(source)) or {}
-        return _validate(keys, location=f"the judge '{source}'", folder=Path())
+        return _make_config(keys, location=f"the judge '{source}'", folder=Path())
 
     try:
         data = read_yaml(path)
@@ -184,22 +161,14 @@ def load_judge_config(
         ) from None
     if not isinstance(data, Mapping):
         raise ConfigError(f"{path} contains no keys. Add `backend: …`, `model: …` and other keys.", slug="judge-config")
-    config = _validate({"name": path.stem, **data}, location=str(path), folder=path.parent, file=path)
+    config = _make_config({"name": path.stem, **data}, location=str(path), folder=path.parent, file=path)
     return config.with_source_file(path).with_env_folders(path.parent)
 
 
 def resolve_judge(judge: JudgeLike) -> JudgeConfig | SameSource:
-    """Return the config of a judge, or the function that was passed as one.
+    """Return the config of a judge, or the function ``f(text_a, text_b)`` that was passed as one, unchanged.
 
-    Parameters
-    ----------
-    judge : str, path, mapping, JudgeConfig or callable
-        Judge name, path of a judge YAML file, judge keys, a loaded config, or ``f(text_a, text_b)``.
-
-    Returns
-    -------
-    JudgeConfig or callable
-        A callable is returned as it is.
+    judge : name of a judge, path of a YAML file, keys of a judge, a loaded config, or a function
 
     Raises
     ------
@@ -228,16 +197,12 @@ def list_judges() -> list[JudgeConfig]:
     return judges
 
 
-def _validate(
+def _make_config(
     data: Mapping[str, Any], *, location: str, folder: Path, file: Path | None = None, from_code: bool = False
 ) -> JudgeConfig:
     """Make the config of a judge from its keys: load the judges that they name, validate all keys, and add prices.
 
-    data : keys of the judge
-    location : description of where the keys are, for error messages
-    folder : folder of the judge's file, to which paths are relative
-    file, from_code : file of the keys, and whether they were passed from Python; for judges that they contain
-
+    `location` describes the keys in error messages; paths in the keys are relative to `folder`.
     Raises: ConfigError [judge-config] if a key is invalid; the errors of `load_judge_config` for other judges.
     """
     keys = dict(data)
@@ -250,9 +215,23 @@ def _validate(
         keys["prompt"] = str(folder / prompt)
     _set_base_url_from_environment(keys)
 
+    config = _parse_keys(keys, location)
+    if config.makes_calls:
+        return _with_defaults_and_prices(config, location)
+    unused_keys = sorted(keys.keys() - _KEYS_WITHOUT_CALLS)
+    if unused_keys:
+        raise _make_config_error(
+            location,
+            f"the judge '{config.backend}' makes no calls, so {', '.join(unused_keys)} would have no effect. Remove it.",
+        )
+    return config
+
+
+def _parse_keys(keys: Mapping[str, Any], location: str) -> JudgeConfig:
+    """Make a config from keys. Raises: ConfigError [judge-config] if a key is invalid."""
     try:
         _check_keys(keys)
-        config = JudgeConfig.model_validate(_expand_price(keys))
+        return JudgeConfig.model_validate(_expand_price(keys))
     except ValidationError as error:
         raise _make_config_error(
             location, f"{format_validation_error(error, hidden=_MAY_BE_SECRET)}. Correct it."
@@ -260,15 +239,12 @@ def _validate(
     except ValueError as error:
         raise _make_config_error(location, str(error)) from None
 
-    if not config.makes_calls:
-        unused_keys = sorted(keys.keys() - _KEYS_WITHOUT_CALLS)
-        if unused_keys:
-            raise _make_config_error(
-                location,
-                f"the judge '{config.backend}' makes no calls, so {', '.join(unused_keys)} would have no effect. Remove it.",
-            )
-        return config
 
+def _with_defaults_and_prices(config: JudgeConfig, location: str) -> JudgeConfig:
+    """Add the default form of the answers and the prices to the config of a judge that makes calls.
+
+    Raises: ConfigError if its prompt or its provider does not fit.
+    """
     config = _with_default_decision(config)
     config.questions()
     _check_provider(config, location)
@@ -280,10 +256,7 @@ def _validate(
 
 
 def _set_base_url_from_environment(keys: dict[str, Any]) -> None:
-    """Set the key `base_url` to the address in a variable such as OPENAI_BASE_URL, unless the keys contain an address.
-
-    keys : keys of a judge, changed in place; unchanged if its backend has no such variable, or if the variable is not set
-    """
+    """Set a missing key `base_url` to the address in a variable such as OPENAI_BASE_URL, if that is set."""
     backend = keys.get("backend")
     if keys.get("base_url") is not None or not isinstance(backend, str):
         return
@@ -312,8 +285,7 @@ def _with_default_decision(config: JudgeConfig) -> JudgeConfig:
 def _returns_logprobs(config: JudgeConfig) -> bool:
     """Return whether the servers of a judge are known to return log-probabilities of tokens.
 
-    This is known only for the provider's own address and for models that match its `logprobs_pattern`. The parameters of
-    the judge can switch log-probabilities off.
+    False for an address other than the provider's own, and if the parameters switch log-probabilities off.
     """
     provider = config.record
     if provider.logprobs_pattern is None:
@@ -372,15 +344,12 @@ def _expand_price(keys: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _load_nested_judge(judge: object, folder: Path, file: Path | None, *, from_code: bool) -> object:
-    """Load a judge that is part of another one, its parent: a member of a jury, or the judge whose answers are replayed.
+    """Load a judge inside another config: a member of a jury, or the judge whose answers are replayed.
 
-    judge : name of the judge, path of its file relative to `folder`, or mapping with its config
-    folder : folder of the parent's file
-    file : the parent's file, for error messages; None if the parent is not from a file
-    from_code : whether the config of the parent was passed from Python
+    judge : name, path relative to `folder`, or mapping; a value of another type is returned unchanged, and fails the
+        later validation
+    file, from_code : file of the outer config, or None; whether that config was passed from Python
 
-    Returns the config of the judge. A value of another type is returned unchanged; the validation of the parent's config
-    rejects it.
     Raises: the errors of `load_judge_config`.
     """
     if isinstance(judge, str) and judge.endswith((".yaml", ".yml")):

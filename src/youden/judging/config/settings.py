@@ -100,10 +100,9 @@ class JudgeConfig(RequestSettings, AnswerSettings):
 
     @property
     def answers(self) -> AnswerKind:
-        """The kind of the judge's answers.
+        """Kind of the judge's answers: "yes or no" (0 or 1), "graded" (in [0, 1]) or "lexical" (similarity in [0, 1]).
 
-        "yes or no": 0 or 1. "graded": any number in [0, 1]. "lexical": a similarity of words, in [0, 1]. A replay has the
-        kind of the replayed judge, and "yes or no" if this judge is unknown.
+        A replay has the kind of the replayed judge, or "yes or no" if this judge is unknown.
         """
         if self.replay_of is not None:
             return self.replay_of.answers
@@ -265,10 +264,9 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         Parameters
         ----------
         file : Path or None
-            File of the config, for error messages; None if it is not from a file. It replaces a recorded one.
+            File of the config, for error messages; None if it has none. It replaces a recorded one.
         from_code : bool, default False
-            Whether its keys were passed from Python. Code needs no permission to send an environment variable, because
-            it can read all of them.
+            Whether its keys were passed from Python; they then need no permission to send an environment variable.
         """
         config = self.model_copy()
         config._file, config._from_code = file, from_code
@@ -283,13 +281,9 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         return find_key_uses(self.backend, self.model, self.key_variable, self.urls)
 
     def find_key(self, environment: Mapping[str, str]) -> tuple[str | None, str]:
-        """Find the API key of this judge.
+        """Find the API key of this judge in the environment variables, or else in a file `.env`.
 
-        Parameters
-        ----------
-        environment : mapping of str to str
-            Environment variables. If they do not contain the key, a file `.env` is searched for it: next to the judge's
-            file, next to the run's config, or in the working directory. No other variable is read from such a file.
+        The file is searched for next to the judge's file, next to the run's config, and in the working directory.
 
         Returns
         -------
@@ -337,21 +331,13 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         return [f"{self.name} at {hosts}, {credentials}"]
 
     def check_trust(self, environment: Mapping[str, str]) -> None:
-        """Check that each key may be sent to its hosts; for a jury, the keys of all its judges.
-
-        Call this before anything is sent.
-
-        Parameters
-        ----------
-        environment : mapping of str to str
-            Environment variables.
+        """Check that each key may be sent to its hosts, before anything is sent; for a jury, all keys of its judges.
 
         Raises
         ------
         ConfigError
             [key-not-trusted]: if a host is neither known for the key nor allowed by the user. [key-over-http]: if a key
-            would be sent over http to another machine. [env-base-url]: if the file that contains the key also sets an
-            address for it.
+            would be sent over http to another machine. [env-base-url]: if the file with the key also sets its address.
         """
         for judge in self.judges:
             judge.check_trust(environment)
@@ -407,23 +393,14 @@ class JudgeConfig(RequestSettings, AnswerSettings):
     def connection(self, environment: Mapping[str, str]) -> Connection:
         """Return the address and the secrets that the judge's backend needs.
 
-        Parameters
-        ----------
-        environment : mapping of str to str
-            Environment variables, which may contain the API key.
-
-        Returns
-        -------
-        Connection
-            Everything that a backend needs to send requests.
+        environment : environment variables, of which one may be the API key
 
         Raises
         ------
         JudgeError
             [judge-no-key]: if the judge needs a key and none is found.
         ConfigError
-            [judge-auth-conflict]: if there are credentials in base_url and a key. [key-not-trusted], [key-over-http],
-            [env-base-url]: if the key may not be sent to the address, see `check_trust`.
+            [judge-auth-conflict]: if base_url contains credentials and there is a key. The errors of `check_trust`.
         """
         url = self.url
         authorization = None if url is None else make_basic_authorization(url)

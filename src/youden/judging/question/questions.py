@@ -65,9 +65,10 @@ class Questions:
     """Number of tokens of the context window that are reserved for the answer."""
 
     def request(self, plan: Plan, row: int) -> Request:
-        """Build the request for a trial, with its texts truncated if they exceed the context.
+        """Build the request for a trial.
 
-        With the policy "refuse" of `truncate`, no text is changed.
+        Texts that exceed the context are truncated, except with the policy "refuse". The request may then be too long
+        (`fits`).
 
         Parameters
         ----------
@@ -79,7 +80,7 @@ class Questions:
         Returns
         -------
         Request
-            Model, messages and parameters. It may exceed the context, see `fits`.
+            Model, messages and parameters.
 
         Raises
         ------
@@ -106,7 +107,7 @@ class Questions:
         return plan.pool.items[item].prompt or NO_TASK
 
     def request_with_key(self, key: str, plan: Plan, row: int) -> Request:
-        """Build the request for a trial and check that it has the expected key.
+        """Build the request for a trial by `request`, and check that it has the expected key.
 
         Parameters
         ----------
@@ -120,13 +121,12 @@ class Questions:
         Returns
         -------
         Request
-            The result of `request`.
+            Model, messages and parameters.
 
         Raises
         ------
         InputError
-            [request-hash-mismatch]: if the request has another key. [plan-missing-text]: if the pool has no response
-            for the trial.
+            [request-hash-mismatch]: if the request has another key. The errors of `request`.
         """
         request = self.request(plan, row)
         actual_key = self.key(request)
@@ -149,12 +149,12 @@ class Questions:
         task : str, optional
             Prompt of the item, which is not truncated.
         replicate : int, default 0
-            Number of the replicate, for a trial that is sent several times.
+            Number of the replicate, for a trial that is sent several times. It changes the hash of the request.
 
         Returns
         -------
         Request
-            Model, messages and parameters. Its hash differs for each replicate.
+            Model, messages and parameters.
         """
         if self.max_text_characters is not None:
             max_characters = max(0, self.max_text_characters - len(task))
@@ -242,19 +242,9 @@ class Questions:
 
 
 def canonical_request(request: Request, *, address: str) -> dict[str, object]:
-    """Return everything that can change the answer to a request, and its cache salt.
+    """Return everything that can change the answer to a request, and its cache salt; `hash_request` hashes it.
 
-    Parameters
-    ----------
-    request : Request
-        Model, messages, parameters and cache salt.
-    address : str
-        Base URL without credentials.
-
-    Returns
-    -------
-    dict
-        The canonical request, which `hash_request` hashes.
+    address : base URL without credentials
     """
     return {
         "base_url": address,
@@ -321,7 +311,7 @@ class KeySource(Protocol):
 
 
 def iter_keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]:
-    """Iterate over the rows and keys of all trials of a plan, also of trials with the same request, in the plan's order.
+    """Iterate over the rows and keys of all trials of a plan, in the plan's order; equal requests are repeated.
 
     Parameters
     ----------
@@ -349,17 +339,11 @@ def iter_keys(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[R
     templates: dict[int, _Template] = {}  # by replicate
     encoded_texts: dict[int, _EncodedText] = {}  # by position in the flat array of texts
     max_characters, n_items = questions.max_text_characters, plan.n_items
-    first_rows, second_rows = plan.text_rows
 
     for chunk_start in range(start, len(plan), TRIALS_PER_CHUNK):
         encoded_texts.clear()
         chunk = slice(chunk_start, chunk_start + TRIALS_PER_CHUNK)
-        other_item = plan.other_item[chunk]
-        second_items = np.where(other_item >= 0, other_item, plan.item[chunk])
-        first_positions = first_rows[chunk].astype(np.int64) * n_items + plan.item[chunk]
-        second_positions = second_rows[chunk].astype(np.int64) * n_items + second_items
-
-        columns = first_positions.tolist(), second_positions.tolist(), plan.replicate[chunk].tolist()
+        columns = (*_find_text_positions(plan, chunk), plan.replicate[chunk].tolist())
         for row, (first_position, second_position, replicate) in enumerate(zip(*columns, strict=True), chunk_start):
             first = encoded_texts.get(first_position)
             if first is None:
@@ -395,11 +379,22 @@ class _EncodedText(NamedTuple):
     """The text that is sent, escaped for JSON."""
 
 
-def _encode_text(plan: Plan, row: int, cell: tuple[int, int]) -> _EncodedText:
-    """Encode one text of a trial for requests. Raises: InputError [plan-missing-text] if there is no text.
+def _find_text_positions(plan: Plan, chunk: slice) -> tuple[list[int], list[int]]:
+    """Return the positions of the first and of the second texts of some trials in the flat array `Pool.all_texts`."""
+    first_rows, second_rows = plan.text_rows
+    item, other_item = plan.item[chunk], plan.other_item[chunk]
+    second_item = np.where(other_item >= 0, other_item, item)
+    first_positions = first_rows[chunk].astype(np.int64) * plan.n_items + item
+    second_positions = second_rows[chunk].astype(np.int64) * plan.n_items + second_item
+    return first_positions.tolist(), second_positions.tolist()
 
-    row : position of the trial in the plan, for the error message
+
+def _encode_text(plan: Plan, row: int, cell: tuple[int, int]) -> _EncodedText:
+    """Encode one text of a trial for requests.
+
     cell : row and column of the text in `Pool.all_texts`
+
+    Raises: InputError [plan-missing-text], with the `row` of the trial, if there is no text.
     """
     text = plan.pool.all_texts[cell]
     if text is None:
@@ -407,6 +402,15 @@ def _encode_text(plan: Plan, row: int, cell: tuple[int, int]) -> _EncodedText:
     sent_text = to_encodable(text)
     json_without_quotes = orjson.dumps(sent_text)[1:-1]
     return _EncodedText(len(text), len(sent_text), sent_text.encode(), json_without_quotes)
+
+
+def _make_marked_request(questions: Questions, replicate: int, markers: Mapping[str, str]) -> Request:
+    """Build the request with markers in place of the two texts and of their fence (a part of the tags around them)."""
+    fence = markers["fence"]
+    fenced = {name: f"<{name}-{fence}>\n{markers[name]}\n</{name}-{fence}>" for name in ("first", "second")}
+    messages = questions.prompt.fill_template({**fenced, "fence": fence}, hint=questions.hint)
+    cache_salt: dict[str, Json] = {"schema": SCHEMA, "replicate": replicate}
+    return Request(questions.model, messages, questions.parameters, cache_salt)
 
 
 class _Template:
@@ -418,11 +422,7 @@ class _Template:
     def __init__(self, questions: Questions, replicate: int) -> None:
         # markers that occur nowhere else in the request
         markers = {name: f"<{name} of {questions.prompt.digest}>" for name in ("first", "second", "fence")}
-        fence = markers["fence"]
-        fenced = {name: f"<{name}-{fence}>\n{markers[name]}\n</{name}-{fence}>" for name in ("first", "second")}
-        messages = questions.prompt.fill({**fenced, "fence": fence}, hint=questions.hint)
-        cache_salt: dict[str, Json] = {"schema": SCHEMA, "replicate": replicate}
-        request = Request(questions.model, messages, questions.parameters, cache_salt)
+        request = _make_marked_request(questions, replicate, markers)
         remainder = orjson.dumps(canonical_request(request, address=questions.address), option=orjson.OPT_SORT_KEYS)
 
         # split the JSON at the markers, and leave an empty part for each of them

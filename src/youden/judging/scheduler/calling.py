@@ -62,21 +62,21 @@ class Caller:
         for timeout in self._rate_limit_waits:
             timeout.reschedule(0)
 
-    def share(self, n_workers: int) -> None:
+    def divide_limits(self, n_workers: int) -> None:
         """Divide the rate limits equally among `n_workers` processes."""
-        self.rate_limiter.share(n_workers)
+        self.rate_limiter.divide_limits(n_workers)
 
     async def attempt(self, call: Call) -> Completion:
         """Send a call once and book its cost, for a worker that `concurrency` has admitted.
 
-        The cost is computed from the reported usage, and is 0 if the server rejected the call. If the usage is unknown,
-        the cap counts the largest possible cost. The call itself is then booked at that cost if it was answered, and
-        otherwise at the cost that such calls usually have.
+        The cost follows from the reported usage; it is 0 if the server rejected the call. If the usage is unknown, the
+        cap counts the largest possible cost. An answer is then booked at this cost, and a call without an answer at the
+        usual cost.
 
         Parameters
         ----------
         call : Call
-            Its `last_usd` is set to the cost of this attempt, which is added to its `usd`.
+            Changed in place: `last_usd` is set to the cost of this attempt, which is added to `usd`.
 
         Raises
         ------
@@ -119,15 +119,21 @@ class Caller:
         finally:
             self.budget.settle(max_cost, spent)
             if booked is None:  # the call failed
-                booked = 0.0
-                if spent:
-                    typical_usage = self._typical_usage.estimate(max_tokens_in, max_tokens_out)
-                    booked = call_cost(self.config, *typical_usage)
-                    self.budget.record_lost_call(self.config.name, booked, max_cost)
+                booked = self._book_lost_call(max_tokens_in, max_tokens_out, max_cost) if spent else 0.0
             call.last_usd = booked
             call.usd += booked
         self.concurrency.record_success()
         return completion
+
+    def _book_lost_call(self, max_tokens_in: int, max_tokens_out: int, max_cost: float) -> float:
+        """Return the usual cost of a call without a reply, in USD, and record the call for the findings on the run.
+
+        The arguments are the largest possible numbers of tokens, and their cost in USD.
+        """
+        typical_usage = self._typical_usage.estimate(max_tokens_in, max_tokens_out)
+        usd = call_cost(self.config, *typical_usage)
+        self.budget.record_lost_call(self.config.name, usd, max_cost)
+        return usd
 
     async def _wait_for_rate_limit(self, request: Request) -> float:
         """Wait until the rate limits allow a request, and return its estimated number of tokens; 0 without a limit.
@@ -161,19 +167,7 @@ class Caller:
 
 
 async def with_timeout(seconds: float, answer: Awaitable[Completion]) -> Completion:
-    """Wait for an answer for a limited time.
-
-    Parameters
-    ----------
-    seconds : float
-        Maximum duration.
-    answer : awaitable of Completion
-        Call that returns the answer.
-
-    Returns
-    -------
-    Completion
-        The answer.
+    """Wait at most `seconds` for an answer, and return it.
 
     Raises
     ------

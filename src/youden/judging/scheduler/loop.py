@@ -73,12 +73,7 @@ class RequestLoop:
     async def run(self) -> None:
         """Send requests until every row has an answer or a reason why it has none, or until the run has to end."""
         try:
-            async with _task_group() as group:
-                for _ in range(self._config.concurrency):
-                    group.create_task(self._worker())
-                maintenance = group.create_task(self._maintenance_loop())
-                dispatch = group.create_task(self._dispatch_and_wait())
-                dispatch.add_done_callback(lambda _: maintenance.cancel())
+            await self._run_tasks()
         finally:
             self._queue.cancel_waiting()
         if not self._stop.is_stopped:
@@ -86,6 +81,15 @@ class RequestLoop:
         n_batched_rows = self._dispatcher.n_batched_rows
         if n_batched_rows:
             self._stop.request_stop_with_error(make_batches_pending_error(n_batched_rows, store=self._store.name))
+
+    async def _run_tasks(self) -> None:
+        """Run the workers, the maintenance and the dispatch of calls until all calls have ended."""
+        async with _task_group() as group:
+            for _ in range(self._config.concurrency):
+                group.create_task(self._send_queued_calls())
+            maintenance = group.create_task(self._maintenance_loop())
+            await self._dispatch_and_wait()
+            maintenance.cancel()
 
     def release_leases(self) -> None:
         """Release the leases on requests that were not sent, and report how many calls were cut off.
@@ -110,9 +114,9 @@ class RequestLoop:
         )
 
     async def _dispatch_and_wait(self) -> None:
-        """Queue the calls of all requests, wait until all calls have ended, and then let the tasks that send calls end.
+        """Queue the calls of all requests, wait until all calls have ended, and let the tasks that send calls end.
 
-        A call also ends if another process sends its request and stores the outcome. An error requests the end of the run.
+        A call also ends if another process stores its outcome. An error requests the end of the run.
         """
         try:
             await self._join_rate_limits()
@@ -127,11 +131,11 @@ class RequestLoop:
         """Take a share of the rate limits, and wait until other processes of the run have reduced theirs."""
         if self._workers is None or self._workers.others.n_sending == 0:
             return
-        self._share_limits()
+        self._divide_rate_limits()
         if self._caller.rate_limiter.is_limited:
             await asyncio.sleep(2 * HEARTBEAT_SECONDS)  # each process adapts its share at its next report
 
-    async def _worker(self) -> None:
+    async def _send_queued_calls(self) -> None:
         """Take calls from the queue and send them, one at a time, until the queue has no more."""
         concurrency = self._caller.concurrency
         is_active = True
@@ -142,14 +146,14 @@ class RequestLoop:
                 is_active = call is not None
                 if call is not None:
                     async with self._caller.breaker.admit():
-                        await self._attempt(call)
+                        await self._send_if_leased(call)
             finally:
                 concurrency.release()
 
-    async def _attempt(self, call: Call) -> None:
+    async def _send_if_leased(self, call: Call) -> None:
         """Send a call once, and handle its outcome: an answer, a failure, or the end of the run.
 
-        Nothing is sent if the run has to end, or if the lease on the request (the right to send it) may have expired.
+        Nothing is sent if the run has to end, or if the lease (right to send the request) may have expired.
         """
         await self._wait_for_flush()
         if self._stop.is_stopped:
@@ -160,9 +164,17 @@ class RequestLoop:
             return
 
         self._n_in_flight += 1
+        try:
+            await self._send_and_handle_outcome(call)
+        finally:
+            self._n_in_flight -= 1
+            if self._store.n_pending >= MAX_PENDING_WRITES // 2:
+                self._flush_needed.set()
+
+    async def _send_and_handle_outcome(self, call: Call) -> None:
+        """Send a call once, record the cost, and handle the outcome."""
         n_expiries_before = self._n_possible_expiries
         call.last_usd = 0.0  # the cost of its last attempt is booked already
-
         try:
             if self._caller.breaker.needs_other_probe(call.attempts):
                 await self._probe_with_answered_request(call)
@@ -172,24 +184,22 @@ class RequestLoop:
             self._outcomes.record_cost(call.key, call.last_usd)
             raise
         except OutOfMoneyError:
-            self._stop.request_stop(lambda: self._outcomes.work.make_budget_error(self._caller.budget))
+            self._stop.request_stop(partial(self._outcomes.work.make_budget_error, self.budget))
             self._queue.close(call)
         except CallError as error:
             self._outcomes.record_cost(call.key, call.last_usd)
-            # another process may send the request if the lease has expired at any time during the attempt
-            may_have_expired = self._n_possible_expiries > n_expiries_before or not self._caller.has_leases()
             may_send_again = error.kind == "transient" and not self._stop.is_stopped
-            if may_have_expired and may_send_again:
+            if may_send_again and self._may_have_expired_since(n_expiries_before):
                 self._leave_to_other_process(call)
             else:
                 await self._handle_failure(call, error)
         else:
             self._outcomes.record_cost(call.key, call.last_usd, completion)
             self._handle_answer(call, completion)
-        finally:
-            self._n_in_flight -= 1
-            if self._store.n_pending >= MAX_PENDING_WRITES // 2:
-                self._flush_needed.set()
+
+    def _may_have_expired_since(self, n_expiries_before: int) -> bool:
+        """Return whether the leases may have expired since a count of possible expiries, so that others may send requests."""
+        return self._n_possible_expiries > n_expiries_before or not self._caller.has_leases()
 
     async def _wait_for_flush(self) -> None:
         """Wait while too many outcomes are not on disk yet, unless the run has to end."""
@@ -216,10 +226,7 @@ class RequestLoop:
         call : the call, whose cost is recorded already
         error : why the attempt failed
         """
-        self._log.write_event("failure", key=call.key, kind=error.kind, status=error.status, reason=error.reason)
-        if error.status == TOO_MANY_REQUESTS and error.kind == "transient":
-            self._log.record_throttled()
-
+        self._log_failure(call, error)
         is_stopped = self._stop.is_stopped
         if not is_stopped and self._hold_in_outage(call, error):
             return
@@ -243,12 +250,16 @@ class RequestLoop:
         else:
             self._queue.back_off(call, seconds_until_retry or 0.0)
 
+    def _log_failure(self, call: Call, error: CallError) -> None:
+        """Write a failed attempt to the log file, and count it for the display if it has HTTP 429."""
+        self._log.write_event("failure", key=call.key, kind=error.kind, status=error.status, reason=error.reason)
+        if error.status == TOO_MANY_REQUESTS and error.kind == "transient":
+            self._log.record_throttled()
+
     def _hold_in_outage(self, call: Call, error: CallError) -> bool:
         """Set a call aside if it failed because of an outage, and return whether it did.
 
-        The failure then does not count as an attempt. A judge with another server that works has no outage.
-
-        error : why the attempt failed
+        The failure then does not count as an attempt. If another server of the judge works, there is no outage.
         """
         if self._caller.backend.has_fallback_server:
             return False
@@ -262,8 +273,9 @@ class RequestLoop:
         if not is_known_outage:
             self._announce_outage(error)
         if breaker.timed_out:
-            judge, address, max_outage = self._config.name, self._config.address, breaker.max_outage
-            self._stop.request_stop(lambda: make_outage_error(error, judge=judge, address=address, outage=max_outage))
+            judge, address = self._config.name, self._config.address
+            make_error = partial(make_outage_error, error, judge=judge, address=address, outage=breaker.max_outage)
+            self._stop.request_stop(make_error)
         return True
 
     def _announce_outage(self, error: CallError) -> None:
@@ -275,12 +287,10 @@ class RequestLoop:
         )
 
     async def _test_server_before_first_answer(self, call: Call) -> None:
-        """Test whether the server works at all, after a call has failed for good before any call was answered.
+        """Test whether the server works, after a call has failed for good before any call was answered.
 
-        The test sends a request that was answered in an earlier run, if there is one. No test is needed if another call
-        was answered in the meantime, or if the run has to end.
-
-        call : the call that failed, to which the cost of the test is added
+        The cost of the test is added to the failed `call`. Nothing is sent if a call was answered meanwhile, if the run
+        has to end, or without an answer of an earlier run.
         """
         async with self._first_failure_lock:
             if not self._stop.has_answers and not self._stop.is_stopped:
@@ -297,8 +307,7 @@ class RequestLoop:
     async def _probe_with_answered_request(self, call: Call) -> None:
         """Send a request that was answered before; the reply shows whether the server or `call` is at fault.
 
-        Without such a request, nothing is sent. The reply is not stored, and its cost is added to `call`.
-
+        Without such a request, nothing is sent. The reply is not stored; its cost is added to `call`.
         Raises: CallError, if the server does not respond or the error would affect every call.
         """
         answered_call = self._outcomes.last_answered_call
@@ -319,10 +328,10 @@ class RequestLoop:
             self._outcomes.record_cost(call.key, probe.usd)
 
     async def _maintenance_loop(self) -> None:
-        """Regularly write outcomes to the store, renew the leases, and check the results of other processes.
+        """Write outcomes to the store, renew the leases, and check the results of other processes, until cancelled.
 
-        This is done at every flush interval, and earlier if many outcomes are not on disk yet. An error of the store ends
-        the run; the loop itself runs until it is cancelled.
+        It does so every flush interval, or earlier if many outcomes are not on disk yet. An error of the store ends the
+        run.
         """
         last_check = time.monotonic()
         while True:
@@ -332,18 +341,7 @@ class RequestLoop:
             self._flush_needed.clear()
 
             try:
-                if self._dispatcher.leases.maybe_expired:
-                    self._n_possible_expiries += 1
-                    # other processes may send the requests of all calls that are not in flight, so wait for their answers
-                    unsent_calls = self._queue.withdraw_all()
-                    self._dispatcher.leased_by_others |= {call.key: call for call in unsent_calls}
-                await asyncio.to_thread(self._flush_and_renew)
-                self._flushed.set()
-                self._share_limits()
-
-                # in an outage, if all calls were set aside, put them back, so that one of them is sent as the next probe
-                if self._queue.is_empty:
-                    self._queue.release_held()
+                await self._write_outcomes_and_renew_leases()
 
                 # a flush because of many outcomes may come earlier than the next check
                 is_check_due = time.monotonic() - last_check >= FLUSH_INTERVAL_SECONDS
@@ -354,12 +352,27 @@ class RequestLoop:
             except YoudenError as error:
                 self._stop.request_stop_with_error(error)
 
+    async def _write_outcomes_and_renew_leases(self) -> None:
+        """Write outcomes to the store, renew the leases and the share of the rate limits, and release calls set aside."""
+        if self._dispatcher.leases.maybe_expired:
+            self._n_possible_expiries += 1
+            # other processes may send the requests of all calls that are not in flight, so wait for their answers
+            unsent_calls = self._queue.withdraw_all()
+            self._dispatcher.leased_by_others |= {call.key: call for call in unsent_calls}
+        await asyncio.to_thread(self._flush_and_renew)
+        self._flushed.set()
+        self._divide_rate_limits()
+
+        # in an outage, if all calls were set aside, put them back, so that one of them is sent as the next probe
+        if self._queue.is_empty:
+            self._queue.release_held()
+
     def _flush_and_renew(self) -> None:
         """Write all outcomes to the store, then renew the leases on the requests; runs in another thread."""
         self._store.flush()
         self._dispatcher.leases.renew()
 
-    def _share_limits(self) -> None:
+    def _divide_rate_limits(self) -> None:
         """Divide the rate limits equally among the processes that send requests for the run, and show their number.
 
         If this process could no longer report to the others (`WorkerGroup.lost`), the end of the run is requested.
@@ -368,7 +381,7 @@ class RequestLoop:
             return
         others = self._workers.others
         n_processes = 1 + others.n_sending
-        self._caller.share(n_processes)
+        self._caller.divide_limits(n_processes)
         self._log.report_workers(others.n_sending, answered=others.answered)
 
         report_error = self._workers.lost
@@ -430,8 +443,7 @@ async def run_loops(loops: Sequence[RequestLoop], stop_reason: StopReason, *, gr
     loops : sequence of RequestLoop
         Loops that share `stop_reason`.
     stop_reason : StopReason
-        Record of why the run ends before all requests are answered; changed by the loops, and if this coroutine is
-        cancelled.
+        Record of why the run ends early; changed by the loops, and if this coroutine is cancelled.
     grace : float
         Seconds that calls in flight may take after this coroutine is cancelled.
 

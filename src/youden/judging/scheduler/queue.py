@@ -64,7 +64,7 @@ class CallQueue:
 
     def back_off(self, call: Call, seconds: float) -> None:
         """Put a call at the end of the queue again after some seconds."""
-        self._waiting[call.key] = asyncio.get_running_loop().call_later(seconds, self._wake, call)
+        self._waiting[call.key] = asyncio.get_running_loop().call_later(seconds, self._put_back, call)
 
     def hold(self, call: Call) -> None:
         """Set a call aside until `release_held`, so that others are sent first."""
@@ -75,7 +75,7 @@ class CallQueue:
         """Put all calls that were set aside by `hold` at the end of the queue again."""
         held_keys = [key for key, timer in self._waiting.items() if timer is None]
         for key in held_keys:
-            self._wake(self.open_calls[key])
+            self._put_back(self.open_calls[key])
 
     @property
     def is_empty(self) -> bool:
@@ -124,7 +124,7 @@ class CallQueue:
         for _ in range(self._n_workers):
             self._ready.put_nowait(None)
 
-    def _wake(self, call: Call) -> None:
+    def _put_back(self, call: Call) -> None:
         """Put a call that waited for another attempt at the end of the queue."""
         del self._waiting[call.key]
         self._ready.put_nowait(call)
@@ -174,13 +174,8 @@ class Dispatcher:
 
         Waits while the queue is full. Returns early if the run has to end.
         """
+        await self._announce_batches()
         chunk_size = self._caller.config.concurrency
-        n_in_batches = await asyncio.to_thread(self._count_unanswered_in_batches)
-        if n_in_batches:
-            self._outcomes.log.announce(
-                "batches", str(make_batches_pending_error(n_in_batches, store=self._store.name))
-            )
-
         chunks = look_up(self._work.iter_row_keys(), self._store, make_request=self._work.request, size=CHUNK)
         while True:
             chunk = await asyncio.to_thread(next, chunks, None)
@@ -204,6 +199,13 @@ class Dispatcher:
         """Check the calls of other processes: take over stored results, and send requests whose leases expired."""
         await self._lease_or_wait(list(self.leased_by_others.values()))
 
+    async def _announce_batches(self) -> None:
+        """Tell the user how many rows wait for batches in progress, if there are any."""
+        n_rows = await asyncio.to_thread(self._count_unanswered_in_batches)
+        if n_rows:
+            error = make_batches_pending_error(n_rows, store=self._store.name)
+            self._outcomes.log.announce("batches", str(error))
+
     def _count_unanswered_in_batches(self) -> int:
         """Count the rows whose requests are in batches in progress and have no stored answer."""
         batched_keys = self._batched_keys.read_request_hashes()
@@ -214,14 +216,17 @@ class Dispatcher:
         n_rows = 0
         for chunk in look_up(batched_rows, self._store, make_request=self._work.request):
             for call in chunk:
-                outcome = call.final_outcome(self._work.is_answer, retry_failed=self._outcomes.retry_failed)
-                if not outcome:
+                if not self._get_final_outcome(call):
                     n_rows += len(call.rows)
         return n_rows
 
+    def _get_final_outcome(self, call: Call) -> Completion | Failure | None:
+        """Return the stored outcome of a call, or None if the call has to be sent."""
+        return call.final_outcome(self._work.is_answer, retry_failed=self._outcomes.retry_failed)
+
     def _end_without_sending(self, call: Call) -> bool:
         """End a call whose outcome is stored, or whose request is too long for the model; return whether the call ended."""
-        outcome = call.final_outcome(self._work.is_answer, retry_failed=self._outcomes.retry_failed)
+        outcome = self._get_final_outcome(call)
         if outcome is not None:
             self._take_stored(call, outcome)
             return True
@@ -239,8 +244,8 @@ class Dispatcher:
     async def _queue_calls(self, calls: Sequence[Call]) -> None:
         """Lease and queue calls that are to be sent.
 
-        A call whose request is already in the queue, in flight or leased by another process is not queued again. Its rows
-        (positions of trials) are added to the earlier call, and get the outcome of that call.
+        If the request of a call is already queued, in flight or leased by another process, the rows of the call
+        (positions of trials) are added to the earlier call instead.
         """
         new_calls = []
         for call in calls:
@@ -252,13 +257,11 @@ class Dispatcher:
         await self._lease_or_wait(new_calls)
 
     async def _lease_or_wait(self, calls: Sequence[Call]) -> None:
-        """Acquire leases on calls, and decide for each call whether it is queued, waits or ends.
+        """Acquire leases (rights to send a request) on calls, and queue the calls whose lease was acquired.
 
-        A lease is the exclusive right to send a request. A call ends if another process has answered it in the meantime,
-        or has sent it in a batch. A call is queued if its lease was acquired here. All other calls are leased by other
-        processes, and wait in `leased_by_others` for their answers.
-
-        Raises: YoudenError, if the judge cannot be made, for example JudgeError [judge-no-key].
+        A call that another process has answered or sent in a batch ends. All others wait in `leased_by_others` for the
+        answers of other processes.
+        Raises: JudgeError [judge-no-key], or another error of making the judge.
         """
         if not calls:
             return
@@ -270,15 +273,7 @@ class Dispatcher:
         for call in calls:
             key = call.key
             self.leased_by_others.pop(key, None)  # added again below if another process still has the lease
-
-            # an outcome is new if another process has stored it since the call was looked up
-            outcome = stored_outcomes.get(key)
-            is_new = outcome != call.cached
-            if outcome is not None and is_new and is_final(outcome):
-                self._take_stored(call, outcome)
-                ended_keys.append(key)
-            elif key in batched_keys:
-                self.n_batched_rows += len(call.rows)
+            if self._end_if_sent_elsewhere(call, stored_outcomes.get(key), is_batched=key in batched_keys):
                 ended_keys.append(key)
             elif key in leased_keys:
                 self._queue.add(call)
@@ -287,10 +282,23 @@ class Dispatcher:
         if ended_keys:
             await asyncio.to_thread(self.leases.release, ended_keys)
 
+    def _end_if_sent_elsewhere(self, call: Call, outcome: Completion | Failure | None, *, is_batched: bool) -> bool:
+        """End a call that another process has answered or sent in a batch, and return whether the call ended.
+
+        outcome : stored outcome of the request, None if there is none
+        """
+        is_new = outcome != call.cached  # stored by another process since the call was looked up
+        if outcome is not None and is_new and is_final(outcome):
+            self._take_stored(call, outcome)
+            return True
+        if is_batched:
+            self.n_batched_rows += len(call.rows)
+        return is_batched
+
     def _acquire_leases(self, keys: Sequence[str]) -> tuple[set[str], frozenset[str], dict[str, Completion | Failure]]:
         """Acquire leases, then read the keys of all batches, then the stored outcomes of `keys`; return all three.
 
-        The order matters: the sender of a batch holds the leases on its keys until the batch is recorded, and deletes
-        the record after its answers are stored.
+        The order matters: a sender leases the keys until its batch is recorded, and deletes the record after storing
+        answers.
         """
         return self.leases.acquire(keys), self._batched_keys.read_request_hashes(), self._store.get_outcomes(keys)
