@@ -64,23 +64,12 @@ def _is_answer_file(path: Path, folder: Path) -> bool:
 
 
 def iter_result_rows(path: Path) -> Iterator[list[ResultLine]]:
-    """Yield the rows of a file of answers in chunks.
+    """Yield the rows of a Parquet file or a file of JSON lines, at most `CHUNK_ROWS` at a time.
 
-    Parameters
-    ----------
-    path : Path
-        Parquet file, which is recognized by its first bytes, or file of JSON lines.
+    The outcome of a row that cannot be read is None.
 
-    Yields
-    ------
-    list of ResultLine
-        At most `CHUNK_ROWS` rows. The outcome of a row that cannot be read is None.
-
-    Raises
-    ------
-    InputError
-        [import-unreadable] if the file is damaged; [import-columns] if a Parquet file lacks columns;
-        [unpacked-too-large] if its decompressed size exceeds the limit.
+    Raises: InputError [import-unreadable] if the file is damaged; [import-columns] if a Parquet file lacks columns;
+    [unpacked-too-large] if its decompressed size exceeds the limit.
     """
     try:
         if _is_parquet(path):
@@ -115,10 +104,7 @@ def _iter_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _iter_parquet_rows(path: Path) -> Iterator[list[ResultLine]]:
-    """Yield the rows of a Parquet file in chunks.
-
-    Raises: InputError [import-columns] without the column `request_hash`, or without both `text` and `error`.
-    """
+    """Yield the rows of a Parquet file in chunks; raise InputError [import-columns] if it lacks columns."""
     file = open_parquet(path)
     available = set(file.schema_arrow.names)
     if "request_hash" not in available or not available & {"text", "error"}:
@@ -143,11 +129,9 @@ def _iter_parquet_rows(path: Path) -> Iterator[list[ResultLine]]:
 def _parse_row(
     names: Sequence[str], row: tuple[object, ...], completions_by_row: dict[object, Completion]
 ) -> Completion | CallError | None:
-    """Convert a row of a Parquet file to an answer or a failure.
+    """Convert a row of a Parquet file to an answer or a failure; None if it is empty.
 
-    names : names of the columns
-    row : values of the columns
-    completions_by_row : answers of earlier rows, which are reused for equal rows; the answer of this row is added
+    completions_by_row : answers of earlier rows, reused for equal rows; this row's answer is added
     """
     fields = dict(zip(names, row, strict=True))
     try:
@@ -162,11 +146,9 @@ def _parse_row(
 
 
 def _parse_fields(fields: Mapping[str, Any]) -> Completion | CallError | None:
-    """Return the answer in a row, or the error if the row reports one or its answer is invalid.
+    """Return the answer in a row, a failure if it reports an error or is invalid, or None if it is empty.
 
-    fields : value of each column of the row; None if it is missing
-
-    Returns None if the row has neither a text, a refusal nor an error.
+    fields : values by column; None if missing
     """
     error = fields.get("error")
     if isinstance(error, str) and error:

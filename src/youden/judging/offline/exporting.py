@@ -58,25 +58,13 @@ class RequestTable:
 
     @classmethod
     def from_plan(cls, config: JudgeConfig, plan: Plan) -> RequestTable:
-        """Make the table of all requests of a judge about a plan.
+        """Return the distinct requests of a judge about a plan, in ascending order of their hashes.
 
-        Parameters
-        ----------
-        config : JudgeConfig
-            A judge that makes calls (this is not checked). For a jury, make one table per judge.
-        plan : Plan
-            The plan.
+        config : judge that makes calls (this is not checked). For a jury, make one table per judge.
 
-        Returns
-        -------
-        RequestTable
-            One row per distinct request, in ascending order of the request hashes, with the position of the first trial that
-            needs it.
+        Each row has the position of the first trial that needs the request.
 
-        Raises
-        ------
-        InputError
-            [plan-missing-text]: if the pool has no response for a trial.
+        Raises: InputError [plan-missing-text] if the pool has no response for a trial.
         """
         questions = config.questions()
         hashes = np.empty(len(plan), dtype=f"S{KEY_BYTES}")  # one per trial
@@ -168,11 +156,11 @@ def _write_lines(path: Path, requests: Iterable[tuple[str, Request]], _: bytes) 
 def write_parquet(path: Path, requests: Iterable[tuple[str, Request]], manifest: bytes) -> None:
     """Write requests to a Parquet file with the columns `request_hash` (string) and `messages`.
 
-    A value of `messages` is a list of structures with the fields `role` and `content`, both strings.
-
     path : file to write; an existing one is overwritten
     requests : pairs of request hash and request
-    manifest : content of `export.json`, which becomes the value of the key `METADATA` in the metadata of the file
+    manifest : content of `export.json`, stored under `METADATA` in the metadata of the file
+
+    A value of `messages` is a list of structures with the strings `role` and `content`.
     """
     messages_type = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
     columns = [("request_hash", pa.string()), ("messages", messages_type)]
@@ -280,13 +268,11 @@ def export_requests(
 def _export_judge(
     plan: Plan, *, config: JudgeConfig, store: Store, folder: Path, format: Format, shards: int
 ) -> tuple[int, list[Path]]:
-    """Write the requests of one judge that need an answer to files.
+    """Write the unanswered requests of one judge, and a manifest; return their number and the paths of the files.
 
-    folder : folder that is created, and also gets the manifest
-    format : format of the files, which is also their suffix
-    shards : maximum number of files with requests
-
-    Returns the number of requests, and the paths of the files with requests; no files if there are no requests.
+    folder : folder that is created
+    format : format and suffix of the files
+    shards : maximum number of files; none is written without requests
     """
     table = RequestTable.from_plan(config, plan)
     questions = config.questions()
@@ -316,15 +302,9 @@ def _export_judge(
 
 
 def _iter_unanswered(table: RequestTable, store: Store, questions: Questions, plan: Plan) -> Iterator[int]:
-    """Yield the requests that must be sent, as positions in a table of requests, in the order of the plan.
+    """Yield the positions in `table` of the requests to send, in the order of the plan.
 
-    A request must be sent if the store has neither an answer to it nor a rejection of it, and if it fits the context
-    window of the model.
-
-    table : distinct requests about the plan
-    store : store of the answers
-    questions : prompt and context window of the judge
-    plan : plan of the trials that need the requests
+    Requests with a stored answer or rejection, and those that exceed the model's context window, are left out.
     """
     positions_in_plan_order: list[int] = np.argsort(table.row).tolist()
     for start in range(0, len(positions_in_plan_order), CHUNK):

@@ -129,11 +129,9 @@ class BatchRunner:
         self._stop.raise_if_stopped(self._budget)
 
     async def _resume_batches(self) -> list[Job]:
-        """Take over the batches that an earlier process left in progress, and reserve their largest possible costs.
+        """Return the batches of an earlier process that are in progress, and reserve their largest possible costs.
 
-        A batch is started if only its file was uploaded.
-
-        Returns the records of the batches, without those that could not be started.
+        A batch whose file was only uploaded is started, or left out if it cannot be.
         """
         jobs: list[Job] = []
         for recorded_job in self._leases.resume():
@@ -156,11 +154,9 @@ class BatchRunner:
         return jobs
 
     async def _send_batches(self) -> list[Job]:
-        """Send the requests that still need an outcome, as many as the cost cap allows.
+        """Send the requests that need an outcome, as far as the cost cap allows, and return the started batches.
 
-        If a batch cannot be started, the run ends, and no further batch is sent.
-
-        Returns the records of the batches that were started.
+        No batch is sent after one that cannot be started.
         """
         self._is_over_cap = False
         self._unreserved_usd = 0.0
@@ -183,9 +179,9 @@ class BatchRunner:
         return jobs
 
     def _iter_lines(self) -> Iterator[RequestLine]:
-        """Acquire leases on the requests to send, and yield their lines until the cost cap is reached.
+        """Lease the requests to send, and yield their lines until the cost cap is reached (`_is_over_cap`).
 
-        The largest possible cost of each line is added to `_unreserved_usd`. At the cap, `_is_over_cap` is set.
+        `_unreserved_usd` contains the largest possible cost of all yielded lines.
         """
         visited: set[str] = set()
         for calls in look_up(self._work.iter_row_keys(), self._store, make_request=self._work.request):
@@ -202,10 +198,9 @@ class BatchRunner:
                 yield make_request_line(call.key, call.request, usd=max_usd)
 
     def _end_without_sending(self, call: Call) -> bool:
-        """End a call whose outcome is stored, or whose request is too long for the model; return whether the call ended.
+        """End a call whose outcome is stored, or whose request is too long; return whether it ended.
 
-        With the option `retry_failed`, rejections that are stored from earlier runs do not end a call. A rejection in this
-        run does.
+        `retry_failed` ignores only rejections from earlier runs.
         """
         rows = call.rows
         if self._done[rows[0]]:
@@ -221,12 +216,7 @@ class BatchRunner:
         return True
 
     async def _send_lines(self, lines: list[RequestLine]) -> Job | None:
-        """Send request lines as one batch: record it, upload the file, and start the batch.
-
-        The record is stored before anything is sent, so that an interrupted run can resume the batch.
-
-        Returns the record with the ids of file and batch; None if a step failed, which ends the run.
-        """
+        """Record request lines as a batch, upload them, and start the batch; None if a step failed, which ends the run."""
         provider = self._provider  # raises an error about its key before the batch is recorded
         max_usd = math.fsum(line.usd for line in lines)
         job = self._leases.record_batch(max_usd, [line.key for line in lines])
@@ -240,15 +230,10 @@ class BatchRunner:
         return await self._start_batch(job_with_file, maybe_started=False)
 
     async def _start_batch(self, job: Job, *, maybe_started: bool) -> Job | None:
-        """Start the batch of an uploaded file, and record its id.
+        """Start the batch of an uploaded file and record its id; None if the provider reports an error, which ends the run.
 
-        If the provider reports an error, the run ends. If it may have started the batch nevertheless, the record of the
-        batch stays in the store, so that the next run finds the batch instead of sending its requests again.
+        maybe_started : whether an earlier process may have started it
 
-        job : record of the batch, with the id of the file
-        maybe_started : whether an earlier process may have started the batch already
-
-        Returns the record with the id of the batch, or None if the provider reports an error.
         Raises: JudgeError [lease-lost] if the leases of this process may have expired.
         """
         self._leases.check()
@@ -287,10 +272,9 @@ class BatchRunner:
                 await self._batching.sleep(self._batching.poll)
 
     async def _poll(self, batch: _PolledBatch) -> bool:
-        """Poll a batch once, and store its results if it has ended. Return whether all its results are stored.
+        """Poll a batch once, store its results if it has ended, and return whether all are stored.
 
-        If the batch has ended and results are missing, the poll counts as failed. `batch.job` is then the record of the
-        requests without a result.
+        If some are missing, the poll counts as failed, and `batch.job` contains the requests without a result.
         """
         job = batch.job
         files: list[bytes] = []
@@ -337,17 +321,11 @@ class BatchRunner:
             self._end_run(error, batch.job)
 
     def _merge(self, job: Job, state: BatchState, files: list[bytes]) -> Job | None:
-        """Store the results of a batch that has ended, and delete its record in the same transaction.
+        """Store the results of a batch that has ended, and delete or replace its record in the same transaction.
 
-        If results are missing, a record of the requests without a result replaces the record of the batch. The end of the
-        run is requested if the provider refused or cancelled the batch.
-
-        job : record of the batch
-        state : final state of the batch
         files : contents of the result files
 
-        Returns None if no result is missing, else the record of the requests without a result. If all results are missing,
-        this record is `job`, and nothing is stored.
+        Returns the record of the requests without a result (`job` itself if all are missing), or None.
         """
         outcomes, missing_keys = find_outcomes(job, state, files)
         if missing_keys and not outcomes:
@@ -373,11 +351,9 @@ class BatchRunner:
         return None
 
     def _store_outcomes(self, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
-        """Store the outcomes of requests, and compute their costs.
+        """Store outcomes by request hash, and return two sums in USD.
 
-        outcomes : outcome by request hash; requests of another plan are allowed, and only their answers are stored
-
-        Returns two sums in USD: the largest possible cost of the requests of this plan, and the actual cost of all requests.
+        These are the largest possible cost of the requests of this plan, and the cost of all requests, other plans included.
         """
         rows_by_key = self._find_rows(outcomes)
         self._leases.check()
@@ -423,10 +399,9 @@ class BatchRunner:
     def _store_outcome(self, call: Call, outcome: Completion | CallError, *, max_cost: float) -> float:
         """Store the outcome of a call, and return its cost in USD.
 
-        A call that failed may be sent again in a later batch, if the failure is transient and `max_tries` allows it.
+        A transient failure leaves the call open until `max_tries`.
 
-        max_cost : largest possible cost of the call in USD. It is booked if the provider does not report the usage, and for
-            a failed call that may be billed.
+        max_cost : booked if the provider does not report the usage, and for a failure that may be billed
         """
         if isinstance(outcome, Completion):
             checked_outcome, usd = self._check_answer(call, outcome, max_cost=max_cost)
@@ -452,11 +427,9 @@ class BatchRunner:
     def _check_answer(
         self, call: Call, completion: Completion, *, max_cost: float
     ) -> tuple[Completion | CallError, float]:
-        """Check the token usage that an answer reports.
+        """Return the answer, or an error if it is too long; and its cost in USD.
 
-        max_cost : largest possible cost of the call in USD, which is its cost if the usage is missing or not credible
-
-        Returns the answer, or an error if it is too long; and the cost in USD.
+        max_cost : cost if the reported usage is missing or not credible
         """
         try:
             checked, fault = check_usage_for(completion, call.request, answer_limit=self._config.answer_limit)
