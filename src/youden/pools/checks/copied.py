@@ -39,8 +39,8 @@ MIN_PROMPT_WORDS = 8
 def find_prompt_copying(sample: SampledTexts) -> Iterator[Finding]:
     """Yield one finding for agents that copy their prompts, and one for agents that reword them.
 
-    An agent copies if at least half of the n-grams (sequences of words) of its median response occur in the prompt. It
-    rewords if its median response and the prompt have at least half of all their words in common.
+    An agent copies if at least half of the word sequences of its median response occur in the prompt. It rewords if the two
+    have at least half of all their words in common.
     """
     copied_medians = sample.agent_medians(_compute_copied_shares(sample))
     copying = np.flatnonzero(np.nan_to_num(copied_medians) >= COPYING_SHARE)
@@ -60,9 +60,9 @@ def find_prompt_copying(sample: SampledTexts) -> Iterator[Finding]:
 
 
 def _compute_copied_shares(sample: SampledTexts) -> Floats:
-    """Return the share of each response's n-grams (sequences of words) that occur in its prompt.
+    """Return the share of each response's n-grams (sequences of words) that occur in its prompt: float array (n_texts,).
 
-    The result is a float array (n_texts,), NaN for a response without a prompt.
+    NaN for a response without a prompt.
     """
     n_texts = len(sample)
     shares = np.full(n_texts, np.nan)
@@ -77,11 +77,9 @@ def _compute_copied_shares(sample: SampledTexts) -> Floats:
 def _report_prompt_copying(sample: SampledTexts, agents: Positions, medians: Floats, *, is_reworded: bool) -> Finding:
     """Return the finding for agents that copy or reword their prompts.
 
-    sample : responses and prompts of sampled items
-    agents : int array (n_reported,), positions of the agents
-    medians : float array (n_reported,), share of each agent's median response. For copying agents, it is the share of n-grams
-        that occur in the prompt. For rewording agents, it is the share of words that response and prompt have in common.
-    is_reworded : whether the agents reword their prompts instead of copying them
+    agents : int array (n_reported,), positions
+    medians : float array (n_reported,), share of word sequences (copied) or of words (reworded) that an agent's median
+        response has in common with its prompt
     """
     ids = tuple(sample.pool.agents[position].id for position in agents)
     min_share = float(medians.min())
@@ -112,9 +110,9 @@ def _report_prompt_copying(sample: SampledTexts, agents: Positions, medians: Flo
 
 
 def _compute_prompt_similarity(sample: SampledTexts) -> Floats:
-    """Return the Jaccard similarity (shared words / all words) of each response and its prompt, float array (n_texts,).
+    """Return the share of all words of a response and its prompt that both contain: float array (n_texts,).
 
-    NaN if there is no prompt, or if the response or the prompt has few words.
+    NaN if either has few words.
     """
     prompt_has_word = sample.prompt_has_word[sample.item_of]
     shared_words = sample.has_word.multiply(prompt_has_word)
@@ -226,7 +224,7 @@ def addresses_a_judge(text: str) -> bool:
 def find_judge_addressing(pool: Pool) -> Iterator[Finding]:
     """Yield one finding for all agents with responses that address a judge.
 
-    An agent with a single such response is not reported if the prompt mentions a judge, because the prompt may ask for it.
+    A single such response of an agent is ignored if the prompt mentions a judge, because the prompt may ask for it.
     """
     addresses = [text is not None and addresses_a_judge(text) for text in pool.texts.ravel()]
     is_addressing = np.array(addresses, dtype=np.bool_).reshape(pool.texts.shape)
@@ -319,7 +317,7 @@ class _NgramTable:
 
     @classmethod
     def from_sample(cls, sample: SampledTexts) -> _NgramTable:
-        """Make the table of the n-grams (sequences of words) that a response contains and its prompt does not contain."""
+        """Make the table of the n-grams (sequences of words) of each response that its prompt does not contain."""
         # hash and text of each occurrence of an n-gram; texts from n_texts on are the prompts of the items
         ngram_hashes, text = sample.hash_ngrams(_NGRAM_SIZE)
         n_texts = len(sample)
@@ -342,9 +340,9 @@ class _NgramTable:
         return cls(sample, has_ngram, n_ngrams)
 
     def reused_shares(self, included: Bools) -> Floats:
-        """Return the share of each text's n-grams that occur in a text of another agent, float array (n_texts,).
+        """Return the share of each text's n-grams that occur in a text of another agent: float array (n_texts,), NaN for few.
 
-        Only agents with True in `included`, bool array (n_agents,), count as other agents. NaN for a text with few n-grams.
+        included : bool array (n_agents,), whether an agent counts as another agent
         """
         is_included = included[self.sample.agent_of]
         n_containing = np.asarray(self.has_ngram[is_included].sum(axis=0), dtype=np.float64)
@@ -376,10 +374,10 @@ class _NgramTable:
         return max_similarity
 
     def count_contained_responses(self) -> Floats:
-        """Count the responses of other agents that an average response of each agent contains, float array (n_agents,).
+        """Return how many responses of other agents a response of each agent contains on average: float array (n_agents,).
 
-        A long response contains a clearly shorter one to the same item if at least the share `MIN_CONTAINED_SHARE` of the
-        n-grams of the short response occurs in the long one. The count is 0 for an agent without responses.
+        A response contains a clearly shorter one to the same item if it has at least the share `MIN_CONTAINED_SHARE` of its
+        n-grams.
         """
         sample = self.sample
         n_contained = np.zeros(len(sample))
@@ -404,22 +402,16 @@ class _NgramTable:
 def find_text_reuse(
     sample: SampledTexts, *, clones: frozenset[str] = frozenset(), excluded: frozenset[str] = frozenset()
 ) -> Iterator[Finding]:
-    """Report agents that concatenate responses of other agents, and agents that reuse parts of them.
+    """Yield at most one finding for agents that concatenate responses of other agents, and one for those that reuse parts.
 
     Parameters
     ----------
     sample : SampledTexts
         Responses. With fewer than four agents, nothing is reported.
     clones : frozenset of str, default empty
-        Ids of agents that are reported as clones. They are not reported again, but other agents that reuse their texts are.
+        Ids of agents that are reported as clones: not reported again, but other agents that reuse their texts are.
     excluded : frozenset of str, default empty
-        Ids of agents with another finding. They are not reported. Their texts are ignored, because they are often
-        manipulated copies of responses of other agents.
-
-    Yields
-    ------
-    Finding
-        At most one for all agents that concatenate, and one for all that reuse.
+        Ids of agents with another finding: not reported, and their texts, which are often manipulated copies, are ignored.
     """
     agents = sample.pool.agents
     if len(agents) < MIN_AGENTS:

@@ -49,20 +49,18 @@ class Languages:
 def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
     """Detect the languages of responses, and report agents that do not respond in the main language of the items.
 
-    The main language of an item is the language of most of its responses. It may differ between items.
-
     Parameters
     ----------
     sample : SampledTexts
-        Responses. At most 12 responses per agent are classified, as far as possible on the same items.
+        Responses, at most 12 per agent, as far as possible on the same items.
     seed : int, default 0
         Seed of the selection of items.
 
     Returns
     -------
     Languages
-        Number of agents by language, and a finding if agents mostly respond in another language than the items have. An
-        agent counts only if most of its responses have the same language.
+        Number of agents by language, in which an agent counts only if most of its responses have one language, and a finding
+        if agents mostly do not use the language of most responses to an item.
 
     Raises
     ------
@@ -93,11 +91,9 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
 
 
 def _find_deviating_agents(codes: Mapping[int, Mapping[int, str]]) -> list[int]:
-    """Find the agents that respond to most of their items in another language than most agents.
+    """Return the agents that respond to most of their items in another language than most agents.
 
-    codes : position of the agent → position of the item → language code of the response; unclassified responses are left out
-
-    Returns the positions of the agents.
+    codes : position of the agent → position of the item → language code of the response
     """
     counts_by_item: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for code_by_item in codes.values():
