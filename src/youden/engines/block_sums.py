@@ -71,16 +71,6 @@ class PairSums:
             partners_seen : mean fraction of the other agents with which a compared cell (agent, item) was compared; None if no
                 cell was
         """
-        means = self.totals.means
-        n_agents = len(ability)
-
-        # each cell (agent, item) has n_agents − 1 possible partners; each compared pair adds one partner to two cells
-        partners_seen = None
-        if self._n_compared_pairs and n_agents > 1:
-            n_partners = 2 * self._n_compared_pairs
-            n_possible_partners = self._n_compared_cells * (n_agents - 1)
-            partners_seen = n_partners / n_possible_partners
-
         # mean over items, NaN for pairs that were never compared
         is_compared = self._n_items > 0
         agreement = np.full(is_compared.shape, np.nan)
@@ -88,6 +78,7 @@ class PairSums:
 
         is_unknown = np.isnan(differences.std_error)
         significantly_better = np.where(is_unknown, np.nan, differences.significantly_better)
+        means = self.totals.means
         return Pairs(
             agreement=agreement,
             mean=means.mean,
@@ -95,9 +86,17 @@ class PairSums:
             n=means.n,
             significantly_better=significantly_better,
             ability=ability,
-            partners_seen=partners_seen,
+            partners_seen=self._compute_partners_seen(len(ability)),
             own_rates=self._has_own_rates,
         )
+
+    def _compute_partners_seen(self, n_agents: int) -> float | None:
+        """Return the mean fraction of the other agents with which a compared cell (agent, item) was compared."""
+        if not self._n_compared_pairs or n_agents < 2:
+            return None
+        n_partners = 2 * self._n_compared_pairs  # each pair adds one partner to two cells
+        n_possible_partners = self._n_compared_cells * (n_agents - 1)
+        return n_partners / n_possible_partners
 
 
 def _sum_by_pair(rates: Rates, selected: Bools, values: Floats | None = None) -> Floats:
@@ -116,18 +115,13 @@ def _sum_by_pair(rates: Rates, selected: Bools, values: Floats | None = None) ->
 def _count_compared_pairs(rates: Rates) -> int:
     """Return the number of unordered pairs of agents with an answered paired trial on an item, summed over items."""
     answered = ~np.isnan(rates.tpr)
-    item = rates.item[answered].astype(np.int64)
-    first = rates.first[answered].astype(np.int64)
-    second = rates.second[answered].astype(np.int64)
+    item, first, second = rates.item[answered], rates.first[answered], rates.second[answered]
+    lower, higher = np.minimum(first, second), np.maximum(first, second)
 
     # one integer per item and unordered pair of agents
     n_agents = np.int64(rates.n_agents)
-    lower, higher = np.minimum(first, second), np.maximum(first, second)
-    pair_codes = np.sort((item * n_agents + lower) * n_agents + higher)
-
-    # equal codes are adjacent after sorting, so each step to another code is one more pair
-    steps = np.diff(pair_codes, prepend=-1)
-    return int(np.count_nonzero(steps))
+    pair_codes = (item * n_agents + lower) * n_agents + higher
+    return len(np.unique(pair_codes))
 
 
 class ChunkSums:
@@ -315,35 +309,38 @@ class CallCounts:
 
     def _add_chunk(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Add a chunk of rows, arrays (n_rows,) by name of the column, to all counts and sums."""
+        self._count_calls(columns)
+        for name in self._measured & self._sums.keys():
+            self._sums[name] += float(columns[name].sum())
+        if "seconds" not in self._measured:
+            return
+
+        seconds = columns["seconds"]
+        measured_seconds = seconds[seconds > 0]
+        self._seconds += float(measured_seconds.sum())
+        self._n_timed += len(measured_seconds)
+        if "request_hash" in self._measured:
+            self._record_hashes_without_call(columns)
+
+    def _count_calls(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Count rows by trial type and reason of a missing answer, and mark the compared cells (agent, item)."""
         trial_type = columns["trial_type"]
-        missing_reason = columns["missing_reason"]
         is_paired = trial_type == PAIRED
         paired_items = columns["item"][is_paired]
         for position in ("first", "second"):
             self._is_compared[columns[position][is_paired], paired_items] = True
 
         for type_number in range(len(self._n_calls)):
-            reasons_of_type = missing_reason[trial_type == type_number]
+            reasons_of_type = columns["missing_reason"][trial_type == type_number]
             self._n_calls[type_number] += np.bincount(reasons_of_type, minlength=len(MISSING_REASONS))
 
-        for name in self._measured & self._sums.keys():
-            self._sums[name] += float(columns[name].sum())
-
-        if "seconds" not in self._measured:
-            return
-        seconds = columns["seconds"]
-        measured_seconds = seconds[seconds > 0]
-        self._seconds += float(measured_seconds.sum())
-        self._n_timed += len(measured_seconds)
-
-        if "request_hash" not in self._measured:
-            return
-        is_answered = missing_reason == 0
+    def _record_hashes_without_call(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Record the known request hashes of answers that took no call."""
+        is_answered = columns["missing_reason"] == 0
         lacks_call = is_answered & ~self._has_call(columns)
         if lacks_call.any():
             hashes = columns["request_hash"][lacks_call]
-            is_known = hashes != b""
-            self._hashes_without_call.append(hashes[is_known])
+            self._hashes_without_call.append(hashes[hashes != b""])
 
     def to_facts(self, *, models: tuple[str, ...], usd_tried: float) -> CallFacts:
         """Return the counts of all rows that were added.

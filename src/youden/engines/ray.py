@@ -240,18 +240,7 @@ class _WorkerGroup(Generic[T]):
             if isinstance(result, YoudenError):
                 raise result
             return result
-
-        if any(_NO_PACKAGE in str(error) for error in losses):
-            raise ConfigError(
-                "The nodes of the Ray cluster have no youden. Install the same packages there as here: "
-                f"version {__version__}, by {format_install('ray')}, with the extra of the store.",
-                slug="ray-package",
-            )
-        raise IncompleteRunError(
-            f"All {len(losses)} workers were lost, the last one by {type(losses[-1]).__name__}. See Ray's logs on their nodes. "
-            "All answers are stored; run the same command again to resume.",
-            slug="ray-workers",
-        )
+        raise _make_lost_error(losses)
 
     async def _run_worker(self, number: int, worker: Any) -> T | YoudenError:
         """Return the result of the work on a worker, or the YoudenError that it raised.
@@ -295,6 +284,21 @@ class _WorkerGroup(Generic[T]):
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
+def _make_lost_error(losses: Sequence[Exception]) -> YoudenError:
+    """Return the error for a run whose workers were all lost, by `losses` in order of time."""
+    if any(_NO_PACKAGE in str(error) for error in losses):
+        return ConfigError(
+            "The nodes of the Ray cluster have no youden. Install the same packages there as here: "
+            f"version {__version__}, by {format_install('ray')}, with the extra of the store.",
+            slug="ray-package",
+        )
+    return IncompleteRunError(
+        f"All {len(losses)} workers were lost, the last one by {type(losses[-1]).__name__}. See Ray's logs on their nodes. "
+        "All answers are stored; run the same command again to resume.",
+        slug="ray-workers",
+    )
+
+
 def _import_ray() -> Any:
     """Import the package `ray`; raise ConfigError [ray-extra] if it is not installed."""
     try:
@@ -319,20 +323,25 @@ def _connect(ray: Any) -> Iterator[None]:
         _check_reachable(os.environ.get("RAY_ADDRESS", ""))
         ray.init(log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError, TimeoutError) as error:
-        address = os.environ.get("RAY_ADDRESS") or "this machine"
-        reason = " ".join(str(error).split())[:300]
-        raise ConfigError(
-            f"The Ray cluster at {address} cannot be reached: {reason} "
-            "Check RAY_ADDRESS, and that the cluster has the same versions of Python and Ray; unset RAY_ADDRESS to start a "
-            "cluster on this machine.",
-            slug="ray-unreachable",
-        ) from None
+        raise _make_unreachable_error(error) from None
     try:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)
         yield
     finally:
         ray.shutdown()
+
+
+def _make_unreachable_error(error: Exception) -> ConfigError:
+    """Return the error [ray-unreachable] for an error of the connection to the cluster."""
+    address = os.environ.get("RAY_ADDRESS") or "this machine"
+    reason = " ".join(str(error).split())[:300]
+    return ConfigError(
+        f"The Ray cluster at {address} cannot be reached: {reason} "
+        "Check RAY_ADDRESS, and that the cluster has the same versions of Python and Ray; unset RAY_ADDRESS to start a "
+        "cluster on this machine.",
+        slug="ray-unreachable",
+    )
 
 
 def _check_reachable(address: str) -> None:

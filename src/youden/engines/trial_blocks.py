@@ -25,7 +25,7 @@ from youden.protocol.blocks import get_extensions, is_in_complete_block
 from youden.stats.base.pair_chunks import PairChunk
 from youden.stats.judges.discrimination import ItemTotals
 from youden.stats.trials.agent_rates import IndependentTotals
-from youden.stats.trials.false_positives import YesCounts
+from youden.stats.trials.false_positives import Alarm, YesCounts
 from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Finding, Plan, Trials, Verdicts
 from youden.types.finding import Fact
 from youden.types.planning import Split
@@ -351,21 +351,24 @@ class TrialsByItem:
         `other_item` is −1 if both respond to one item.
         """
         kinds = ("paired", "independent") if self.plan.is_self_plan else ("self",)
-        chunks_by_column: dict[str, list[NDArray[Any]]] = {"item": [], "other_item": [], "first": [], "answer": []}
+        chunks: list[Columns] = []
         for start, stop in self._compute_chunk_bounds(kinds):
-            for kind in kinds:
-                trials = self._read_trials(kind, start, stop)
-                trials["item"] = trials["item"] + np.int32(start)
-                if "other_item" not in trials:  # paired trials
-                    trials["other_item"] = np.full(len(trials["item"]), -1, dtype=np.int32)
-                for name, chunks in chunks_by_column.items():
-                    chunks.append(trials[name])
-        columns = {name: np.concatenate(chunks) for name, chunks in chunks_by_column.items()}
+            chunks += [self._read_self_chunk(kind, start, stop) for kind in kinds]
+
+        names = ("item", "other_item", "first", "answer")
+        return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in names}
+
+    def _read_self_chunk(self, kind: str, start: int, stop: int) -> Columns:
+        """Read the self-trials of one kind on some items, with the columns of `read_self_trials`."""
+        trials = self._read_trials(kind, start, stop)
+        trials["item"] += np.int32(start)
+        if "other_item" not in trials:  # paired trials
+            trials["other_item"] = np.full(len(trials["item"]), -1, dtype=np.int32)
 
         # in trials of the kind "self", `other_item` equals `item` if the trial is paired
-        is_paired = columns["other_item"] == columns["item"]
-        columns["other_item"][is_paired] = -1
-        return columns
+        is_paired = trials["other_item"] == trials["item"]
+        trials["other_item"][is_paired] = -1
+        return trials
 
     def iter_answered(self) -> Iterator[ItemChunk]:
         """Iterate over the answered paired trials that training scores may use, in chunks, in the order of items."""
@@ -396,24 +399,23 @@ class TrialsByItem:
 
         A false positive is the answer that responses to different items have the same source.
         """
-        findings = []
-        for alarm in self.yes_counts.find_alarms():
-            positions = sorted(set(alarm.agents))
-            agents = tuple(self.plan.agent_ids[position] for position in positions)
-            texts = f"texts of {' and '.join(agents)}"
-            if self.plan.is_self_plan:
-                texts = f"two responses of {agents[0]}"
-            message = (
-                f"False-positive alarm: {texts} on unrelated items were called the same source "
-                f"{alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). Check for templates or clones"
-            )
-            if self.plan.independent == "matched":
-                message += "."
-            else:
-                message += "; `independent: matched` gives each pair its own rate."
-            facts: dict[str, Fact] = {"n_yes": alarm.n_yes, "n": alarm.n, "rate_of_others": alarm.rate}
-            findings.append(Finding("alarm", message, agents=agents, facts=facts))
-        return findings
+        return [self._make_finding(alarm) for alarm in self.yes_counts.find_alarms()]
+
+    def _make_finding(self, alarm: Alarm) -> Finding:
+        """Make the finding of one alarm."""
+        agents = tuple(self.plan.agent_ids[position] for position in sorted(set(alarm.agents)))
+        texts = f"texts of {' and '.join(agents)}"
+        if self.plan.is_self_plan:
+            texts = f"two responses of {agents[0]}"
+        remedy = "Check for templates or clones; `independent: matched` gives each pair its own rate."
+        if self.plan.independent == "matched":
+            remedy = "Check for templates or clones."
+        message = (
+            f"False-positive alarm: {texts} on unrelated items were called the same source "
+            f"{alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). {remedy}"
+        )
+        facts: dict[str, Fact] = {"n_yes": alarm.n_yes, "n": alarm.n, "rate_of_others": alarm.rate}
+        return Finding("alarm", message, agents=agents, facts=facts)
 
     def _compute_chunk_bounds(self, kinds: Sequence[str]) -> Iterator[tuple[int, int]]:
         """Yield the start and the stop position of consecutive items whose trials fit into one chunk.
@@ -460,15 +462,18 @@ class TrialsByItem:
         if not self.plan.split.n_holdout:
             return RateChunk(start, rates, clean=rates)
 
+        training_rates = self._average_by_pair(paired, self._select_training(independent, start), items)
+        return RateChunk(start, rates, clean=training_rates)
+
+    def _select_training(self, independent: Columns, start: int) -> Columns:
+        """Select the independent trials that training scores may use, with items numbered from `start`."""
         is_training = self.plan.split.allows_training(
             independent["first"],
             independent["item"] + start,
             independent["second"],
             independent["other_item"],
         )
-        training_independent = {name: column[is_training] for name, column in independent.items()}
-        training_rates = self._average_by_pair(paired, training_independent, items)
-        return RateChunk(start, rates, clean=training_rates)
+        return {name: column[is_training] for name, column in independent.items()}
 
     def _split_of(self, items: slice) -> Split:
         """Return the split of the plan into training and held-out cells, for some items."""
@@ -562,18 +567,17 @@ class TrialsByItem:
         step, in_complete_block, counts_for_first, counts_for_second = self._get_extension_columns(columns, is_added)
         group_of_trial = zip(step.tolist(), in_complete_block.tolist(), strict=True)
         for group in sorted(set(group_of_trial)):
+            rows = (step == group[0]) & (in_complete_block == group[1])
             if group not in self._totals:
                 self._totals[group] = IndependentTotals(self.plan.n_agents, self.plan.n_items)
-            group_step, group_in_complete_block = group
-            is_in_group = (step == group_step) & (in_complete_block == group_in_complete_block)
             self._totals[group].add(
-                first[is_in_group],
-                second[is_in_group],
-                answer[is_in_group],
-                item=item[is_in_group],
-                other_item=other_item[is_in_group],
-                is_training=is_training[is_in_group],
-                counts_for=(counts_for_first[is_in_group], counts_for_second[is_in_group]),
+                first[rows],
+                second[rows],
+                answer[rows],
+                item=item[rows],
+                other_item=other_item[rows],
+                is_training=is_training[rows],
+                counts_for=(counts_for_first[rows], counts_for_second[rows]),
             )
 
     def _get_extension_columns(
@@ -624,20 +628,24 @@ class TrialsByItem:
         mask : bool array (n_rows,)
         """
         # sort the rows by partition; rows of one partition keep their order
+        partition_of_row = columns["item"] // self._items_per_partition
         unsorted_rows = np.flatnonzero(mask)
-        unsorted_partition = columns["item"][unsorted_rows] // self._items_per_partition
-        order = np.argsort(unsorted_partition, kind="stable")
-        rows, partition = unsorted_rows[order], unsorted_partition[order]
-
-        records = np.empty(len(rows), dtype=self._trial_dtype(kind))
-        for name in records.dtype.names or ():
-            records[name] = self._compute_record_field(columns, name)[rows]
+        rows = unsorted_rows[np.argsort(partition_of_row[unsorted_rows], kind="stable")]
+        partition = partition_of_row[rows]
+        records = self._make_records(kind, columns, rows)
 
         # positions at which the partition changes, with 0 and the number of rows (−1 is no partition)
         edges = np.flatnonzero(np.diff(partition, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(edges):
             first_item = int(partition[start]) * self._items_per_partition
             self._append(f"{kind}-{first_item}", records[start:stop])
+
+    def _make_records(self, kind: str, columns: Mapping[str, NDArray[Any]], rows: Positions) -> NDArray[Any]:
+        """Make the records of some rows of `columns`, which are trials of one kind."""
+        records = np.empty(len(rows), dtype=self._trial_dtype(kind))
+        for name in records.dtype.names or ():
+            records[name] = self._compute_record_field(columns, name)[rows]
+        return records
 
     def _compute_record_field(self, columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
         """Return the values of a field of `_trial_dtype`: an array (n_rows,), or (n_rows, n_votes) for "votes".
@@ -697,16 +705,19 @@ class TrialsByItem:
         dtype = self._trial_dtype(kind)
         chunks = [np.empty(0, dtype=dtype)]
         for first_item in range(start, stop, self._items_per_partition):
-            name = f"{kind}-{first_item}"
-            if self._partitions is None:
-                chunks += self._in_memory.get(name, ())
-            elif (self._partitions / name).exists():
-                chunks.append(np.fromfile(self._partitions / name, dtype=dtype))
+            chunks += self._read_partition(f"{kind}-{first_item}", dtype)
         records = np.concatenate(chunks)
 
         columns = {name: np.ascontiguousarray(records[name]) for name in dtype.names or ()}
         columns["item"] -= np.int32(start)
         return columns
+
+    def _read_partition(self, name: str, dtype: np.dtype[Any]) -> list[NDArray[Any]]:
+        """Read the records of a partition; none if it does not exist."""
+        if self._partitions is None:
+            return self._in_memory.get(name, [])
+        file = self._partitions / name
+        return [np.fromfile(file, dtype=dtype)] if file.exists() else []
 
 
 def get_votes_by_judge(columns: Mapping[str, NDArray[Any]]) -> list[Floats]:
