@@ -216,10 +216,7 @@ class FolderBatches:
         return self._folder / requests.replace("requests-", "answers-", 1)
 
     def _read_request_hashes(self, path: Path) -> tuple[set[str], int]:
-        """Return the request hashes in a file, and the number of its lines without one.
-
-        The result is cached until the size or modification time of the file changes.
-        """
+        """Return the result of `_parse_request_hashes`, cached until the size or modification time of the file changes."""
         stat = path.stat()
         version = stat.st_size, stat.st_mtime_ns
         if path.name in self._key_cache:
@@ -227,13 +224,18 @@ class FolderBatches:
             if cached_version == version:
                 return cached_result
 
-        reader = LineReader()
-        with path.open("rb") as file:
-            line_keys = [reader.read(line).key for line in file if line.strip()]
-        keys = [key for key in line_keys if isinstance(key, str)]
-        result = set(keys), len(line_keys) - len(keys)
+        result = _parse_request_hashes(path)
         self._key_cache[path.name] = version, result
         return result
+
+
+def _parse_request_hashes(path: Path) -> tuple[set[str], int]:
+    """Return the request hashes in a file, and the number of its lines without one."""
+    reader = LineReader()
+    with path.open("rb") as file:
+        line_keys = [reader.read(line).key for line in file if line.strip()]
+    keys = [key for key in line_keys if isinstance(key, str)]
+    return set(keys), len(line_keys) - len(keys)
 
 
 @contextmanager

@@ -302,9 +302,11 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
     for number, line in enumerate(lines[1:], start=2):
         try:
             entry = _parse_entry(line)
+        except ValidationError as error:
+            problems.append(f"line {number}: {format_validation_error(error, show_values=False)}")
+            continue
         except ValueError as error:
-            problem = format_validation_error(error, show_values=False) if isinstance(error, ValidationError) else error
-            problems.append(f"line {number}: {problem}")
+            problems.append(f"line {number}: {error}")
             continue
         if entry.request_hash in entries:
             problems.append(f"line {number}: the key {entry.request_hash[:12]}… occurs twice")
@@ -391,23 +393,24 @@ def _redact_completion(
     completion: Completion, *, read: Callable[[Completion], Reading], labels: Iterable[str]
 ) -> Completion:
     """Replace the text of a completion by a hash or another text that `read` parses to the same result."""
-    hashed_text = _hash_text(completion.text)
-    hashed_refusal = completion.refusal
+    redacted = replace(completion, text=_hash_text(completion.text))
     if completion.refusal:
-        hashed_refusal = _hash_text(completion.refusal)
-    redacted = replace(completion, text=hashed_text, refusal=hashed_refusal)
-
-    labels = list(labels)
-    json_labels = [orjson.dumps({"answer": label}).decode() for label in labels]
-    unfinished_reasoning = "<think>"  # opening tag of a reasoning, without the closing one
+        redacted = replace(redacted, refusal=_hash_text(completion.refusal))
 
     # readings are compared as text, because they may contain NaN, which does not equal NaN
     original_reading = repr(read(completion))
-    for text in (hashed_text, *labels, unfinished_reasoning, *json_labels):
+    for text in (redacted.text, *_list_typical_answers(labels)):
         candidate = replace(redacted, text=text)
         if repr(read(candidate)) == original_reading:
             return candidate
     return redacted
+
+
+def _list_typical_answers(labels: Iterable[str]) -> list[str]:
+    """Return the labels, the beginning of a reasoning without an end, and the labels in JSON."""
+    plain = list(labels)
+    json_labels = [orjson.dumps({"answer": label}).decode() for label in plain]
+    return [*plain, "<think>", *json_labels]
 
 
 def _sha256(text: str) -> str:

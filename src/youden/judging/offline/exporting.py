@@ -167,10 +167,7 @@ def write_parquet(path: Path, requests: Iterable[tuple[str, Request]], manifest:
     schema = pa.schema(columns, metadata={METADATA: manifest})
     remaining = iter(requests)
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        while True:
-            chunk = list(islice(remaining, ROWS_PER_GROUP))
-            if not chunk:
-                break
+        while chunk := list(islice(remaining, ROWS_PER_GROUP)):
             request_hashes = [key for key, _ in chunk]
             messages = [_message_fields(request) for _, request in chunk]
             arrays = [pa.array(request_hashes), pa.array(messages, messages_type)]
@@ -277,28 +274,31 @@ def _export_judge(
     table = RequestTable.from_plan(config, plan)
     questions = config.questions()
     unanswered = np.fromiter(_iter_unanswered(table, store, questions, plan), dtype=np.int64)
-    n_files = max(1, min(shards, len(unanswered)))
-    chunks = [chunk for chunk in np.array_split(unanswered, n_files) if len(chunk) > 0]
-    file_names = [f"requests-{number}.{format}" for number in range(len(chunks))]
-    manifest = {
-        "version": VERSION,
-        "requests": len(unanswered),
-        "model": questions.model,
-        "parameters": dict(questions.parameters),
-        "judge": config.public(),
-        "files": file_names,
-    }
+    n_files = min(shards, len(unanswered))
+    chunks = np.array_split(unanswered, n_files) if n_files else []
+    paths = [folder / f"requests-{number}.{format}" for number in range(n_files)]
+    manifest = _make_manifest(config, len(unanswered), paths)
 
     folder.mkdir(parents=True, exist_ok=True)
-    write_requests = WRITERS[format]
-    paths = [folder / file_name for file_name in file_names]
     for path, positions in zip(paths, chunks, strict=True):
-        names = map(table.name, positions)
-        requests = (questions.request(plan, int(row)) for row in table.row[positions])
-        write_requests(path, zip(names, requests, strict=True), orjson.dumps(manifest))
+        requests = ((table.name(position), questions.request(plan, int(table.row[position]))) for position in positions)
+        WRITERS[format](path, requests, orjson.dumps(manifest))
     indented_manifest = orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     (folder / MANIFEST).write_bytes(indented_manifest)
     return len(unanswered), paths
+
+
+def _make_manifest(config: JudgeConfig, n_requests: int, paths: Sequence[Path]) -> dict[str, object]:
+    """Return the content of `export.json` for the files of one judge."""
+    questions = config.questions()
+    return {
+        "version": VERSION,
+        "requests": n_requests,
+        "model": questions.model,
+        "parameters": dict(questions.parameters),
+        "judge": config.public(),
+        "files": [path.name for path in paths],
+    }
 
 
 def _iter_unanswered(table: RequestTable, store: Store, questions: Questions, plan: Plan) -> Iterator[int]:
@@ -311,9 +311,9 @@ def _iter_unanswered(table: RequestTable, store: Store, questions: Questions, pl
         positions = positions_in_plan_order[start : start + CHUNK]
         keys = [table.name(position) for position in positions]
         outcomes = store.get_outcomes(keys)
-        for key, position in zip(keys, positions, strict=True):
-            if is_final(outcomes.get(key)):
-                continue
-            row = int(table.row[position])
-            if questions.context is None or questions.fits(questions.request(plan, row)):
+        without_outcome = [
+            position for key, position in zip(keys, positions, strict=True) if not is_final(outcomes.get(key))
+        ]
+        for position in without_outcome:
+            if questions.context is None or questions.fits(questions.request(plan, int(table.row[position]))):
                 yield position

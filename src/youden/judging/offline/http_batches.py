@@ -52,6 +52,12 @@ class _BatchStart:
     Each attempt updates it."""
 
 
+def _is_refused(error: CallError) -> bool:
+    """Return whether an error shows that the provider has not started the batch."""
+    status = error.status or 0
+    return 400 <= status < 500 and status not in _MAY_HAVE_STARTED
+
+
 class _HttpBatches:
     """Base class of batch providers over HTTP. Every method raises CallError after its last attempt.
 
@@ -124,9 +130,7 @@ class _HttpBatches:
         try:
             reply = await self._send_json("POST", self.path, data, seconds=_TRANSFER_SECONDS)
         except CallError as error:
-            status = error.status or 0
-            is_refused = 400 <= status < 500 and status not in _MAY_HAVE_STARTED
-            if is_refused:
+            if _is_refused(error):
                 start.may_exist = could_exist_before
             raise
         return _get_id(reply, "the batch")
@@ -269,12 +273,15 @@ class OpenAIBatches(_HttpBatches):
         failed_without_results = status == "failed" and not files
         if status != "completed" and (has_counts or failed_without_results):
             n_lines = n_done
+        return BatchState(status, status in _ENDED, n_done, files, n_lines, _parse_line_errors(reply))
 
-        errors = object_or_empty(reply.get("errors")).get("data")
-        line_errors: tuple[LineError, ...] = ()
-        if isinstance(errors, list):
-            line_errors = tuple(_parse_line_error(error) for error in errors if isinstance(error, dict))
-        return BatchState(status, status in _ENDED, n_done, files, n_lines, line_errors)
+
+def _parse_line_errors(reply: Mapping[str, Any]) -> tuple[LineError, ...]:
+    """Parse the errors about lines of a batch in OpenAI's description of it."""
+    errors = object_or_empty(reply.get("errors")).get("data")
+    if not isinstance(errors, list):
+        return ()
+    return tuple(_parse_line_error(error) for error in errors if isinstance(error, dict))
 
 
 def _parse_line_error(error: Mapping[str, Any]) -> LineError:

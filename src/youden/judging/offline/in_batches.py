@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -129,29 +129,25 @@ class BatchRunner:
         self._stop.raise_if_stopped(self._budget)
 
     async def _resume_batches(self) -> list[Job]:
-        """Return the batches of an earlier process that are in progress, and reserve their largest possible costs.
+        """Return the batches of an earlier process that are in progress, without those that cannot be started."""
+        jobs = [await self._resume_batch(job) for job in self._leases.resume()]
+        return [job for job in jobs if job is not None]
 
-        A batch whose file was only uploaded is started, or left out if it cannot be.
+    async def _resume_batch(self, recorded_job: Job) -> Job | None:
+        """Reserve the largest possible cost of a batch, and start it if an earlier process only uploaded its file.
+
+        Returns None if the batch cannot be started, which ends the run.
         """
-        jobs: list[Job] = []
-        for recorded_job in self._leases.resume():
-            job = recorded_job
-            if math.isnan(job.usd) and self._budget.cap < math.inf:
-                # an unknown cost reserves the whole cap, so that no other request is sent until the cost is known
-                job = replace(job, usd=self._budget.cap)
-            self._budget.reserve_unconditionally(job.usd)
-
-            has_batch_id = job.batch is not None
-            if has_batch_id:
-                self._report(f"batch {job.batch}: {format_count(len(job.keys), 'request', 'was', 'were')} sent earlier")
-                jobs.append(job)
-                continue
-
+        job = recorded_job
+        if math.isnan(job.usd) and self._budget.cap < math.inf:
+            # an unknown cost reserves the whole cap, so that no other request is sent until the cost is known
+            job = replace(job, usd=self._budget.cap)
+        self._budget.reserve_unconditionally(job.usd)
+        if job.batch is None:
             # the earlier process may have started the batch, but ended before it recorded the id
-            started_job = await self._start_batch(job, maybe_started=True)
-            if started_job is not None:
-                jobs.append(started_job)
-        return jobs
+            return await self._start_batch(job, maybe_started=True)
+        self._report(f"batch {job.batch}: {format_count(len(job.keys), 'request', 'was', 'were')} sent earlier")
+        return job
 
     async def _send_batches(self) -> list[Job]:
         """Send the requests that need an outcome, as far as the cost cap allows, and return the started batches.
@@ -187,15 +183,20 @@ class BatchRunner:
         for calls in look_up(self._work.iter_row_keys(), self._store, make_request=self._work.request):
             calls_to_send = [call for call in calls if call.key not in visited and not self._end_without_sending(call)]
             visited |= {call.key for call in calls_to_send}
-            leased_calls = self._leases.acquire(calls_to_send)
-            for position, call in enumerate(leased_calls):
-                max_usd = max_call_cost(self._config, call.request)
-                if not self._budget.can_reserve(self._unreserved_usd + max_usd):
-                    self._is_over_cap = True
-                    self._leases.release([unsent.key for unsent in leased_calls[position:]])
-                    return
-                self._unreserved_usd += max_usd
-                yield make_request_line(call.key, call.request, usd=max_usd)
+            yield from self._make_lines(self._leases.acquire(calls_to_send))
+            if self._is_over_cap:
+                return
+
+    def _make_lines(self, leased_calls: Sequence[Call]) -> Iterator[RequestLine]:
+        """Yield the lines of calls until the cost cap is reached, and release the leases on the remaining ones."""
+        for position, call in enumerate(leased_calls):
+            max_usd = max_call_cost(self._config, call.request)
+            if not self._budget.can_reserve(self._unreserved_usd + max_usd):
+                self._is_over_cap = True
+                self._leases.release([unsent.key for unsent in leased_calls[position:]])
+                return
+            self._unreserved_usd += max_usd
+            yield make_request_line(call.key, call.request, usd=max_usd)
 
     def _end_without_sending(self, call: Call) -> bool:
         """End a call whose outcome is stored, or whose request is too long; return whether it ended.
@@ -276,34 +277,36 @@ class BatchRunner:
 
         If some are missing, the poll counts as failed, and `batch.job` contains the requests without a result.
         """
-        job = batch.job
         files: list[bytes] = []
         try:
-            state = await self._provider.status(job.batch or "")
+            state = await self._provider.status(batch.job.batch or "")
             if state.ended:
                 files = [await self._provider.fetch(file) for file in state.files]
         except CallError as error:
             self._on_poll_failure(batch, error)
             return False
-
-        status = f"{state.status}, {state.n_done:,} of {batch.n_requests:,} done"
-        if batch.last_status != status:
-            batch.last_status = status
-            self._report(f"batch {job.batch}: {status}")
+        self._report_status(batch, state)
         if not state.ended:
             batch.unknown_since = None
             return False
 
-        remaining_job = self._merge(job, state, files)
+        remaining_job = self._merge(batch.job, state, files)
         if remaining_job is None:
             return True
-        has_stored_results = remaining_job is not job
+        has_stored_results = remaining_job is not batch.job
         if has_stored_results:
             batch.job = remaining_job
             batch.unknown_since = None  # the time limit for missing results begins again
         reason = f"The provider reports '{state.status}', but {len(remaining_job.keys):,} results are missing."
         self._on_poll_failure(batch, CallError(reason, kind="transient"))
         return False
+
+    def _report_status(self, batch: _PolledBatch, state: BatchState) -> None:
+        """Report the status of a batch if it has changed since the last poll."""
+        status = f"{state.status}, {state.n_done:,} of {batch.n_requests:,} done"
+        if batch.last_status != status:
+            batch.last_status = status
+            self._report(f"batch {batch.job.batch}: {status}")
 
     def _on_poll_failure(self, batch: _PolledBatch, error: CallError) -> None:
         """Report a failed poll; end the run if the failure is not transient, or lasts for `max_outage` seconds.
@@ -340,15 +343,17 @@ class BatchRunner:
         if remaining_job is not None:
             self._budget.reserve_unconditionally(remaining_job.usd)
         self._budget.settle(job.usd, spent_usd)
-        if remaining_job is not None:
-            return remaining_job
+        if remaining_job is None:
+            self._stop_if_not_run(job, state, outcomes)
+        return remaining_job
 
+    def _stop_if_not_run(self, job: Job, state: BatchState, outcomes: Mapping[str, Completion | CallError]) -> None:
+        """Request the end of the run if the provider refused or cancelled a batch."""
         if state.status == "failed" and not outcomes:
             self._stop.request_stop_with_error(batch_refused_error(job, state, judge=self._config.name))
         elif state.status == "cancelled":
             n_unanswered = sum(isinstance(outcome, CallError) for outcome in outcomes.values())
             self._stop.request_stop_with_error(batch_cancelled_error(job, n_unanswered=n_unanswered))
-        return None
 
     def _store_outcomes(self, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
         """Store outcomes by request hash, and return two sums in USD.
@@ -363,19 +368,14 @@ class BatchRunner:
         if self._outcomes.retry_failed:
             stored_outcomes = self._store.get_outcomes(list(rows_by_key))
 
-        # answers come first: they show that the server works, so the requests are at fault for the failures
-        answers = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, Completion)}
-        failures = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, CallError)}
-        max_costs = []
-        costs = []
-        for key, outcome in (answers | failures).items():
-            rows = rows_by_key.get(key)
-            if rows is not None:
-                earlier_call = self._failed_calls.get(key)
-                call = earlier_call or Call(key, rows, stored_outcomes.get(key), self._work.request)
-                max_cost = max_call_cost(self._config, call.request)
-                max_costs.append(max_cost)
-                costs.append(self._store_outcome(call, outcome, max_cost=max_cost))
+        max_costs, costs = [], []
+        for key, outcome in _sort_answers_first(outcomes):
+            if key in rows_by_key:
+                call = self._failed_calls.get(key)
+                if call is None:
+                    call = Call(key, rows_by_key[key], stored_outcomes.get(key), self._work.request)
+                max_costs.append(max_call_cost(self._config, call.request))
+                costs.append(self._store_outcome(call, outcome, max_cost=max_costs[-1]))
             elif isinstance(outcome, Completion):
                 costs.append(self._store_answer_of_other_plan(key, outcome))
         return math.fsum(max_costs), math.fsum(costs)
@@ -403,36 +403,36 @@ class BatchRunner:
 
         max_cost : booked if the provider does not report the usage, and for a failure that may be billed
         """
-        if isinstance(outcome, Completion):
-            checked_outcome, usd = self._check_answer(call, outcome, max_cost=max_cost)
-        else:
-            checked_outcome = to_rejection_if_quoted(outcome, call.request)
-            usd = 0.0 if checked_outcome.unbilled else max_cost
-
+        checked_outcome, usd = self._check_outcome(call, outcome, max_cost=max_cost)
         call.usd += usd
         if isinstance(checked_outcome, Completion):
             self._outcomes.record_cost(call.key, usd, checked_outcome)
             self._outcomes.record_answer(call, checked_outcome)
             self._done[call.rows] = True
-            return usd
-
-        self._outcomes.record_cost(call.key, usd, None)
-        call.attempts.n_failed += 1
-        may_retry = checked_outcome.kind == "transient" and call.attempts.n_failed < self._config.max_tries
-        has_ended = self._outcomes.record_failure(call, checked_outcome, may_retry=may_retry)
-        self._done[call.rows] = has_ended
-        self._failed_calls[call.key] = call  # with its cost and number of attempts, for the next attempt
+        else:
+            self._outcomes.record_cost(call.key, usd, None)
+            self._record_failure(call, checked_outcome)
         return usd
 
-    def _check_answer(
-        self, call: Call, completion: Completion, *, max_cost: float
-    ) -> tuple[Completion | CallError, float]:
-        """Return the answer, or an error if it is too long; and its cost in USD.
+    def _record_failure(self, call: Call, failure: CallError) -> None:
+        """Record that a call failed. Unless it may be sent again, its trials are done."""
+        call.attempts.n_failed += 1
+        may_retry = failure.kind == "transient" and call.attempts.n_failed < self._config.max_tries
+        self._done[call.rows] = self._outcomes.record_failure(call, failure, may_retry=may_retry)
+        self._failed_calls[call.key] = call  # with its cost and number of attempts, for the next attempt
 
-        max_cost : cost if the reported usage is missing or not credible
+    def _check_outcome(
+        self, call: Call, outcome: Completion | CallError, *, max_cost: float
+    ) -> tuple[Completion | CallError, float]:
+        """Return an answer, or an error if it is too long or the call failed; and its cost in USD.
+
+        max_cost : cost if the reported usage is missing or not credible, or a failure may be billed
         """
+        if isinstance(outcome, CallError):
+            failure = to_rejection_if_quoted(outcome, call.request)
+            return failure, 0.0 if failure.unbilled else max_cost
         try:
-            checked, fault = check_usage_for(completion, call.request, answer_limit=self._config.answer_limit)
+            checked, fault = check_usage_for(outcome, call.request, answer_limit=self._config.answer_limit)
         except CallError as error:
             return error, max_cost
         if checked.tokens_in == 0 and checked.tokens_out == 0:
@@ -450,3 +450,13 @@ class BatchRunner:
         """Show a message about a batch to the user, and write it to the log."""
         self._batching.say(message)
         self._outcomes.log.write_event("batch", message=message)
+
+
+def _sort_answers_first(
+    outcomes: Mapping[str, Completion | CallError],
+) -> list[tuple[str, Completion | CallError]]:
+    """Return outcomes with their request hashes, answers first, because they show that the server works.
+
+    The requests are therefore at fault for the failures.
+    """
+    return sorted(outcomes.items(), key=lambda entry: isinstance(entry[1], CallError))
