@@ -213,16 +213,13 @@ class Store:
         for key, kind, status, reason in (*stored_failures, *requested_failures):
             outcomes[key] = Failure(cast(FailureKind, kind), status, reason)
 
-        answer_texts = dict(stored_answers)
-        for key in keys:
-            if key in pending_answers:
-                answer_texts[key] = pending_answers[key]
-        outcome_by_text: dict[str, Completion | Failure] = {}  # equal answers are frequent, and parsed once
-        for key, text in answer_texts.items():
-            if text not in outcome_by_text:
-                outcome_by_text[text] = self._parse(text)
-            outcomes[key] = outcome_by_text[text]
-        return outcomes
+        requested_answers = {key: pending_answers[key] for key in keys if key in pending_answers}
+        return outcomes | self._parse_all(dict(stored_answers) | requested_answers)
+
+    def _parse_all(self, texts: Mapping[str, str]) -> dict[str, Completion | Failure]:
+        """Parse stored answers by request hash; equal answers, which are frequent, are parsed once."""
+        outcome_by_text = {text: self._parse(text) for text in dict.fromkeys(texts.values())}
+        return {key: outcome_by_text[text] for key, text in texts.items()}
 
     def answers(self, keys: Sequence[str]) -> dict[str, Completion]:
         """Return the stored answers to requests.
@@ -302,16 +299,11 @@ class Store:
         account : str
             Cost account of the answers, which are booked with their tokens and an unknown cost (NaN).
         """
-        text_by_id: dict[int, str] = {}  # many requests may share one answer object, which is encoded once
-        answer_texts: dict[str, str] = {}
         payments: dict[tuple[str, str], Payment] = {}
         for key, answer in answers.items():
-            if id(answer) not in text_by_id:
-                text_by_id[id(answer)] = orjson.dumps(answer).decode()
-            answer_texts[key] = text_by_id[id(answer)]
             payments[account, key] = Payment(math.nan, answer.tokens_in, answer.tokens_out)
         failure_rows = {key: _failure_row(key, failure) for key, failure in failures.items()}
-        writes = PendingWrites(answer_texts, failure_rows, payments)
+        writes = PendingWrites(_encode_answers(answers), failure_rows, payments)
         with self._flush_lock:
             self.flush()
             self.backend.write(writes)
@@ -400,6 +392,15 @@ class Store:
 def _to_text(config: dict[str, Json]) -> str:
     """Encode the config of a judge as JSON with sorted keys."""
     return orjson.dumps(config, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _encode_answers(answers: Mapping[str, Completion]) -> dict[str, str]:
+    """Encode answers as JSON by request hash. An object that is the answer to many requests is encoded once."""
+    text_by_id: dict[int, str] = {}
+    for answer in answers.values():
+        if id(answer) not in text_by_id:
+            text_by_id[id(answer)] = orjson.dumps(answer).decode()
+    return {key: text_by_id[id(answer)] for key, answer in answers.items()}
 
 
 def _failure_row(key: str, failure: Failure) -> FailureRow:

@@ -109,11 +109,18 @@ class Leases:
         now : time of this process's clock in seconds
         """
         self._last_check = now
+        self._other_holders = self._read_other_holders(now)
+        self._dead_holders = []
+        for holder, (_expiry, unchanged_since) in self._other_holders.items():
+            has_expired = now - unchanged_since > LEASE_SECONDS
+            if has_expired or is_dead_process(holder):
+                self._dead_holders.append(holder)
 
+    def _read_other_holders(self, now: float) -> dict[str, tuple[float, float]]:
+        """Return the expiry time of each other holder, and the time since which it is unchanged."""
         # if this process did not reach the store, the others may not have reached it either: restart their times
         previous_holders = {} if self.maybe_expired else self._other_holders
 
-        # expiry time of each holder, and the time since which it is unchanged
         other_holders: dict[str, tuple[float, float]] = {}
         for holder, expiry in self._backend.owners().items():
             if holder == self._holder:
@@ -123,13 +130,7 @@ class Leases:
             if has_renewed:
                 unchanged_since = now
             other_holders[holder] = expiry, unchanged_since
-
-        self._other_holders = other_holders
-        self._dead_holders = []
-        for holder, (_expiry, unchanged_since) in other_holders.items():
-            has_expired = now - unchanged_since > LEASE_SECONDS
-            if has_expired or is_dead_process(holder):
-                self._dead_holders.append(holder)
+        return other_holders
 
 
 @cache

@@ -216,19 +216,18 @@ class PlanAnswers:
         """
         positions = np.array(rows, dtype=np.int64)
         parsed = [reading for reading, _ in readings]
-        model_codes = []
-        for _, completion in readings:
-            code = -1
-            if completion is not None and completion.model:
-                code = self._models.setdefault(completion.model, len(self._models))
-            model_codes.append(code)
-
         self.key[positions] = np.array(keys, dtype="S64")
         self._answer[positions] = [reading.answer for reading in parsed]
         self._hard[positions] = [reading.hard_answer for reading in parsed]
         self._missing[positions] = [_CODES[reading.missing_reason] for reading in parsed]
-        self._model_codes[positions] = model_codes
+        self._model_codes[positions] = [self._number_model(completion) for _, completion in readings]
         self._counts.update(reading.missing_reason for reading in parsed)
+
+    def _number_model(self, completion: Completion | None) -> int:
+        """Return the number of the model of a completion, a new one for a new model; −1 if it is unknown."""
+        if completion is None or not completion.model:
+            return -1
+        return self._models.setdefault(completion.model, len(self._models))
 
     def to_verdicts(
         self,

@@ -180,11 +180,7 @@ def _find_common_name(path: Path, *, read_only: bool) -> Path:
     if not read_only and not path.exists():
         path.touch()
     resolved = path.resolve()
-    stat = path.stat()
-    user_id = os.getuid() if hasattr(os, "getuid") else 0
-    folder = Path(tempfile.gettempdir(), f"youden-stores-{user_id}")
-    record = folder / f"{stat.st_dev}-{stat.st_ino}"
-
+    record = _locate_record(path)
     is_recorded = record.exists()
     first_path = _read_first_path(record, resolved)
     if first_path is None and not read_only:
@@ -195,6 +191,13 @@ def _find_common_name(path: Path, *, read_only: bool) -> Path:
     if first_path is None or first_path == resolved:
         return path
     return first_path
+
+
+def _locate_record(path: Path) -> Path:
+    """Return the file, in the temporary folder, that records by which path a store was opened first."""
+    stat = path.stat()
+    user_id = os.getuid() if hasattr(os, "getuid") else 0
+    return Path(tempfile.gettempdir(), f"youden-stores-{user_id}", f"{stat.st_dev}-{stat.st_ino}")
 
 
 def _record_first_path(record: Path, resolved: Path, *, replaces_record: bool) -> None:

@@ -169,12 +169,8 @@ class SqlBackend:
             _payment_row(account, key, payment) for (account, key), payment in sorted(writes.payments.items())
         ]
         session.insert_many(_ADD_PAYMENT, payment_rows)
-
-        # delete the rows of batches whose results are written, or replace them by rows of the remaining requests
         if writes.settled:
-            session.execute("DELETE FROM @batches WHERE id IN (SELECT value FROM EACH)", _to_json(writes.settled))
-            replacements = [row for row in writes.settled.values() if row is not None]
-            session.insert_many(_insert_statement("batches"), replacements)
+            _replace_batches(session, writes.settled)
 
     def paid(self, account: str) -> dict[str, Payment]:
         """Return the payments of an account by the hash of the request."""
@@ -281,6 +277,13 @@ def _write_answers(session: Session, writes: PendingWrites) -> None:
     insert_answer = "INSERT INTO @answers (key, completion, created) VALUES (?, ?, NOW) ON CONFLICT DO NOTHING"
     session.insert_many(insert_answer, sorted(writes.answers.items()))
     session.execute("DELETE FROM @failures WHERE key IN (SELECT value FROM EACH)", _to_json(writes.answers))
+
+
+def _replace_batches(session: Session, settled: Mapping[str, Row | None]) -> None:
+    """Delete the records of batches whose results are written, or replace them by records of the remaining requests."""
+    session.execute("DELETE FROM @batches WHERE id IN (SELECT value FROM EACH)", _to_json(settled))
+    replacements = [row for row in settled.values() if row is not None]
+    session.insert_many(_insert_statement("batches"), replacements)
 
 
 def _write_failures(session: Session, writes: PendingWrites) -> None:

@@ -178,13 +178,16 @@ class WorkerGroup:
                 return self._update_rows(now, rows, report.without(used_before), is_leaving=is_leaving)
 
             new_rows = self._store.backend.replace_members(self._run, update_rows)
-            rows_before = read_rows[-1]
-            if self._was_removed(rows_before):
-                spent_by_ended = sum(row.spent for row in rows_before if not row.name)
-                self._granted_before_removal += min(self._granted, spent_by_ended)
-                self._used_before_removal = report.minimum
+            if self._was_removed(read_rows[-1]):
+                self._record_removal(read_rows[-1], report)
             self._joined = True
             self._set_attributes(new_rows, report.without(self._used_before_removal))
+
+    def _record_removal(self, rows: Sequence[Member], report: BudgetReport) -> None:
+        """Record the amounts that this member had used and was granted before other members removed its row."""
+        spent_by_ended = sum(row.spent for row in rows if not row.name)
+        self._granted_before_removal += min(self._granted, spent_by_ended)
+        self._used_before_removal = report.minimum
 
     def _was_removed(self, rows: Sequence[Member]) -> bool:
         """Return whether other members have removed this member's row because it seemed to have ended.
@@ -200,20 +203,24 @@ class WorkerGroup:
         report : amounts of this member in its row
         """
         *other_rows, self_row = rows
+        self.others = self._sum_rows(other_rows)
+        self._granted = self_row.granted
+        self.is_limited = self_row.granted < report.requested
+        if self._budget is not None:
+            # the budget counts from the time at which this member joined, the row from the removal
+            self._budget.set_granted(self._used_before_removal + self_row.granted)
+
+    def _sum_rows(self, other_rows: Sequence[Member]) -> OtherMembers:
+        """Return the totals over the rows of the other members."""
         living = [row for row in other_rows if row.expires > 0]  # the row of ended members has the expiry time 0
         spent_in_rows = sum(row.spent for row in other_rows)
-        self.others = OtherMembers(
+        return OtherMembers(
             n=len(living),
             n_sending=sum(row.asks for row in living),
             spent=max(0, spent_in_rows - self._granted_before_removal),
             reserved=sum(row.granted - row.spent for row in living),
             answered=sum(row.answered for row in other_rows),
         )
-        self._granted = self_row.granted
-        self.is_limited = self_row.granted < report.requested
-        if self._budget is not None:
-            # the budget counts from the time at which this member joined, the row from the removal
-            self._budget.set_granted(self._used_before_removal + self_row.granted)
 
     def _update_rows(
         self, now: float, rows: Sequence[Member], report: BudgetReport, *, is_leaving: bool
@@ -224,19 +231,7 @@ class WorkerGroup:
 
         Raises: JudgeError [run-busy] or [lease-lost] if the run would have two living coordinators.
         """
-        # a store that someone else wrote could contain a negative amount, which would raise the cap
-        others = [replace(row, granted=max(0, row.granted)) for row in rows if row.name != self._name]
-        living = [row for row in others if _is_alive(row, now=now)]
-        has_other_coordinator = any(row.leads for row in living)
-        if self._is_coordinator and has_other_coordinator:
-            raise self._busy_error()
-
-        ended = [row for row in others if row not in living]
-        is_first_member = self._is_coordinator and not self._joined and not living
-        if is_first_member:  # a new run starts with the whole cap
-            ended = []
-        other_rows = [*living, *_merge_ended(ended)]
-
+        other_rows = self._update_other_rows(now, rows)
         granted_to_others = sum(row.granted for row in other_rows)
         requested = report.minimum if is_leaving else report.requested
         self_row = Member(
@@ -249,6 +244,21 @@ class WorkerGroup:
             asks=self.sends_requests,
         )
         return [*other_rows, self_row]
+
+    def _update_other_rows(self, now: float, rows: Sequence[Member]) -> list[Member]:
+        """Return the rows of the living members, and one row for all ended members. Raises: see `_update_rows`."""
+        # a store that someone else wrote could contain a negative amount, which would raise the cap
+        others = [replace(row, granted=max(0, row.granted)) for row in rows if row.name != self._name]
+        living = [row for row in others if _is_alive(row, now=now)]
+        has_other_coordinator = any(row.leads for row in living)
+        if self._is_coordinator and has_other_coordinator:
+            raise self._busy_error()
+
+        is_first_member = self._is_coordinator and not self._joined and not living
+        if is_first_member:  # a new run starts with the whole cap
+            return []
+        ended = [row for row in others if row not in living]
+        return [*living, *_merge_ended(ended)]
 
     def _compute_grant(self, requested: int, granted_to_others: int, *, minimum: int) -> int:
         """Return the part of the cap that this member may spend: what it requests and the others leave, at least `minimum`.
