@@ -5,7 +5,7 @@ The sample of a small pool has all its items. That of a large pool has random it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from youden.streams import standalone_stream
 from youden.text.similarity import build_group_word_matrix, build_word_matrix, idf
 from youden.text.words import SegmentedTexts, segment_texts
-from youden.types import Finding, Pool
+from youden.types import Agent, Finding, Item, Pool
 from youden.types.pool import Floats, Json
 
 
@@ -117,6 +117,11 @@ class PoolCheck:
         return data
 
 
+def select_ids(entries: Sequence[Agent] | Sequence[Item], positions: Iterable[int]) -> tuple[str, ...]:
+    """Return the ids of the agents, or of the items, at some positions."""
+    return tuple(entries[position].id for position in positions)
+
+
 def format_names(names: tuple[str, ...], *, limit: int = 5) -> str:
     """Format up to `limit` names in quotes, and the number of the others.
 
@@ -148,6 +153,16 @@ def format_min_share(share: float, *, n_agents: int) -> str:
 
 
 Index = NDArray[np.int64]
+
+
+def _sample_items(pool: Pool, seed: int, max_texts: int) -> Index:
+    """Return the ascending positions of random items, with about `max_texts` responses or `MIN_ITEMS` items; all of few."""
+    n_sampled = max(MIN_ITEMS, max_texts // max(1, pool.n_agents))
+    if n_sampled >= pool.n_items:
+        return np.arange(pool.n_items)
+    return np.sort(standalone_stream(seed).choice(pool.n_items, size=n_sampled, replace=False))
+
+
 Hashes = NDArray[np.uint64]
 
 MAX_TEXTS = 60_000
@@ -198,12 +213,7 @@ class SampledTexts:
         SampledTexts
             First responses item by item, and then the prompts of these items.
         """
-        items = np.arange(pool.n_items)
-        n_sampled = max(MIN_ITEMS, max_texts // max(1, pool.n_agents))
-        if n_sampled < pool.n_items:
-            rng = standalone_stream(seed)
-            items = np.sort(rng.choice(pool.n_items, size=n_sampled, replace=False))
-
+        items = _sample_items(pool, seed, max_texts)
         # item (position in `items`) and agent of each response, in the order of items
         is_present = pool.present[:, items]
         item_of_text, agent_of_text = np.nonzero(is_present.T)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from youden.pools.checks.checked import format_names
+from youden.pools.checks.checked import format_names, select_ids
 from youden.streams import standalone_stream
 from youden.text.similarity import build_group_word_matrix, build_word_matrix, idf
 from youden.text.words import segment_texts
@@ -42,7 +42,7 @@ def find_similar_items(pool: Pool, *, seed: int = 0) -> Iterator[Finding]:
     n_clusters, labels = connected_components(is_similar, directed=False)
     sizes = np.bincount(labels, minlength=n_clusters)
     for cluster in np.flatnonzero(sizes > 1):
-        ids = tuple(pool.items[position].id for position in np.flatnonzero(labels == cluster))
+        ids = select_ids(pool.items, np.flatnonzero(labels == cluster))
         yield Finding(
             "items-alike",
             f"{len(ids)} items can hardly be distinguished by their words: {format_names(ids)}.",
@@ -67,27 +67,35 @@ def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[n
     Similarity compares the responses of one half of the agents with those of the other half. In a large pool, `rng` draws
     the items and agents.
     """
-    items = np.arange(pool.n_items)
-    if pool.n_items > MAX_ITEMS:
-        items = np.sort(rng.choice(pool.n_items, MAX_ITEMS, replace=False))
-    n_items = len(items)
-    n_agents = int(np.clip(MAX_TEXTS // n_items, 2, MAX_AGENTS))
-    agents = rng.permutation(pool.n_agents)[:n_agents]
-
+    agents, items = _sample_cells(pool, rng)
     word_counts = _count_words_by_half(pool, agents, items)
     profiles = _make_profiles(word_counts, n_halves=2)
-    first_half, second_half = profiles[:n_items], profiles[n_items:]
-
-    # The threshold of an item is relative to the similarity of both halves on this item, or to the median similarity if the
-    # median is larger. So items with very different responses do not have a low threshold.
-    similarity_within = np.asarray(first_half.multiply(second_half).sum(axis=1), dtype=np.float64)
-    is_positive = similarity_within > 0
-    median = float(np.median(similarity_within[is_positive])) if is_positive.any() else np.inf
-    threshold = MIN_RESPONSE_SIMILARITY * np.maximum(similarity_within, median)
-    pairs = _find_similar_pairs(first_half, second_half, threshold).tocoo()
+    first_half, second_half = profiles[: len(items)], profiles[len(items) :]
+    pairs = _find_similar_pairs(first_half, second_half, _compute_thresholds(first_half, second_half)).tocoo()
 
     # from positions in the sample to positions in the pool
     return csr_array((pairs.data, (items[pairs.row], items[pairs.col])), shape=(pool.n_items, pool.n_items))
+
+
+def _sample_cells(pool: Pool, rng: np.random.Generator) -> tuple[Positions, Positions]:
+    """Return the positions of random agents, in random order, and of ascending random items; all if the pool is small."""
+    items = np.arange(pool.n_items)
+    if pool.n_items > MAX_ITEMS:
+        items = np.sort(rng.choice(pool.n_items, MAX_ITEMS, replace=False))
+    n_agents = int(np.clip(MAX_TEXTS // len(items), 2, MAX_AGENTS))
+    return rng.permutation(pool.n_agents)[:n_agents], items
+
+
+def _compute_thresholds(first_half: csr_array[np.float64], second_half: csr_array[np.float64]) -> Floats:
+    """Return the similarity that an item needs with another one: float array (n_items,).
+
+    It is relative to the similarity of both halves on this item, or to the median similarity if the median is larger,
+    so that items with very different responses do not have a low threshold.
+    """
+    similarity = np.asarray(first_half.multiply(second_half).sum(axis=1), dtype=np.float64)
+    is_positive = similarity > 0
+    median = float(np.median(similarity[is_positive])) if is_positive.any() else np.inf
+    return MIN_RESPONSE_SIMILARITY * np.maximum(similarity, median)
 
 
 def _count_words_by_half(pool: Pool, agents: Positions, items: Positions) -> csr_array[np.float64]:
@@ -137,15 +145,11 @@ def _find_similar_pairs(
 
     Returns a sparse matrix (n_items, n_items) of 0 and 1.
     """
-    n_items, n_words = profiles_a.shape
-    words = np.concatenate([profiles_a.indices, profiles_b.indices])
-    frequency = np.bincount(words, minlength=n_words)
-    rarest_first = np.argsort(frequency, kind="stable")
-    rank_by_frequency = np.empty_like(rarest_first)
-    rank_by_frequency[rarest_first] = np.arange(len(rarest_first))
-
+    rank_by_frequency = _rank_words(profiles_a, profiles_b)
     prefixes_a = _select_prefixes(profiles_a, threshold, rank_by_frequency)
     prefixes_b = _select_prefixes(profiles_b, threshold, rank_by_frequency)
+
+    # items whose prefixes share no word are not similar: the words they share have a norm below one of the thresholds
     rows, columns = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
     for row, column in _iter_candidates(prefixes_a, prefixes_b):
         products = profiles_a[row].multiply(profiles_b[column])
@@ -156,7 +160,17 @@ def _find_similar_pairs(
         columns.append(column[is_similar])
     all_rows = np.concatenate(rows)
     all_columns = np.concatenate(columns)
-    return csr_array((np.ones(len(all_rows)), (all_rows, all_columns)), shape=(n_items, n_items))
+    return csr_array((np.ones(len(all_rows)), (all_rows, all_columns)), shape=(len(threshold), len(threshold)))
+
+
+def _rank_words(profiles_a: csr_array[np.float64], profiles_b: csr_array[np.float64]) -> Positions:
+    """Return the rank of each word by the number of rows that contain it: int array (n_distinct_words,), 0 for the rarest."""
+    words = np.concatenate([profiles_a.indices, profiles_b.indices])
+    frequency = np.bincount(words, minlength=profiles_a.shape[1])
+    rarest_first = np.argsort(frequency, kind="stable")
+    rank = np.empty_like(rarest_first)
+    rank[rarest_first] = np.arange(len(rarest_first))
+    return rank
 
 
 def _iter_candidates(

@@ -7,7 +7,7 @@ bilingual pool: each response is compared with the other responses to its item.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
@@ -15,7 +15,7 @@ from itertools import islice
 import numpy as np
 
 from youden.errors import ConfigError
-from youden.pools.checks.checked import SampledTexts, format_names
+from youden.pools.checks.checked import SampledTexts, format_names, select_ids
 from youden.streams import standalone_stream
 from youden.types import Finding
 
@@ -75,7 +75,7 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
     deviating_agents = _find_deviating_agents(codes)
     if not deviating_agents:
         return Languages(languages, ())
-    ids = tuple(sample.pool.agents[position].id for position in deviating_agents)
+    ids = select_ids(sample.pool.agents, deviating_agents)
     listing = ", ".join(f"{language} ({n_agents})" for language, n_agents in languages.items())
     finding = Finding(
         "languages",
@@ -116,19 +116,24 @@ def _find_majority(codes: Iterable[str]) -> str | None:
     return code if n > counts.total() / 2 else None
 
 
-def _detect_languages(sample: SampledTexts, rng: np.random.Generator) -> dict[int, dict[int, str]]:
-    """Return the language code of each classified response, by position of the agent and of the item.
-
-    Agents with fewer than `MIN_CLASSIFIED_TEXTS` long responses are left out.
-    """
+def _load_classifier() -> Callable[[str], tuple[str, float]]:
+    """Return a function that detects the language of a text. Raises: ConfigError [languages-missing]."""
     try:
-        classify = import_module("py3langid").classify
+        classify: Callable[[str], tuple[str, float]] = import_module("py3langid").classify
     except ModuleNotFoundError as error:
         raise ConfigError(
             "Languages are detected by the package `py3langid`, which is not installed. Install youden[pools].",
             slug="languages-missing",
         ) from error
+    return classify
 
+
+def _detect_languages(sample: SampledTexts, rng: np.random.Generator) -> dict[int, dict[int, str]]:
+    """Return the language code of each classified response, by position of the agent and of the item.
+
+    Agents with fewer than `MIN_CLASSIFIED_TEXTS` long responses are left out.
+    """
+    classify = _load_classifier()
     texts_per_agent = MAX_CLASSIFIED_TEXTS // max(1, sample.pool.n_agents)
     max_texts = max(MIN_CLASSIFIED_TEXTS, min(MAX_TEXTS_PER_AGENT, texts_per_agent))
     # all agents go through the items in the same order, so most are classified on the same items
