@@ -58,30 +58,19 @@ class PairSums:
         self._n_compared_cells += n_cells
 
     def to_pairs(self, differences: Differences, ability: Floats) -> Pairs:
-        """Return the statistics of every ordered pair of agents over all chunks that were added.
+        """Return the statistics of every ordered pair of agents over all added chunks.
 
         differences : pairwise differences of the abilities, which decide which agents are significantly better
-        ability : float array (n_agents,), abilities of the additive fit, which are copied to the result
+        ability : float array (n_agents,), copied to the result
 
-        Returns `Pairs`. Its arrays have shape (n_agents, n_agents) and NaN for pairs that cannot be compared:
-            agreement : mean over items of TPR − FPR if `own_rates`, else of TPR. The response of the agent of the row comes
-                first.
-            mean, std_error, n : mean answer over both orders, its standard error, and the number of answers (0 if none)
-            significantly_better : 1 if the agent of the row is significantly better than the agent of the column, else 0
-            partners_seen : fraction of the possible partners with which a cell (agent, item) was compared, averaged over
-                the compared cells; None if no cell was compared
-            own_rates : whether each pair has its own false-positive rate
+        Arrays of the result have shape (n_agents, n_agents), and NaN for pairs that cannot be compared. The agent of the row
+        comes first:
+            agreement : mean over items of TPR − FPR if `own_rates`, else of TPR
+            mean, std_error, n : mean answer over both orders, its standard error, number of answers (0 if none)
+            significantly_better : 1 if the agent of the row is better than that of the column, else 0
+            partners_seen : mean fraction of the other agents with which a compared cell (agent, item) was compared; None if no
+                cell was
         """
-        means = self.totals.means
-        n_agents = len(ability)
-
-        # each cell (agent, item) has n_agents − 1 possible partners; each compared pair adds one partner to two cells
-        partners_seen = None
-        if self._n_compared_pairs and n_agents > 1:
-            n_partners = 2 * self._n_compared_pairs
-            n_possible_partners = self._n_compared_cells * (n_agents - 1)
-            partners_seen = n_partners / n_possible_partners
-
         # mean over items, NaN for pairs that were never compared
         is_compared = self._n_items > 0
         agreement = np.full(is_compared.shape, np.nan)
@@ -89,6 +78,7 @@ class PairSums:
 
         is_unknown = np.isnan(differences.std_error)
         significantly_better = np.where(is_unknown, np.nan, differences.significantly_better)
+        means = self.totals.means
         return Pairs(
             agreement=agreement,
             mean=means.mean,
@@ -96,9 +86,17 @@ class PairSums:
             n=means.n,
             significantly_better=significantly_better,
             ability=ability,
-            partners_seen=partners_seen,
+            partners_seen=self._compute_partners_seen(len(ability)),
             own_rates=self._has_own_rates,
         )
+
+    def _compute_partners_seen(self, n_agents: int) -> float | None:
+        """Return the mean fraction of the other agents with which a compared cell (agent, item) was compared."""
+        if not self._n_compared_pairs or n_agents < 2:
+            return None
+        n_partners = 2 * self._n_compared_pairs  # each pair adds one partner to two cells
+        n_possible_partners = self._n_compared_cells * (n_agents - 1)
+        return n_partners / n_possible_partners
 
 
 def _sum_by_pair(rates: Rates, selected: Bools, values: Floats | None = None) -> Floats:
@@ -115,23 +113,15 @@ def _sum_by_pair(rates: Rates, selected: Bools, values: Floats | None = None) ->
 
 
 def _count_compared_pairs(rates: Rates) -> int:
-    """Count the pairs of agents that were compared on each item, and return the sum over items.
-
-    A pair was compared on an item if a paired trial of it has an answer. Both orders of its agents count as one pair.
-    """
+    """Return the number of unordered pairs of agents with an answered paired trial on an item, summed over items."""
     answered = ~np.isnan(rates.tpr)
-    item = rates.item[answered].astype(np.int64)
-    first = rates.first[answered].astype(np.int64)
-    second = rates.second[answered].astype(np.int64)
+    item, first, second = rates.item[answered], rates.first[answered], rates.second[answered]
+    lower, higher = np.minimum(first, second), np.maximum(first, second)
 
     # one integer per item and unordered pair of agents
     n_agents = np.int64(rates.n_agents)
-    lower, higher = np.minimum(first, second), np.maximum(first, second)
-    pair_codes = np.sort((item * n_agents + lower) * n_agents + higher)
-
-    # equal codes are adjacent after sorting, so each step to another code is one more pair
-    steps = np.diff(pair_codes, prepend=-1)
-    return int(np.count_nonzero(steps))
+    pair_codes = (item * n_agents + lower) * n_agents + higher
+    return len(np.unique(pair_codes))
 
 
 class ChunkSums:
@@ -249,9 +239,9 @@ class _ScoreCollector:
         self._chunks.append((cells.agent, cells.item + np.int32(chunk.start), value, weight))
 
     def to_scores(self, role: ScoreRole, *, offset: float) -> Scores:
-        """Return the scores of all added chunks. The collector is empty afterwards, to save memory.
+        """Return the scores of all added chunks, and empty the collector to save memory.
 
-        role : role of all these scores in the result: "train" for training cells (agent, item), "holdout" for held-out cells
+        role : role of all scores, "train" or "holdout"
         offset : false-positive rate to subtract from each score
 
         Raises: ValueError if no chunk was added.
@@ -295,15 +285,8 @@ class CallCounts:
     def add_rows(self, read_rows: Callable[[], Iterable[Mapping[str, NDArray[Any]]]]) -> None:
         """Add all rows of a run, and count the answers that are reused from earlier runs.
 
-        Rows with equal requests share one call. Only one of the rows has the cost and the duration of the call. If no row
-        has them, the answer is reused from an earlier run. The row with the call may come after the others, so all rows
-        are read a second time if an answer without a call occurs.
-
-        Parameters
-        ----------
-        read_rows : callable
-            Function without arguments that returns an iterable over the rows of the run, in chunks. A chunk maps the name
-            of each column to an array (n_rows,).
+        read_rows : called without arguments, returns the rows in chunks that map names of columns to arrays (n_rows,). It is
+            called twice if an answer has no call of its own, because a later row may have the call.
         """
         for columns in read_rows():
             self._add_chunk(columns)
@@ -325,40 +308,39 @@ class CallCounts:
         self._hashes_without_call = remaining
 
     def _add_chunk(self, columns: Mapping[str, NDArray[Any]]) -> None:
-        """Add a chunk of rows to all counts and sums.
+        """Add a chunk of rows, arrays (n_rows,) by name of the column, to all counts and sums."""
+        self._count_calls(columns)
+        for name in self._measured & self._sums.keys():
+            self._sums[name] += float(columns[name].sum())
+        if "seconds" not in self._measured:
+            return
 
-        columns : array (n_rows,) by name: "item", "first", "second", "trial_type", "missing_reason", and the columns that
-            the parameter `measured` of the constructor lists
-        """
+        seconds = columns["seconds"]
+        measured_seconds = seconds[seconds > 0]
+        self._seconds += float(measured_seconds.sum())
+        self._n_timed += len(measured_seconds)
+        if "request_hash" in self._measured:
+            self._record_hashes_without_call(columns)
+
+    def _count_calls(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Count rows by trial type and reason of a missing answer, and mark the compared cells (agent, item)."""
         trial_type = columns["trial_type"]
-        missing_reason = columns["missing_reason"]
         is_paired = trial_type == PAIRED
         paired_items = columns["item"][is_paired]
         for position in ("first", "second"):
             self._is_compared[columns[position][is_paired], paired_items] = True
 
         for type_number in range(len(self._n_calls)):
-            reasons_of_type = missing_reason[trial_type == type_number]
+            reasons_of_type = columns["missing_reason"][trial_type == type_number]
             self._n_calls[type_number] += np.bincount(reasons_of_type, minlength=len(MISSING_REASONS))
 
-        for name in self._measured & self._sums.keys():
-            self._sums[name] += float(columns[name].sum())
-
-        if "seconds" not in self._measured:
-            return
-        seconds = columns["seconds"]
-        measured_seconds = seconds[seconds > 0]
-        self._seconds += float(measured_seconds.sum())
-        self._n_timed += len(measured_seconds)
-
-        if "request_hash" not in self._measured:
-            return
-        is_answered = missing_reason == 0
+    def _record_hashes_without_call(self, columns: Mapping[str, NDArray[Any]]) -> None:
+        """Record the known request hashes of answers that took no call."""
+        is_answered = columns["missing_reason"] == 0
         lacks_call = is_answered & ~self._has_call(columns)
         if lacks_call.any():
             hashes = columns["request_hash"][lacks_call]
-            is_known = hashes != b""
-            self._hashes_without_call.append(hashes[is_known])
+            self._hashes_without_call.append(hashes[hashes != b""])
 
     def to_facts(self, *, models: tuple[str, ...], usd_tried: float) -> CallFacts:
         """Return the counts of all rows that were added.

@@ -144,13 +144,11 @@ class _Worker:
         return node
 
     def run(self, work: Callable[[], Any], version: str, stop_event: Any) -> Any:
-        """Call `work`, and return its result. If it raises a YoudenError, return the error.
+        """Return what `work` returns, or the YoudenError that it raises.
 
         work : function without arguments
-        version : version of youden that started the run. If this node has another version, the function returns
-            ConfigError [ray-package].
-        stop_event : actor with a method `wait`. When it is set, this process gets SIGTERM, and the work ends with
-            IncompleteRunError [stopped].
+        version : version that started the run; a node with another version returns ConfigError [ray-package]
+        stop_event : actor with a method `wait`. When it is set, the work ends with IncompleteRunError [stopped].
         """
         if version != __version__:
             return ConfigError(
@@ -225,10 +223,9 @@ class _WorkerGroup(Generic[T]):
         return result
 
     async def _wait_for_first(self, tasks: Sequence[asyncio.Task[T | YoudenError]]) -> T:
-        """Return the result of the first worker that ends, or raise its YoudenError. Lost workers are skipped.
+        """Return the result of the first worker that ends, or raise its YoudenError; skip lost workers.
 
-        Raises: if all workers are lost, ConfigError [ray-package] if a node has no youden, else IncompleteRunError
-        [ray-workers].
+        Raises: if all workers are lost, ConfigError [ray-package] or IncompleteRunError [ray-workers].
         """
         losses: list[Exception] = []
         for task in asyncio.as_completed(tasks):
@@ -243,29 +240,13 @@ class _WorkerGroup(Generic[T]):
             if isinstance(result, YoudenError):
                 raise result
             return result
-
-        if any(_NO_PACKAGE in str(error) for error in losses):
-            raise ConfigError(
-                "The nodes of the Ray cluster have no youden. Install the same packages there as here: "
-                f"version {__version__}, by {format_install('ray')}, with the extra of the store.",
-                slug="ray-package",
-            )
-        raise IncompleteRunError(
-            f"All {len(losses)} workers were lost, the last one by {type(losses[-1]).__name__}. See Ray's logs on their nodes. "
-            "All answers are stored; run the same command again to resume.",
-            slug="ray-workers",
-        )
+        raise _make_lost_error(losses)
 
     async def _run_worker(self, number: int, worker: Any) -> T | YoudenError:
-        """Run the work on a worker.
-
-        When Ray has selected a node for the worker, the worker is added to the number of placed workers, and its node is
-        reported by `on_status`.
+        """Return the result of the work on a worker, or the YoudenError that it raised.
 
         number : number of the worker in messages, from 1
-        worker : handle of the Ray actor, an object with the remote methods `node_id` and `run`
-
-        Returns the result of the work, or the YoudenError that it raised.
+        worker : Ray actor with the remote methods `node_id` and `run`
         """
         node_reference = worker.node_id.remote()
         result_reference = worker.run.remote(self._work, __version__, self._stop_event)
@@ -303,6 +284,21 @@ class _WorkerGroup(Generic[T]):
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
+def _make_lost_error(losses: Sequence[Exception]) -> YoudenError:
+    """Return the error for a run whose workers were all lost, by `losses` in order of time."""
+    if any(_NO_PACKAGE in str(error) for error in losses):
+        return ConfigError(
+            "The nodes of the Ray cluster have no youden. Install the same packages there as here: "
+            f"version {__version__}, by {format_install('ray')}, with the extra of the store.",
+            slug="ray-package",
+        )
+    return IncompleteRunError(
+        f"All {len(losses)} workers were lost, the last one by {type(losses[-1]).__name__}. See Ray's logs on their nodes. "
+        "All answers are stored; run the same command again to resume.",
+        slug="ray-workers",
+    )
+
+
 def _import_ray() -> Any:
     """Import the package `ray`; raise ConfigError [ray-extra] if it is not installed."""
     try:
@@ -315,10 +311,7 @@ def _import_ray() -> Any:
 
 @contextmanager
 def _connect(ray: Any) -> Iterator[None]:
-    """Connect to the cluster, and disconnect afterwards; a connection that exists already stays open.
-
-    ray : the module `ray`
-    """
+    """Connect to the Ray cluster within the context; a connection that exists already stays open."""
     if ray.is_initialized():
         yield
         return
@@ -330,20 +323,25 @@ def _connect(ray: Any) -> Iterator[None]:
         _check_reachable(os.environ.get("RAY_ADDRESS", ""))
         ray.init(log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError, TimeoutError) as error:
-        address = os.environ.get("RAY_ADDRESS") or "this machine"
-        reason = " ".join(str(error).split())[:300]
-        raise ConfigError(
-            f"The Ray cluster at {address} cannot be reached: {reason} "
-            "Check RAY_ADDRESS, and that the cluster has the same versions of Python and Ray; unset RAY_ADDRESS to start a "
-            "cluster on this machine.",
-            slug="ray-unreachable",
-        ) from None
+        raise _make_unreachable_error(error) from None
     try:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)
         yield
     finally:
         ray.shutdown()
+
+
+def _make_unreachable_error(error: Exception) -> ConfigError:
+    """Return the error [ray-unreachable] for an error of the connection to the cluster."""
+    address = os.environ.get("RAY_ADDRESS") or "this machine"
+    reason = " ".join(str(error).split())[:300]
+    return ConfigError(
+        f"The Ray cluster at {address} cannot be reached: {reason} "
+        "Check RAY_ADDRESS, and that the cluster has the same versions of Python and Ray; unset RAY_ADDRESS to start a "
+        "cluster on this machine.",
+        slug="ray-unreachable",
+    )
 
 
 def _check_reachable(address: str) -> None:

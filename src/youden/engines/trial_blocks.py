@@ -25,7 +25,7 @@ from youden.protocol.blocks import get_extensions, is_in_complete_block
 from youden.stats.base.pair_chunks import PairChunk
 from youden.stats.judges.discrimination import ItemTotals
 from youden.stats.trials.agent_rates import IndependentTotals
-from youden.stats.trials.false_positives import YesCounts
+from youden.stats.trials.false_positives import Alarm, YesCounts
 from youden.types import INDEPENDENT, MISSING_REASONS, PAIRED, Finding, Plan, Trials, Verdicts
 from youden.types.finding import Fact
 from youden.types.planning import Split
@@ -121,26 +121,21 @@ class ItemChunk(NamedTuple):
             yield chunk._replace(start=self.start + first_item, n_items=len(items), item=item)
 
     def to_pairs(self, *, by_block: bool = False, weight_by_agent: bool = False) -> PairChunk:
-        """Convert the trials to answers of pairs of agents, one per trial.
+        """Return the answers of pairs of agents, one per trial, each of weight 1.
 
         Parameters
         ----------
         by_block : bool, default False
-            Whether the fit has an effect of each block of a cyclic plan, instead of each item.
+            Whether the fit has an effect of each block of a cyclic plan, instead of each item. Trials without a block share one
+            effect.
         weight_by_agent : bool, default False
-            Whether a trial counts only for the agents that `counts_for_first` and `counts_for_second` name. By default,
-            it counts for both of its agents.
-
-        Returns
-        -------
-        PairChunk
-            All trials, each of weight 1. With `weight_by_agent`, a trial also has a weight of 1 or 0 for each of its two
-            agents. By block, the trials without a block share one effect.
+            Whether a trial counts only for the agents that `counts_for_first` and `counts_for_second` name, with a weight of 1
+            or 0 for each. By default, it counts for both.
 
         Raises
         ------
         StatisticsError
-            [trial-answer]: if a trial has no answer. Select the answered trials first, by `where(chunk.answered)`.
+            [trial-answer]: if a trial has no answer. Select by `where(chunk.answered)` first.
         """
         pairs = PairChunk.from_trials(
             self.item,
@@ -269,21 +264,19 @@ class TrialsByItem:
         return cls(lambda: [columns], result.plan, directory=None, votes=votes)
 
     def select(self, plan: Plan, select_rows: Callable[[Mapping[str, NDArray[Any]]], Bools]) -> TrialsByItem:
-        """Group only some of the run's trials by item. The votes of a jury are not kept.
+        """Group some of the run's trials by item, without the votes of a jury.
 
         Parameters
         ----------
         plan : Plan
             Plan of the selected trials, with the same agents and items. Its trials are not read.
         select_rows : callable
-            Takes a chunk of columns, a mapping of str to array (n_rows,), and returns which rows to select, as a bool
-            array (n_rows,).
+            Takes a chunk of columns by name, and returns the selected rows as a bool array (n_rows,).
 
         Returns
         -------
         TrialsByItem
-            The selected trials. Partition files, if any, are in a directory below the directory of this object, and are
-            deleted with it.
+            The selected trials. Their partition files, if any, are deleted with those of this object.
         """
         directory = None
         if self._directory is not None:
@@ -352,27 +345,30 @@ class TrialsByItem:
             yield ItemChunk(start, stop - start, **defaults | columns)
 
     def read_self_trials(self) -> Columns:
-        """Read all self-trials (comparisons of two responses of one agent), paired and independent ones.
+        """Read all self-trials: comparisons of two responses of one agent.
 
-        Returns the columns item, other_item, first and answer: arrays (n_trials,). `first` is the agent. `item` and
-        `other_item` are the items of its two responses; `other_item` is −1 for paired trials, which have only one item.
+        Returns arrays (n_trials,): `first` is the agent, `item` and `other_item` are the items of its two responses, and
+        `other_item` is −1 if both respond to one item.
         """
         kinds = ("paired", "independent") if self.plan.is_self_plan else ("self",)
-        chunks_by_column: dict[str, list[NDArray[Any]]] = {"item": [], "other_item": [], "first": [], "answer": []}
+        chunks: list[Columns] = []
         for start, stop in self._compute_chunk_bounds(kinds):
-            for kind in kinds:
-                trials = self._read_trials(kind, start, stop)
-                trials["item"] = trials["item"] + np.int32(start)
-                if "other_item" not in trials:  # paired trials
-                    trials["other_item"] = np.full(len(trials["item"]), -1, dtype=np.int32)
-                for name, chunks in chunks_by_column.items():
-                    chunks.append(trials[name])
-        columns = {name: np.concatenate(chunks) for name, chunks in chunks_by_column.items()}
+            chunks += [self._read_self_chunk(kind, start, stop) for kind in kinds]
+
+        names = ("item", "other_item", "first", "answer")
+        return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in names}
+
+    def _read_self_chunk(self, kind: str, start: int, stop: int) -> Columns:
+        """Read the self-trials of one kind on some items, with the columns of `read_self_trials`."""
+        trials = self._read_trials(kind, start, stop)
+        trials["item"] += np.int32(start)
+        if "other_item" not in trials:  # paired trials
+            trials["other_item"] = np.full(len(trials["item"]), -1, dtype=np.int32)
 
         # in trials of the kind "self", `other_item` equals `item` if the trial is paired
-        is_paired = columns["other_item"] == columns["item"]
-        columns["other_item"][is_paired] = -1
-        return columns
+        is_paired = trials["other_item"] == trials["item"]
+        trials["other_item"][is_paired] = -1
+        return trials
 
     def iter_answered(self) -> Iterator[ItemChunk]:
         """Iterate over the answered paired trials that training scores may use, in chunks, in the order of items."""
@@ -384,19 +380,11 @@ class TrialsByItem:
             yield chunk if is_usable.all() else chunk.where(is_usable)
 
     def iter_rates(self, *, with_follow_ups: bool = False) -> Iterator[RateChunk]:
-        """Compute the true- and false-positive rates of all pairs of agents, one chunk of items after another.
+        """Yield the true- and false-positive rates of all pairs of agents, one chunk of items after another.
 
-        The rates have no `detail`, sums of the single independent trials.
+        with_follow_ups : whether to include follow-ups, additional trials that serve only to flag groups of agents
 
-        Parameters
-        ----------
-        with_follow_ups : bool, default False
-            Whether to include follow-ups: additional trials that serve only to flag groups of agents.
-
-        Yields
-        ------
-        RateChunk
-            Rates of the pairs on the items of a chunk, from all trials and from those that training may use.
+        The rates have no `detail` (sums of single independent trials).
         """
         kinds = ["paired"]
         if self.plan.independent == "matched":
@@ -409,33 +397,30 @@ class TrialsByItem:
     def find_alarms(self) -> list[Finding]:
         """Return a finding "alarm" for each agent or pair with too many false positives.
 
-        A false positive is the answer that responses to two different items have the same source.
+        A false positive is the answer that responses to different items have the same source.
         """
-        findings = []
-        for alarm in self.yes_counts.find_alarms():
-            positions = sorted(set(alarm.agents))
-            agents = tuple(self.plan.agent_ids[position] for position in positions)
-            texts = f"texts of {' and '.join(agents)}"
-            if self.plan.is_self_plan:
-                texts = f"two responses of {agents[0]}"
-            message = (
-                f"False-positive alarm: {texts} on unrelated items were called the same source "
-                f"{alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). Check for templates or clones"
-            )
-            if self.plan.independent == "matched":
-                message += "."
-            else:
-                message += "; `independent: matched` gives each pair its own rate."
-            facts: dict[str, Fact] = {"n_yes": alarm.n_yes, "n": alarm.n, "rate_of_others": alarm.rate}
-            findings.append(Finding("alarm", message, agents=agents, facts=facts))
-        return findings
+        return [self._make_finding(alarm) for alarm in self.yes_counts.find_alarms()]
+
+    def _make_finding(self, alarm: Alarm) -> Finding:
+        """Make the finding of one alarm."""
+        agents = tuple(self.plan.agent_ids[position] for position in sorted(set(alarm.agents)))
+        texts = f"texts of {' and '.join(agents)}"
+        if self.plan.is_self_plan:
+            texts = f"two responses of {agents[0]}"
+        remedy = "Check for templates or clones; `independent: matched` gives each pair its own rate."
+        if self.plan.independent == "matched":
+            remedy = "Check for templates or clones."
+        message = (
+            f"False-positive alarm: {texts} on unrelated items were called the same source "
+            f"{alarm.n_yes} of {alarm.n} times (all others: {alarm.rate:.1%}). {remedy}"
+        )
+        facts: dict[str, Fact] = {"n_yes": alarm.n_yes, "n": alarm.n, "rate_of_others": alarm.rate}
+        return Finding("alarm", message, agents=agents, facts=facts)
 
     def _compute_chunk_bounds(self, kinds: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """Group the items into chunks of limited size, and yield the start and the stop position of each chunk.
+        """Yield the start and the stop position of consecutive items whose trials fit into one chunk.
 
-        A chunk consists of whole partitions. A partition holds all trials on some consecutive items.
-
-        kinds : kinds of trials that will be read, of "paired", "independent" and "follow-up"
+        kinds : kinds of trials that are counted: "paired", "independent", "follow-up"
         """
         n_items = self.plan.n_items
         chunk_start = 0
@@ -454,12 +439,11 @@ class TrialsByItem:
         yield chunk_start, n_items
 
     def _read_rates(self, start: int, stop: int, kinds: Sequence[str]) -> RateChunk:
-        """Compute the true- and false-positive rates of pairs of agents on the items `start` to `stop` − 1.
+        """Return the rates of pairs of agents on the items `start` to `stop` − 1.
 
-        kinds : kinds of trials to use: "paired", and optionally "independent" and "follow-up"
+        kinds : "paired", and optionally "independent" and "follow-up"
 
-        The result has two sets of rates. `rates` uses all independent trials, and `clean` only those that training scores
-        may use. The two are the same object if no cell is held out, or if `kinds` does not contain "independent".
+        `rates` and `clean` are the same object if all independent trials are allowed in training, or none is read.
         """
         items = slice(start, stop)
         paired = self._read_trials("paired", start, stop)
@@ -478,15 +462,18 @@ class TrialsByItem:
         if not self.plan.split.n_holdout:
             return RateChunk(start, rates, clean=rates)
 
+        training_rates = self._average_by_pair(paired, self._select_training(independent, start), items)
+        return RateChunk(start, rates, clean=training_rates)
+
+    def _select_training(self, independent: Columns, start: int) -> Columns:
+        """Select the independent trials that training scores may use, with items numbered from `start`."""
         is_training = self.plan.split.allows_training(
             independent["first"],
             independent["item"] + start,
             independent["second"],
             independent["other_item"],
         )
-        training_independent = {name: column[is_training] for name, column in independent.items()}
-        training_rates = self._average_by_pair(paired, training_independent, items)
-        return RateChunk(start, rates, clean=training_rates)
+        return {name: column[is_training] for name, column in independent.items()}
 
     def _split_of(self, items: slice) -> Split:
         """Return the split of the plan into training and held-out cells, for some items."""
@@ -494,11 +481,11 @@ class TrialsByItem:
         return replace(split, train=split.train[:, items], holdout=split.holdout[:, items])
 
     def _compute_rates(self, paired: Columns, items: slice, *, is_repeated: bool) -> Rates:
-        """Compute the true-positive rate of each ordered pair of agents on each item; false-positive rates are NaN.
+        """Return the true-positive rate of each ordered pair of agents on each item; false-positive rates are NaN.
 
-        paired : columns of the paired trials, which `_read_trials` returns, with items numbered from 0
-        items : positions of the items in the run
-        is_repeated : whether a pair may have several paired trials on an item
+        paired : columns of `_read_trials`
+        items : positions in the run
+        is_repeated : whether a pair may have several trials on an item
         """
         if is_repeated:
             return self._average_by_pair(paired, None, items)
@@ -522,14 +509,11 @@ class TrialsByItem:
         )
 
     def _average_by_pair(self, paired: Columns, independent: Columns | None, items: slice) -> Rates:
-        """Compute the rates of each ordered pair of agents on each item.
+        """Return the mean answer of each ordered pair of agents on each item, for paired and independent trials.
 
-        The true-positive rate is the mean answer to the pair's paired trials on the item. The false-positive rate is the
-        mean answer to its independent trials. The means are computed by `Verdicts.rates`, for a plan of only these trials.
-
-        paired : columns of the paired trials from `_read_trials`
-        independent : columns of the independent trials; None to return NaN as false-positive rates
-        items : positions of the items in the run
+        paired : columns of `_read_trials`
+        independent : likewise; None for false-positive rates of NaN
+        items : positions in the run
         """
         trials = Trials.paired(paired["item"], paired["first"], paired["second"])
         answer = paired["answer"]
@@ -556,11 +540,7 @@ class TrialsByItem:
     def _add_independent(self, columns: Mapping[str, NDArray[Any]]) -> None:
         """Add the independent trials of a chunk of rows to `yes_counts` and to the totals of false-positive rates.
 
-        If the plan has one independent trial per paired trial ("matched"), each pair of agents gets its own false-positive
-        rate. Its single trials are then also kept in the partitions. Probes are only counted: they compare responses that
-        are unusually similar, and would bias the rates.
-
-        columns : array (n_rows,) by name of the column, all columns of verdicts.parquet that describe trials and answers
+        With matched trials, also keep the single trials, because each pair gets a rate of its own.
         """
         is_independent = columns["trial_type"] == INDEPENDENT
         if not is_independent.any():
@@ -575,14 +555,10 @@ class TrialsByItem:
             self._append_to_partitions("independent", columns, is_independent & ~is_probe)
 
     def _add_to_totals(self, columns: Mapping[str, NDArray[Any]], is_added: Bools) -> None:
-        """Add answered independent trials to the totals from which false-positive rates are estimated.
+        """Add answered independent trials to the totals by item, and to those by extension step and type of block.
 
-        Two kinds of totals are changed: by item (`independent`), and by group (`_totals`). A group consists of the trials
-        of one extension step that are in complete blocks, or of those that are not.
-
-        columns : array (n_rows,) by name of the column: `_INDEPENDENT_COLUMNS` and, for an extended plan, the columns that
-            `_get_extension_columns` reads
-        is_added : bool array (n_rows,), whether a row is added
+        columns : arrays (n_rows,) by name of the column
+        is_added : bool array (n_rows,)
         """
         first, item, second, other_item, answer = [columns[name][is_added] for name in _INDEPENDENT_COLUMNS]
         is_training = self.plan.split.allows_training(first, item, second, other_item)
@@ -591,33 +567,27 @@ class TrialsByItem:
         step, in_complete_block, counts_for_first, counts_for_second = self._get_extension_columns(columns, is_added)
         group_of_trial = zip(step.tolist(), in_complete_block.tolist(), strict=True)
         for group in sorted(set(group_of_trial)):
+            rows = (step == group[0]) & (in_complete_block == group[1])
             if group not in self._totals:
                 self._totals[group] = IndependentTotals(self.plan.n_agents, self.plan.n_items)
-            group_step, group_in_complete_block = group
-            is_in_group = (step == group_step) & (in_complete_block == group_in_complete_block)
             self._totals[group].add(
-                first[is_in_group],
-                second[is_in_group],
-                answer[is_in_group],
-                item=item[is_in_group],
-                other_item=other_item[is_in_group],
-                is_training=is_training[is_in_group],
-                counts_for=(counts_for_first[is_in_group], counts_for_second[is_in_group]),
+                first[rows],
+                second[rows],
+                answer[rows],
+                item=item[rows],
+                other_item=other_item[rows],
+                is_training=is_training[rows],
+                counts_for=(counts_for_first[rows], counts_for_second[rows]),
             )
 
     def _get_extension_columns(
         self, columns: Mapping[str, NDArray[Any]], selected: Bools
     ) -> tuple[Ids, Bools, Bools, Bools]:
-        """Return the columns of selected rows that describe extensions, which add trials to a plan.
+        """Return the columns of selected rows that describe extensions of the plan, four arrays (n_selected,).
 
-        columns : array (n_rows,) by name of the column. Only an extended plan needs "first", "second", "role", "step",
-            "weight_first" and "weight_second".
-        selected : bool array (n_rows,)
-
-        Returns four arrays (n_selected,):
-            step : extension that added the trial, from 1; 0 for the first plan
-            in_complete_block : whether the trial is in a block that compares all agents of the first plan
-            counts_for_first, counts_for_second : whether the trial counts for its first agent, and for its second
+        step : extension that added the trial; 0 for the first plan
+        in_complete_block : whether its block compares all agents of the first plan
+        counts_for_first, counts_for_second : whether it counts for each agent
         """
         if not self._was_extended:
             n_selected = int(selected.sum())
@@ -632,10 +602,9 @@ class TrialsByItem:
         return step, in_complete_block, counts_for_first, counts_for_second
 
     def _trial_dtype(self, kind: str) -> np.dtype[Any]:
-        """Return the NumPy type of the records of one kind of trials: a structured type with named fields.
+        """Return the structured NumPy type of the records of one kind of trials.
 
-        kind : "paired"; "follow-up" (additional paired trials that serve only to flag groups of agents); "independent";
-            or "self" (comparisons of two responses of one agent)
+        kind : "paired", "follow-up", "independent" or "self"
         """
         # the two responses of these trials can belong to different items
         if kind in ("independent", "self"):
@@ -654,21 +623,16 @@ class TrialsByItem:
     def _append_to_partitions(self, kind: str, columns: Mapping[str, NDArray[Any]], mask: Bools) -> None:
         """Append selected trials to the partitions of their items.
 
-        Partition p holds the trials of the items from p·n up to (p + 1)·n − 1, with n items per partition.
-
         kind : "paired", "follow-up", "independent" or "self"
-        columns : columns of a chunk of rows
-        mask : bool array (n_rows,), rows to append
+        columns : arrays (n_rows,) by name
+        mask : bool array (n_rows,)
         """
         # sort the rows by partition; rows of one partition keep their order
+        partition_of_row = columns["item"] // self._items_per_partition
         unsorted_rows = np.flatnonzero(mask)
-        unsorted_partition = columns["item"][unsorted_rows] // self._items_per_partition
-        order = np.argsort(unsorted_partition, kind="stable")
-        rows, partition = unsorted_rows[order], unsorted_partition[order]
-
-        records = np.empty(len(rows), dtype=self._trial_dtype(kind))
-        for name in records.dtype.names or ():
-            records[name] = self._compute_record_field(columns, name)[rows]
+        rows = unsorted_rows[np.argsort(partition_of_row[unsorted_rows], kind="stable")]
+        partition = partition_of_row[rows]
+        records = self._make_records(kind, columns, rows)
 
         # positions at which the partition changes, with 0 and the number of rows (−1 is no partition)
         edges = np.flatnonzero(np.diff(partition, prepend=-1, append=-1)).tolist()
@@ -676,15 +640,17 @@ class TrialsByItem:
             first_item = int(partition[start]) * self._items_per_partition
             self._append(f"{kind}-{first_item}", records[start:stop])
 
+    def _make_records(self, kind: str, columns: Mapping[str, NDArray[Any]], rows: Positions) -> NDArray[Any]:
+        """Make the records of some rows of `columns`, which are trials of one kind."""
+        records = np.empty(len(rows), dtype=self._trial_dtype(kind))
+        for name in records.dtype.names or ():
+            records[name] = self._compute_record_field(columns, name)[rows]
+        return records
+
     def _compute_record_field(self, columns: Mapping[str, NDArray[Any]], name: str) -> NDArray[Any]:
-        """Compute one field of the records of trials from the columns of verdicts.parquet.
+        """Return the values of a field of `_trial_dtype`: an array (n_rows,), or (n_rows, n_votes) for "votes".
 
-        Missing answers are NaN. A trial counts for an agent if its weight is positive. Other fields are columns.
-
-        columns : columns of a chunk of rows
-        name : field of `_trial_dtype`
-
-        Returns an array (n_rows,), or (n_rows, n_votes) for the field "votes".
+        columns : arrays (n_rows,) with the names of verdicts.parquet
         """
         if name == "answer":
             return np.where(columns["missing_reason"] == 0, columns["answer"], np.nan)
@@ -734,24 +700,24 @@ class TrialsByItem:
         """Read trials of one kind on the items `start` to `stop` − 1 as columns, with items numbered from 0.
 
         kind : "paired", "independent", "follow-up" or "self"
-        start : position of the first item, which must be the first one of a partition
-        stop : position after the last item
-
-        Returns arrays (n_trials,) by the names of the fields in `_trial_dtype`.
+        start : first item of a partition
         """
         dtype = self._trial_dtype(kind)
         chunks = [np.empty(0, dtype=dtype)]
         for first_item in range(start, stop, self._items_per_partition):
-            name = f"{kind}-{first_item}"
-            if self._partitions is None:
-                chunks += self._in_memory.get(name, ())
-            elif (self._partitions / name).exists():
-                chunks.append(np.fromfile(self._partitions / name, dtype=dtype))
+            chunks += self._read_partition(f"{kind}-{first_item}", dtype)
         records = np.concatenate(chunks)
 
         columns = {name: np.ascontiguousarray(records[name]) for name in dtype.names or ()}
         columns["item"] -= np.int32(start)
         return columns
+
+    def _read_partition(self, name: str, dtype: np.dtype[Any]) -> list[NDArray[Any]]:
+        """Read the records of a partition; none if it does not exist."""
+        if self._partitions is None:
+            return self._in_memory.get(name, [])
+        file = self._partitions / name
+        return [np.fromfile(file, dtype=dtype)] if file.exists() else []
 
 
 def get_votes_by_judge(columns: Mapping[str, NDArray[Any]]) -> list[Floats]:
@@ -803,23 +769,23 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
     Parameters
     ----------
     rows : callable
-        Returns an iterable over all rows of the run, in chunks of columns.
+        Called without arguments, returns all rows of the run in chunks of columns.
     plan : Plan
         Plan of the run; its trials are not read.
     directory : Path
-        Existing directory in which the scratch directory is made.
+        Existing directory, in which the scratch directory is made.
     votes : bool, default False
         Whether to keep the votes of the judges of a jury.
 
     Yields
     ------
     TrialsByItem
-        The trials. They can be read until the context ends.
+        The trials, which can be read until the context ends.
 
     Raises
     ------
     RunFolderError
-        [disk-full]: if the disk is full. The run is not changed. Other OSErrors are raised unchanged.
+        [disk-full]: if the disk is full; the run is unchanged. Other OSErrors are not converted.
     """
     try:
         with scratch_directory(directory) as scratch:
@@ -838,16 +804,8 @@ def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool 
 def select_paired_answers(rates: Rates) -> PairChunk:
     """Return the answers of pairs that touch no held-out cell (agent, item).
 
-    Parameters
-    ----------
-    rates : Rates
-        Rates of ordered pairs of agents on items.
-
-    Returns
-    -------
-    PairChunk
-        TPR of each pair and item, minus the pair's own FPR if it has one, weighted by the number of
-        answered paired trials.
+    A value is the TPR of a pair on an item, minus the pair's own FPR if it has one. Its weight is the number of answered
+    paired trials.
     """
     is_training_cell = rates.split.train
     first_in_training = is_training_cell[rates.first, rates.item]

@@ -20,22 +20,9 @@ POOL_TABLES = (".csv", ".parquet")
 
 
 def find_pool(start: Path) -> Path:
-    """Find the only pool in a folder or its subfolders.
+    """Return the only pool, a folder or a table, in a folder or its subfolders; without a pool, the only table.
 
-    Parameters
-    ----------
-    start : Path
-        The folder.
-
-    Returns
-    -------
-    Path
-        The only folder or table that is a pool. If there is no pool, the only table, which can be imported.
-
-    Raises
-    ------
-    PoolError
-        [init-none]: if there is no pool or table; [init-several]: if there are several pools (or tables).
+    Raises: PoolError [init-none] if there is no pool or table; [init-several] if there are several.
     """
     subfolders = [path for path in start.iterdir() if path.is_dir() and not path.name.startswith(".")]
     folders = [start, *sorted(subfolders)]

@@ -44,13 +44,13 @@ def copied_shares(
     prompt : sequence of hashable
         Words of the prompt, in the same form.
     n : int, default 5
-        Length of the n-grams that are compared.
+        Length of the n-grams (sequences of words) that are compared.
 
     Returns
     -------
     list of float
-        For each response, the share of its n-grams that also occur in the prompt, in [0, 1]. An n-gram that a response
-        repeats counts each time. A response of fewer than n words is a single n-gram. NaN for a response without words.
+        Share of the n-grams of each response that occur in the prompt, in [0, 1]; repeated ones count each time. A response
+        of fewer than n words is one n-gram. NaN for a response without words.
 
     Examples
     --------
@@ -78,21 +78,10 @@ def _n_grams(sequence: Sequence[Hashable], size: int) -> Iterable[tuple[Hashable
 
 
 def find_copying_agents(shares: Floats, *, min_share: float = COPYING_SHARE) -> tuple[Copying, ...]:
-    """Find the agents that copy large parts of the prompts.
+    """Find the agents whose median copied share is at least `min_share`, in the order of the agents.
 
-    An agent is returned if the median of its copied shares is at least `min_share`.
-
-    Parameters
-    ----------
-    shares : float array (n_agents, n_items)
-        Copied share of each response, in [0, 1]; NaN if there is no response, no word in it, or no prompt.
-    min_share : float, default 0.5
-        Smallest median share of a returned agent.
-
-    Returns
-    -------
-    tuple of Copying
-        In the order of the agents; agents without a valid share are left out.
+    shares : float array (n_agents, n_items), copied share of each response in [0, 1]; NaN without a response, a word in it
+        or a prompt. Agents with only NaN are left out.
     """
     medians = []
     for agent_shares in shares:
@@ -187,18 +176,18 @@ def sum_shared_weights(
     Parameters
     ----------
     matrix : int8 csr_array (n_texts, n_words)
-        Result of `build_word_matrix`: 1 if a text contains a word, however often, else 0.
+        Result of `build_word_matrix`: 1 if a text contains a word, else 0.
     first, second : int array (n_pairs,)
         Rows of `matrix`: the texts of each pair.
     weights : float array (n_words,) or (n_words, n_weightings)
         Weight of each word, or several weightings at once.
     chunk_words : int, optional
-        Largest number of words of pairs that are in memory at a time; a single pair may exceed it.
+        Largest number of words of pairs in memory at a time; a single pair may exceed it.
 
     Returns
     -------
     float array (n_pairs,) or (n_pairs, n_weightings)
-        Sum of the weights of the shared words, which is not normalized by the length of the texts.
+        Sums that are not normalized by the length of the texts.
     """
     n_words = np.diff(matrix.indptr).astype(np.int64)
     n_words_so_far = np.cumsum(n_words[first] + n_words[second])

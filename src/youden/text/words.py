@@ -111,24 +111,15 @@ _MARKS = regex.compile(r"([\p{M}\uFF9E\uFF9F]{30})[\p{M}\uFF9E\uFF9F]+")
 
 
 def split_words(text: str) -> list[str]:
-    """Split a text into words, case-folded and in compatibility form.
+    """Split a text in any language into words, case-folded and in compatibility form.
 
-    Parameters
-    ----------
-    text : str
-        Text in any language.
-
-    Returns
-    -------
-    list of str
-        The words in order. A word is a maximal run of letters, marks and numbers: `Ada's` contains the word `ada`. A
-        run in a script written without spaces is replaced by its overlapping pairs of characters; a single character is
-        one word. All other characters, including lone surrogates, separate words.
+    A word is a maximal run of letters, marks and numbers: `Ada's` contains the word `ada`. All other characters separate
+    words. A run in a script written without spaces is replaced by its overlapping pairs of characters.
 
     References
     ----------
     Unicode UAX #31 (NFKC_Casefold), UAX #14 (class SA) and UAX #15 (stream-safe text). Unlike the word boundaries of
-    UAX #29, we split at apostrophes, full stops and underscores, and return pairs of Han or Thai characters.
+    UAX #29, we split at apostrophes, full stops and underscores.
 
     Examples
     --------

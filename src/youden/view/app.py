@@ -146,7 +146,7 @@ class Viewer:
     def _get_live_state(self, request: Request) -> Response:
         """Return as JSON the progress of an unfinished run, and the ranking by its answers so far.
 
-        The JSON is {"done": true} if the run is fitted.
+        {"done": true} if the run is fitted.
         """
         name, folder = self._find_run(request.path_params["name"])
         status = get_state(folder)
@@ -172,11 +172,10 @@ class Viewer:
         return _to_json(asdict(progress) | run_status | ranking)
 
     def _get_trials(self, request: Request) -> Response:
-        """Return as JSON one page of the trials that match the filters of the query.
+        """Return as JSON one page of the trials that match the query.
 
-        The parameters of the query are: `page`, from 0; `by` and `descending`, the sort column and its order; and the
-        filters `agent`, `item`, `trial_type` (paired or independent), `kind` (whether the answer is surprising, and why),
-        `answer` and `text` (words in the responses). Raises HTTPException 400 if one is invalid.
+        Parameters of the query: `page`, from 0; the sort column `by` and `descending`; and the filters `agent`, `item`,
+        `trial_type`, `kind` (of surprising answer), `answer` and `text`. Raises: HTTPException 400 if one is invalid.
         """
         run = self._open_run(request)
         query = request.query_params
@@ -390,24 +389,13 @@ class Serving:
 def prepare(runs: Runs, *, port: int, token: str) -> Serving:
     """Open a port on 127.0.0.1 for the viewer; requests are answered once the result's `run` is called.
 
-    Parameters
-    ----------
-    runs : Runs
-        Runs to show.
-    port : int
-        Port; 0 selects a free one.
-    token : str
-        Token that each request must carry.
+    runs : runs to show
+    port : 0 selects a free port
+    token : secret that each request must carry
 
-    Returns
-    -------
-    Serving
-        Server with the open port, its address with the token, and an address with a token that is valid once.
+    Returns the server with the open port, its address with the token, and an address with a token that is valid once.
 
-    Raises
-    ------
-    ConfigError
-        [view-port]: if the port is in use.
+    Raises: ConfigError [view-port] if the port is in use.
     """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

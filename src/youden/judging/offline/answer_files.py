@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -64,23 +64,12 @@ def _is_answer_file(path: Path, folder: Path) -> bool:
 
 
 def iter_result_rows(path: Path) -> Iterator[list[ResultLine]]:
-    """Yield the rows of a file of answers in chunks.
+    """Yield the rows of a Parquet file or a file of JSON lines, at most `CHUNK_ROWS` at a time.
 
-    Parameters
-    ----------
-    path : Path
-        Parquet file, which is recognized by its first bytes, or file of JSON lines.
+    The outcome of a row that cannot be read is None.
 
-    Yields
-    ------
-    list of ResultLine
-        At most `CHUNK_ROWS` rows. The outcome of a row that cannot be read is None.
-
-    Raises
-    ------
-    InputError
-        [import-unreadable] if the file is damaged; [import-columns] if a Parquet file lacks columns;
-        [unpacked-too-large] if its decompressed size exceeds the limit.
+    Raises: InputError [import-unreadable] if the file is damaged; [import-columns] if a Parquet file lacks columns;
+    [unpacked-too-large] if its decompressed size exceeds the limit.
     """
     try:
         if _is_parquet(path):
@@ -115,39 +104,38 @@ def _iter_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _iter_parquet_rows(path: Path) -> Iterator[list[ResultLine]]:
-    """Yield the rows of a Parquet file in chunks.
-
-    Raises: InputError [import-columns] without the column `request_hash`, or without both `text` and `error`.
-    """
+    """Yield the rows of a Parquet file in chunks; raise InputError [import-columns] if it lacks columns."""
     file = open_parquet(path)
     available = set(file.schema_arrow.names)
+    _check_columns(available, path)
+    columns = ["request_hash", *(name for name in _OPTIONAL_COLUMNS if name in available)]
+    completions_by_row: dict[object, Completion] = {}
+    batches = file.iter_batches(batch_size=CHUNK_ROWS, columns=columns)
+    for batch in iter_unpacked(batches, path):
+        values_by_column = [_to_list(batch.column(name)) for name in columns]
+        lines = []
+        for request_hash, *values in zip(*values_by_column, strict=True):
+            outcome = _parse_row(columns[1:], tuple(values), completions_by_row)
+            lines.append(ResultLine(request_hash, outcome))
+        yield lines
+
+
+def _check_columns(available: Set[str], path: Path) -> None:
+    """Check that a Parquet file has the required columns of answers. Raises: InputError [import-columns]."""
     if "request_hash" not in available or not available & {"text", "error"}:
         raise InputError(
             f"{path} lacks columns of answers: got {', '.join(sorted(available))[:200]}. Add `request_hash` and `text` or "
             "`error`; finish_reason, model, tokens_in, tokens_out and top_logprobs are optional.",
             slug="import-columns",
         )
-    value_columns = [name for name in _OPTIONAL_COLUMNS if name in available]
-    columns = ["request_hash", *value_columns]
-    completions_by_row: dict[object, Completion] = {}
-    batches = file.iter_batches(batch_size=CHUNK_ROWS, columns=columns)
-    for batch in iter_unpacked(batches, path):
-        request_hashes, *values_by_column = [_to_list(batch.column(name)) for name in columns]
-        lines = []
-        for request_hash, *values in zip(request_hashes, *values_by_column, strict=True):
-            outcome = _parse_row(value_columns, tuple(values), completions_by_row)
-            lines.append(ResultLine(request_hash, outcome))
-        yield lines
 
 
 def _parse_row(
     names: Sequence[str], row: tuple[object, ...], completions_by_row: dict[object, Completion]
 ) -> Completion | CallError | None:
-    """Convert a row of a Parquet file to an answer or a failure.
+    """Convert a row of a Parquet file to an answer or a failure; None if it is empty.
 
-    names : names of the columns
-    row : values of the columns
-    completions_by_row : answers of earlier rows, which are reused for equal rows; the answer of this row is added
+    completions_by_row : answers of earlier rows, reused for equal rows; this row's answer is added
     """
     fields = dict(zip(names, row, strict=True))
     try:
@@ -162,11 +150,9 @@ def _parse_row(
 
 
 def _parse_fields(fields: Mapping[str, Any]) -> Completion | CallError | None:
-    """Return the answer in a row, or the error if the row reports one or its answer is invalid.
+    """Return the answer in a row, a failure if it reports an error or is invalid, or None if it is empty.
 
-    fields : value of each column of the row; None if it is missing
-
-    Returns None if the row has neither a text, a refusal nor an error.
+    fields : values by column; None if missing
     """
     error = fields.get("error")
     if isinstance(error, str) and error:

@@ -63,22 +63,16 @@ class BatchLeases:
         return [job for job in jobs if (job.address, job.model) == (self._address, self._model)]
 
     def acquire(self, calls: Sequence[Call]) -> list[Call]:
-        """Acquire leases on the requests of calls, and return the calls that have to be sent.
+        """Acquire leases on the requests of calls, and return the calls that this process has to send.
 
-        A call has to be sent if no other process has leased its request, and none has answered it since the call was
-        looked up. If another process has leased a request, `has_peer_lease` is set.
+        Calls that another process has leased or answered are left out; `has_peer_lease` is set if one is leased.
 
-        Raises: JudgeError [lease-lost] if the leases that this process holds have expired.
+        Raises: JudgeError [lease-lost] if the leases of this process have expired.
         """
         self.renew()
         keys = [call.key for call in calls]
         leased_keys = self._leases.acquire(keys)
-        answered_keys = self._store.answers(keys).keys()
-        newly_answered = set()
-        for call in calls:
-            was_answered = isinstance(call.cached, Completion)
-            if call.key in answered_keys and not was_answered:
-                newly_answered.add(call.key)
+        newly_answered = self._find_newly_answered(calls)
         self._leases.release(newly_answered)
 
         leased_by_others = set(keys) - leased_keys - newly_answered
@@ -86,6 +80,11 @@ class BatchLeases:
             self.has_peer_lease = True
         keys_to_send = leased_keys - newly_answered
         return [call for call in calls if call.key in keys_to_send]
+
+    def _find_newly_answered(self, calls: Sequence[Call]) -> set[str]:
+        """Return the hashes of requests that were answered after the calls were looked up."""
+        unanswered_keys = [call.key for call in calls if not isinstance(call.cached, Completion)]
+        return set(self._store.answers(unanswered_keys))
 
     def release_already_sent(self, keys: Collection[str]) -> set[str]:
         """Release the leases on requests that are in a batch of another process; return the hashes of all other requests.

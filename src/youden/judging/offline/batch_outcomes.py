@@ -15,18 +15,14 @@ from youden.types import Completion
 def find_outcomes(
     job: Job, state: BatchState, files: Sequence[bytes]
 ) -> tuple[dict[str, Completion | CallError], list[str]]:
-    """Find the outcomes of the requests of a batch that has ended.
-
-    The provider announces how many lines the result files have. If lines are missing, the results of some requests will
-    follow. If no line is missing, requests without a line did not run, for example because the batch expired. Their
-    outcome is a transient failure.
+    """Return the outcomes of a batch that has ended by request hash, and the hashes whose results will follow.
 
     job : record of the batch, with the hashes of its requests
-    state : final state of the batch, with the announced number of lines
-    files : contents of the result files; lines that are damaged or belong to other requests are ignored
+    state : final state, with the number of result lines that the provider announces
+    files : contents of the result files; damaged lines and lines of other requests are ignored
 
-    Returns the outcomes by request hash, and the hashes of the requests whose results will follow. If the whole batch
-    failed (status "failed"), requests that did not run have no outcome.
+    Results follow if the files have fewer lines than announced. Otherwise, a request without a line did not run, for example
+    because the batch expired: its outcome is a transient failure, or none if the whole batch failed.
     """
     results = _merge_results(files)
     outcomes = {key: results[key] for key in job.keys if key in results}

@@ -141,23 +141,23 @@ def make_entry(key: str, request: Mapping[str, object], outcome: Completion | Fa
 
 
 def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tuple[str, Entry | None]]:
-    """Yield the key and the entry of each distinct request of a plan, in the order of the plan.
+    """Yield the hash and the stored outcome of each distinct request of a plan, in the order of the plan.
 
     Parameters
     ----------
     questions : Questions
         Prompt and parameters of the judge.
     plan : Plan
-        The plan.
+        Trials whose requests are looked up.
     store : Store
         Store of the answers.
 
     Yields
     ------
-    key : str
-        Request hash.
+    request_hash : str
+        SHA-256 of the request.
     entry : Entry or None
-        The request with its stored outcome; None if the store has no outcome of it.
+        The request with its outcome; None if the store has none.
     """
 
     def make_request(row: int, _key: str) -> Request:
@@ -178,26 +178,23 @@ def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tup
 
 
 def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Iterable[str]) -> Entry:
-    """Replace the texts of an entry by their SHA-256.
-
-    The text of an answer is replaced by a text that gives the same verdict, so that the entry can still be replayed.
+    """Replace the texts of an entry by hashes, such that the entry can still be replayed.
 
     Parameters
     ----------
     entry : Entry
-        The entry, which stays unchanged; one that is redacted already is returned as it is.
+        The entry, which stays unchanged; a redacted one is returned as it is.
     read : callable
-        Function that parses an answer.
+        Function that parses an answer to a verdict.
     labels : iterable of str
         Labels of the prompt, such as "YES" and "NO".
 
     Returns
     -------
     Entry
-        The entry with a hash in place of each text of the request, of a refusal, and of the reason of a failure. The text
-        of an answer is replaced by the first of the following texts for which `read` returns the same as for the answer:
-        the hash of the answer, a label, the beginning of a reasoning without an end, or a label in JSON. If there is none,
-        it is replaced by its hash.
+        SHA-256 hashes replace the texts of the request, a refusal, and the reason of a failure. The text of an answer is
+        replaced by its hash or another text, such as a label, for which `read` returns the same verdict; by its hash if
+        there is none.
     """
     if entry.redacted:
         return entry
@@ -305,9 +302,11 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
     for number, line in enumerate(lines[1:], start=2):
         try:
             entry = _parse_entry(line)
+        except ValidationError as error:
+            problems.append(f"line {number}: {format_validation_error(error, show_values=False)}")
+            continue
         except ValueError as error:
-            problem = format_validation_error(error, show_values=False) if isinstance(error, ValidationError) else error
-            problems.append(f"line {number}: {problem}")
+            problems.append(f"line {number}: {error}")
             continue
         if entry.request_hash in entries:
             problems.append(f"line {number}: the key {entry.request_hash[:12]}… occurs twice")
@@ -319,8 +318,8 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
 def _parse_entry(line: bytes) -> Entry:
     """Parse a line of a cassette.
 
-    Raises: ValueError if the line is not valid, if it has both an answer and a failure or neither, or if its request hash
-    is wrong. The hash is not checked if the texts of the request are redacted.
+    Raises: ValueError if it is invalid, has both an answer and a failure or neither, or a wrong request hash (unless its texts
+    are redacted).
     """
     fields = _Line.model_validate_json(_replace_surrogates(line))
     request = fields.request.model_dump(exclude_none=True, exclude={"parameters"})
@@ -393,28 +392,25 @@ def _to_json(value: object) -> bytes:
 def _redact_completion(
     completion: Completion, *, read: Callable[[Completion], Reading], labels: Iterable[str]
 ) -> Completion:
-    """Replace the text of a completion by a text that `read` parses to the same result.
-
-    read : function that parses an answer
-    labels : labels of the prompt
-    """
-    hashed_text = _hash_text(completion.text)
-    hashed_refusal = completion.refusal
+    """Replace the text of a completion by a hash or another text that `read` parses to the same result."""
+    redacted = replace(completion, text=_hash_text(completion.text))
     if completion.refusal:
-        hashed_refusal = _hash_text(completion.refusal)
-    redacted = replace(completion, text=hashed_text, refusal=hashed_refusal)
-
-    labels = list(labels)
-    json_labels = [orjson.dumps({"answer": label}).decode() for label in labels]
-    unfinished_reasoning = "<think>"  # opening tag of a reasoning, without the closing one
+        redacted = replace(redacted, refusal=_hash_text(completion.refusal))
 
     # readings are compared as text, because they may contain NaN, which does not equal NaN
     original_reading = repr(read(completion))
-    for text in (hashed_text, *labels, unfinished_reasoning, *json_labels):
+    for text in (redacted.text, *_list_typical_answers(labels)):
         candidate = replace(redacted, text=text)
         if repr(read(candidate)) == original_reading:
             return candidate
     return redacted
+
+
+def _list_typical_answers(labels: Iterable[str]) -> list[str]:
+    """Return the labels, the beginning of a reasoning without an end, and the labels in JSON."""
+    plain = list(labels)
+    json_labels = [orjson.dumps({"answer": label}).decode() for label in plain]
+    return [*plain, "<think>", *json_labels]
 
 
 def _sha256(text: str) -> str:

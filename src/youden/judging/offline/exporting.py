@@ -58,25 +58,13 @@ class RequestTable:
 
     @classmethod
     def from_plan(cls, config: JudgeConfig, plan: Plan) -> RequestTable:
-        """Make the table of all requests of a judge about a plan.
+        """Return the distinct requests of a judge about a plan, in ascending order of their hashes.
 
-        Parameters
-        ----------
-        config : JudgeConfig
-            A judge that makes calls (this is not checked). For a jury, make one table per judge.
-        plan : Plan
-            The plan.
+        config : judge that makes calls (this is not checked). For a jury, make one table per judge.
 
-        Returns
-        -------
-        RequestTable
-            One row per distinct request, in ascending order of the request hashes, with the position of the first trial that
-            needs it.
+        Each row has the position of the first trial that needs the request.
 
-        Raises
-        ------
-        InputError
-            [plan-missing-text]: if the pool has no response for a trial.
+        Raises: InputError [plan-missing-text] if the pool has no response for a trial.
         """
         questions = config.questions()
         hashes = np.empty(len(plan), dtype=f"S{KEY_BYTES}")  # one per trial
@@ -168,21 +156,18 @@ def _write_lines(path: Path, requests: Iterable[tuple[str, Request]], _: bytes) 
 def write_parquet(path: Path, requests: Iterable[tuple[str, Request]], manifest: bytes) -> None:
     """Write requests to a Parquet file with the columns `request_hash` (string) and `messages`.
 
-    A value of `messages` is a list of structures with the fields `role` and `content`, both strings.
-
     path : file to write; an existing one is overwritten
     requests : pairs of request hash and request
-    manifest : content of `export.json`, which becomes the value of the key `METADATA` in the metadata of the file
+    manifest : content of `export.json`, stored under `METADATA` in the metadata of the file
+
+    A value of `messages` is a list of structures with the strings `role` and `content`.
     """
     messages_type = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
     columns = [("request_hash", pa.string()), ("messages", messages_type)]
     schema = pa.schema(columns, metadata={METADATA: manifest})
     remaining = iter(requests)
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        while True:
-            chunk = list(islice(remaining, ROWS_PER_GROUP))
-            if not chunk:
-                break
+        while chunk := list(islice(remaining, ROWS_PER_GROUP)):
             request_hashes = [key for key, _ in chunk]
             messages = [_message_fields(request) for _, request in chunk]
             arrays = [pa.array(request_hashes), pa.array(messages, messages_type)]
@@ -280,60 +265,55 @@ def export_requests(
 def _export_judge(
     plan: Plan, *, config: JudgeConfig, store: Store, folder: Path, format: Format, shards: int
 ) -> tuple[int, list[Path]]:
-    """Write the requests of one judge that need an answer to files.
+    """Write the unanswered requests of one judge, and a manifest; return their number and the paths of the files.
 
-    folder : folder that is created, and also gets the manifest
-    format : format of the files, which is also their suffix
-    shards : maximum number of files with requests
-
-    Returns the number of requests, and the paths of the files with requests; no files if there are no requests.
+    folder : folder that is created
+    format : format and suffix of the files
+    shards : maximum number of files; none is written without requests
     """
     table = RequestTable.from_plan(config, plan)
     questions = config.questions()
     unanswered = np.fromiter(_iter_unanswered(table, store, questions, plan), dtype=np.int64)
-    n_files = max(1, min(shards, len(unanswered)))
-    chunks = [chunk for chunk in np.array_split(unanswered, n_files) if len(chunk) > 0]
-    file_names = [f"requests-{number}.{format}" for number in range(len(chunks))]
-    manifest = {
-        "version": VERSION,
-        "requests": len(unanswered),
-        "model": questions.model,
-        "parameters": dict(questions.parameters),
-        "judge": config.public(),
-        "files": file_names,
-    }
+    n_files = min(shards, len(unanswered))
+    chunks = np.array_split(unanswered, n_files) if n_files else []
+    paths = [folder / f"requests-{number}.{format}" for number in range(n_files)]
+    manifest = _make_manifest(config, len(unanswered), paths)
 
     folder.mkdir(parents=True, exist_ok=True)
-    write_requests = WRITERS[format]
-    paths = [folder / file_name for file_name in file_names]
     for path, positions in zip(paths, chunks, strict=True):
-        names = map(table.name, positions)
-        requests = (questions.request(plan, int(row)) for row in table.row[positions])
-        write_requests(path, zip(names, requests, strict=True), orjson.dumps(manifest))
+        requests = ((table.name(position), questions.request(plan, int(table.row[position]))) for position in positions)
+        WRITERS[format](path, requests, orjson.dumps(manifest))
     indented_manifest = orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     (folder / MANIFEST).write_bytes(indented_manifest)
     return len(unanswered), paths
 
 
+def _make_manifest(config: JudgeConfig, n_requests: int, paths: Sequence[Path]) -> dict[str, object]:
+    """Return the content of `export.json` for the files of one judge."""
+    questions = config.questions()
+    return {
+        "version": VERSION,
+        "requests": n_requests,
+        "model": questions.model,
+        "parameters": dict(questions.parameters),
+        "judge": config.public(),
+        "files": [path.name for path in paths],
+    }
+
+
 def _iter_unanswered(table: RequestTable, store: Store, questions: Questions, plan: Plan) -> Iterator[int]:
-    """Yield the requests that must be sent, as positions in a table of requests, in the order of the plan.
+    """Yield the positions in `table` of the requests to send, in the order of the plan.
 
-    A request must be sent if the store has neither an answer to it nor a rejection of it, and if it fits the context
-    window of the model.
-
-    table : distinct requests about the plan
-    store : store of the answers
-    questions : prompt and context window of the judge
-    plan : plan of the trials that need the requests
+    Requests with a stored answer or rejection, and those that exceed the model's context window, are left out.
     """
     positions_in_plan_order: list[int] = np.argsort(table.row).tolist()
     for start in range(0, len(positions_in_plan_order), CHUNK):
         positions = positions_in_plan_order[start : start + CHUNK]
         keys = [table.name(position) for position in positions]
         outcomes = store.get_outcomes(keys)
-        for key, position in zip(keys, positions, strict=True):
-            if is_final(outcomes.get(key)):
-                continue
-            row = int(table.row[position])
-            if questions.context is None or questions.fits(questions.request(plan, row)):
+        without_outcome = [
+            position for key, position in zip(keys, positions, strict=True) if not is_final(outcomes.get(key))
+        ]
+        for position in without_outcome:
+            if questions.context is None or questions.fits(questions.request(plan, int(table.row[position]))):
                 yield position

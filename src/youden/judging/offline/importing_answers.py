@@ -73,6 +73,11 @@ class ImportCounts:
     unknown_keys: list[str] = field(default_factory=list)
     not_sent_reason: str = ""
 
+    def add_not_sent(self, reason: str) -> None:
+        """Count a row whose request was not sent, and keep the first reason."""
+        self.n_not_sent += 1
+        self.not_sent_reason = self.not_sent_reason or reason
+
     def sentences(self) -> Iterator[str]:
         """Yield a sentence on the rows read and the outcomes added, then one for each reason why rows were skipped."""
         yield (
@@ -161,9 +166,9 @@ class _AnswerImport:
         self._early_rejections: dict[str, Failure] = {}
 
     def add(self, rows: Sequence[ResultLine]) -> None:
-        """Collect the answers and failures in rows, and write all collected ones if they are `ROWS_PER_WRITE` or more.
+        """Collect the outcomes of rows; write all collected ones if they are `ROWS_PER_WRITE` or more.
 
-        rows : lines of a file of results, each with its request hash (`key`) and its outcome, None if it is unreadable
+        Rows without an outcome are counted as unreadable.
         """
         failures: dict[str, Failure] = {}
         for key, judge, n_characters, reported_outcome in self._iter_plan_rows(rows):
@@ -174,9 +179,7 @@ class _AnswerImport:
                 self._answers[key] = judge, outcome
                 self._has_answer = True
             elif outcome.kind == "fatal":  # the engine's account, key or model is at fault, so nothing was sent
-                self._counts.n_not_sent += 1
-                if not self._counts.not_sent_reason:
-                    self._counts.not_sent_reason = outcome.reason
+                self._counts.add_not_sent(outcome.reason)
             else:
                 failures[key] = Failure(outcome.kind, outcome.status, outcome.reason)
 
@@ -185,16 +188,10 @@ class _AnswerImport:
             self.flush()
 
     def flush(self) -> None:
-        """Write the collected answers and failures to the store, except for requests that it has an answer to.
-
-        Request hashes are looked up and written in ascending order, so that each page of the store's tables is read
-        and written once.
-        """
+        """Write the collected answers and failures to the store, except for requests that it has an answer to."""
+        # in ascending order, each page of the store's tables is read and written once
         keys = sorted(self._answers.keys() | self._failures.keys())
-        stored_keys: set[str] = set()
-        for start in range(0, len(keys), CHUNK):
-            stored_keys |= self._store.answers(keys[start : start + CHUNK]).keys()
-
+        stored_keys = self._find_stored_keys(keys)
         new_answers: dict[str, Completion] = {}
         new_failures: dict[str, Failure] = {}
         for key in keys:
@@ -214,20 +211,29 @@ class _AnswerImport:
         self._answers = {}
         self._failures = {}
 
-    def finish(self) -> ImportCounts:
-        """Record the names of the models that answered in the store, check the import, and return its counts.
+    def _find_stored_keys(self, keys: Sequence[str]) -> set[str]:
+        """Return the hashes of requests that the store has an answer to."""
+        stored_keys: set[str] = set()
+        for start in range(0, len(keys), CHUNK):
+            stored_keys |= self._store.answers(keys[start : start + CHUNK]).keys()
+        return stored_keys
 
-        Call it once, after all rows were added and written.
+    def finish(self) -> ImportCounts:
+        """Store the names of the models that answered, and return the counts. Call it once, after `flush`.
 
         Raises: JudgeError [import-rejected] if the engine rejected requests and answered none; InputError
         [import-other-plan] if no readable row answers a request of the plan; [import-nothing] if no row is readable.
         """
-        counts = self._counts
         if self._early_rejections:  # they were not stored, because no answer followed
             self._raise_rejected()
         for table, served in zip(self._requests, self._served, strict=True):
             self._store.remember_served(table.config.public(), served.new_names())
+        self._check_counts()
+        return self._counts
 
+    def _check_counts(self) -> None:
+        """Check that a row could be read, and answers a request of the plan."""
+        counts = self._counts
         n_readable = counts.n_rows - counts.n_unreadable
         are_all_unknown = counts.n_unknown == n_readable
         if n_readable > 0 and are_all_unknown:
@@ -243,47 +249,39 @@ class _AnswerImport:
                 "Pass result lines of a Batch API (custom_id, response) or Parquet (request_hash, text).",
                 slug="import-nothing",
             )
-        return counts
 
     def _iter_plan_rows(self, rows: Sequence[ResultLine]) -> Iterator[tuple[str, int, int, Completion | CallError]]:
         """Yield the rows that answer a request of the plan, and count all others.
 
-        Yields
-        ------
-        key : str
-            Request hash, in lower case.
-        judge : int
-            Position of the judge that the request is for.
-        n_characters : int
-            Number of characters of the request.
-        outcome : Completion or CallError
-            Answer or failure.
+        Yields the request hash in lower case, the position of its judge, its number of characters, and the outcome.
         """
         readable = [row for row in rows if row.outcome is not None]
         self._counts.n_rows += len(rows)
         self._counts.n_unreadable += len(rows) - len(readable)
 
-        # find the judge of each request
+        # request hashes in lower case, unlike the keys of some rows: split the digits of all hashes, two digits per byte
         hashes = hashes_to_bytes([row.key for row in readable])
-        judges = np.full(len(hashes), -1)  # −1 if the request is not one of the plan
+        digits = hashes.tobytes().hex()
+        n_digits = 2 * KEY_BYTES
+        request_hashes = (digits[start : start + n_digits] for start in range(0, len(digits), n_digits))
+
+        judges, lengths = self._find_judges(hashes)
+        for row, request_hash, judge, n_characters in zip(readable, request_hashes, judges, lengths, strict=True):
+            if judge < 0 or row.outcome is None:
+                self._count_unknown_row(row)
+                continue
+            yield request_hash, judge, n_characters, row.outcome
+
+    def _find_judges(self, hashes: np.ndarray) -> tuple[list[int], list[int]]:
+        """Return the position of the judge of each request, −1 if it is not in the plan, and the request's length."""
+        judges = np.full(len(hashes), -1)
         n_characters = np.zeros(len(hashes), dtype=np.int64)
         for judge, table in enumerate(self._requests):
             positions = table.find(hashes)
             is_of_judge = (positions >= 0) & (judges < 0)
             judges[is_of_judge] = judge
             n_characters[is_of_judge] = table.characters[positions[is_of_judge]]
-
-        # request hashes in lower case, unlike the keys of some rows: split the digits of all hashes, two digits per byte
-        digits = hashes.tobytes().hex()
-        n_digits = 2 * KEY_BYTES
-        request_hashes = (digits[start : start + n_digits] for start in range(0, len(digits), n_digits))
-
-        columns = zip(readable, request_hashes, judges.tolist(), n_characters.tolist(), strict=True)
-        for row, request_hash, judge, n_row_characters in columns:
-            if judge < 0 or row.outcome is None:
-                self._count_unknown_row(row)
-                continue
-            yield request_hash, judge, n_row_characters, row.outcome
+        return judges.tolist(), n_characters.tolist()
 
     def _count_unknown_row(self, row: ResultLine) -> None:
         """Count a row that answers no request of the plan, and keep its key as an example if there are few."""
@@ -292,14 +290,10 @@ class _AnswerImport:
             self._counts.unknown_keys.append(str(row.key)[:_MAX_EXAMPLE_LENGTH])
 
     def _check_usage(self, outcome: Completion | CallError, judge: int, n_characters: int) -> Completion | CallError:
-        """Check the token counts and the length of an answer.
+        """Return the outcome with impossible token counts set to 0, or an error if the answer is too long.
 
-        outcome : answer, or a failure, which is returned unchanged
-        judge : position of the judge that the request is for
-        n_characters : number of characters of the request
-
-        Returns the answer, or an error if it is too long. If the token counts that it reports are not possible, they are
-        set to 0, and `n_doubted` is increased.
+        judge : position of the judge
+        n_characters : length of the request
         """
         if isinstance(outcome, CallError):
             return outcome
@@ -325,11 +319,7 @@ class _AnswerImport:
             self._served[judge].count([(completion, True)])
 
     def _add_failures(self, failures: dict[str, Failure]) -> None:
-        """Add failures to those that will be stored. Rejections before the first answer are kept back until an answer follows.
-
-        If the engine rejects all requests, the cause may be a wrong setting of the engine.
-
-        failures : failure by request hash
+        """Add failures by request hash; hold rejections back until a first answer shows that the engine works.
 
         Raises: JudgeError [import-rejected] if `MAX_INITIAL_REJECTIONS` requests are rejected before any is answered.
         """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -129,38 +129,30 @@ class BatchRunner:
         self._stop.raise_if_stopped(self._budget)
 
     async def _resume_batches(self) -> list[Job]:
-        """Take over the batches that an earlier process left in progress, and reserve their largest possible costs.
+        """Return the batches of an earlier process that are in progress, without those that cannot be started."""
+        jobs = [await self._resume_batch(job) for job in self._leases.resume()]
+        return [job for job in jobs if job is not None]
 
-        A batch is started if only its file was uploaded.
+    async def _resume_batch(self, recorded_job: Job) -> Job | None:
+        """Reserve the largest possible cost of a batch, and start it if an earlier process only uploaded its file.
 
-        Returns the records of the batches, without those that could not be started.
+        Returns None if the batch cannot be started, which ends the run.
         """
-        jobs: list[Job] = []
-        for recorded_job in self._leases.resume():
-            job = recorded_job
-            if math.isnan(job.usd) and self._budget.cap < math.inf:
-                # an unknown cost reserves the whole cap, so that no other request is sent until the cost is known
-                job = replace(job, usd=self._budget.cap)
-            self._budget.reserve_unconditionally(job.usd)
-
-            has_batch_id = job.batch is not None
-            if has_batch_id:
-                self._report(f"batch {job.batch}: {format_count(len(job.keys), 'request', 'was', 'were')} sent earlier")
-                jobs.append(job)
-                continue
-
+        job = recorded_job
+        if math.isnan(job.usd) and self._budget.cap < math.inf:
+            # an unknown cost reserves the whole cap, so that no other request is sent until the cost is known
+            job = replace(job, usd=self._budget.cap)
+        self._budget.reserve_unconditionally(job.usd)
+        if job.batch is None:
             # the earlier process may have started the batch, but ended before it recorded the id
-            started_job = await self._start_batch(job, maybe_started=True)
-            if started_job is not None:
-                jobs.append(started_job)
-        return jobs
+            return await self._start_batch(job, maybe_started=True)
+        self._report(f"batch {job.batch}: {format_count(len(job.keys), 'request', 'was', 'were')} sent earlier")
+        return job
 
     async def _send_batches(self) -> list[Job]:
-        """Send the requests that still need an outcome, as many as the cost cap allows.
+        """Send the requests that need an outcome, as far as the cost cap allows, and return the started batches.
 
-        If a batch cannot be started, the run ends, and no further batch is sent.
-
-        Returns the records of the batches that were started.
+        No batch is sent after one that cannot be started.
         """
         self._is_over_cap = False
         self._unreserved_usd = 0.0
@@ -183,29 +175,33 @@ class BatchRunner:
         return jobs
 
     def _iter_lines(self) -> Iterator[RequestLine]:
-        """Acquire leases on the requests to send, and yield their lines until the cost cap is reached.
+        """Lease the requests to send, and yield their lines until the cost cap is reached (`_is_over_cap`).
 
-        The largest possible cost of each line is added to `_unreserved_usd`. At the cap, `_is_over_cap` is set.
+        `_unreserved_usd` contains the largest possible cost of all yielded lines.
         """
         visited: set[str] = set()
         for calls in look_up(self._work.iter_row_keys(), self._store, make_request=self._work.request):
             calls_to_send = [call for call in calls if call.key not in visited and not self._end_without_sending(call)]
             visited |= {call.key for call in calls_to_send}
-            leased_calls = self._leases.acquire(calls_to_send)
-            for position, call in enumerate(leased_calls):
-                max_usd = max_call_cost(self._config, call.request)
-                if not self._budget.can_reserve(self._unreserved_usd + max_usd):
-                    self._is_over_cap = True
-                    self._leases.release([unsent.key for unsent in leased_calls[position:]])
-                    return
-                self._unreserved_usd += max_usd
-                yield make_request_line(call.key, call.request, usd=max_usd)
+            yield from self._make_lines(self._leases.acquire(calls_to_send))
+            if self._is_over_cap:
+                return
+
+    def _make_lines(self, leased_calls: Sequence[Call]) -> Iterator[RequestLine]:
+        """Yield the lines of calls until the cost cap is reached, and release the leases on the remaining ones."""
+        for position, call in enumerate(leased_calls):
+            max_usd = max_call_cost(self._config, call.request)
+            if not self._budget.can_reserve(self._unreserved_usd + max_usd):
+                self._is_over_cap = True
+                self._leases.release([unsent.key for unsent in leased_calls[position:]])
+                return
+            self._unreserved_usd += max_usd
+            yield make_request_line(call.key, call.request, usd=max_usd)
 
     def _end_without_sending(self, call: Call) -> bool:
-        """End a call whose outcome is stored, or whose request is too long for the model; return whether the call ended.
+        """End a call whose outcome is stored, or whose request is too long; return whether it ended.
 
-        With the option `retry_failed`, rejections that are stored from earlier runs do not end a call. A rejection in this
-        run does.
+        `retry_failed` ignores only rejections from earlier runs.
         """
         rows = call.rows
         if self._done[rows[0]]:
@@ -221,12 +217,7 @@ class BatchRunner:
         return True
 
     async def _send_lines(self, lines: list[RequestLine]) -> Job | None:
-        """Send request lines as one batch: record it, upload the file, and start the batch.
-
-        The record is stored before anything is sent, so that an interrupted run can resume the batch.
-
-        Returns the record with the ids of file and batch; None if a step failed, which ends the run.
-        """
+        """Record request lines as a batch, upload them, and start the batch; None if a step failed, which ends the run."""
         provider = self._provider  # raises an error about its key before the batch is recorded
         max_usd = math.fsum(line.usd for line in lines)
         job = self._leases.record_batch(max_usd, [line.key for line in lines])
@@ -240,15 +231,10 @@ class BatchRunner:
         return await self._start_batch(job_with_file, maybe_started=False)
 
     async def _start_batch(self, job: Job, *, maybe_started: bool) -> Job | None:
-        """Start the batch of an uploaded file, and record its id.
+        """Start the batch of an uploaded file and record its id; None if the provider reports an error, which ends the run.
 
-        If the provider reports an error, the run ends. If it may have started the batch nevertheless, the record of the
-        batch stays in the store, so that the next run finds the batch instead of sending its requests again.
+        maybe_started : whether an earlier process may have started it
 
-        job : record of the batch, with the id of the file
-        maybe_started : whether an earlier process may have started the batch already
-
-        Returns the record with the id of the batch, or None if the provider reports an error.
         Raises: JudgeError [lease-lost] if the leases of this process may have expired.
         """
         self._leases.check()
@@ -287,39 +273,40 @@ class BatchRunner:
                 await self._batching.sleep(self._batching.poll)
 
     async def _poll(self, batch: _PolledBatch) -> bool:
-        """Poll a batch once, and store its results if it has ended. Return whether all its results are stored.
+        """Poll a batch once, store its results if it has ended, and return whether all are stored.
 
-        If the batch has ended and results are missing, the poll counts as failed. `batch.job` is then the record of the
-        requests without a result.
+        If some are missing, the poll counts as failed, and `batch.job` contains the requests without a result.
         """
-        job = batch.job
         files: list[bytes] = []
         try:
-            state = await self._provider.status(job.batch or "")
+            state = await self._provider.status(batch.job.batch or "")
             if state.ended:
                 files = [await self._provider.fetch(file) for file in state.files]
         except CallError as error:
             self._on_poll_failure(batch, error)
             return False
-
-        status = f"{state.status}, {state.n_done:,} of {batch.n_requests:,} done"
-        if batch.last_status != status:
-            batch.last_status = status
-            self._report(f"batch {job.batch}: {status}")
+        self._report_status(batch, state)
         if not state.ended:
             batch.unknown_since = None
             return False
 
-        remaining_job = self._merge(job, state, files)
+        remaining_job = self._merge(batch.job, state, files)
         if remaining_job is None:
             return True
-        has_stored_results = remaining_job is not job
+        has_stored_results = remaining_job is not batch.job
         if has_stored_results:
             batch.job = remaining_job
             batch.unknown_since = None  # the time limit for missing results begins again
         reason = f"The provider reports '{state.status}', but {len(remaining_job.keys):,} results are missing."
         self._on_poll_failure(batch, CallError(reason, kind="transient"))
         return False
+
+    def _report_status(self, batch: _PolledBatch, state: BatchState) -> None:
+        """Report the status of a batch if it has changed since the last poll."""
+        status = f"{state.status}, {state.n_done:,} of {batch.n_requests:,} done"
+        if batch.last_status != status:
+            batch.last_status = status
+            self._report(f"batch {batch.job.batch}: {status}")
 
     def _on_poll_failure(self, batch: _PolledBatch, error: CallError) -> None:
         """Report a failed poll; end the run if the failure is not transient, or lasts for `max_outage` seconds.
@@ -337,17 +324,11 @@ class BatchRunner:
             self._end_run(error, batch.job)
 
     def _merge(self, job: Job, state: BatchState, files: list[bytes]) -> Job | None:
-        """Store the results of a batch that has ended, and delete its record in the same transaction.
+        """Store the results of a batch that has ended, and delete or replace its record in the same transaction.
 
-        If results are missing, a record of the requests without a result replaces the record of the batch. The end of the
-        run is requested if the provider refused or cancelled the batch.
-
-        job : record of the batch
-        state : final state of the batch
         files : contents of the result files
 
-        Returns None if no result is missing, else the record of the requests without a result. If all results are missing,
-        this record is `job`, and nothing is stored.
+        Returns the record of the requests without a result (`job` itself if all are missing), or None.
         """
         outcomes, missing_keys = find_outcomes(job, state, files)
         if missing_keys and not outcomes:
@@ -362,22 +343,22 @@ class BatchRunner:
         if remaining_job is not None:
             self._budget.reserve_unconditionally(remaining_job.usd)
         self._budget.settle(job.usd, spent_usd)
-        if remaining_job is not None:
-            return remaining_job
+        if remaining_job is None:
+            self._stop_if_not_run(job, state, outcomes)
+        return remaining_job
 
+    def _stop_if_not_run(self, job: Job, state: BatchState, outcomes: Mapping[str, Completion | CallError]) -> None:
+        """Request the end of the run if the provider refused or cancelled a batch."""
         if state.status == "failed" and not outcomes:
             self._stop.request_stop_with_error(batch_refused_error(job, state, judge=self._config.name))
         elif state.status == "cancelled":
             n_unanswered = sum(isinstance(outcome, CallError) for outcome in outcomes.values())
             self._stop.request_stop_with_error(batch_cancelled_error(job, n_unanswered=n_unanswered))
-        return None
 
     def _store_outcomes(self, outcomes: Mapping[str, Completion | CallError]) -> tuple[float, float]:
-        """Store the outcomes of requests, and compute their costs.
+        """Store outcomes by request hash, and return two sums in USD.
 
-        outcomes : outcome by request hash; requests of another plan are allowed, and only their answers are stored
-
-        Returns two sums in USD: the largest possible cost of the requests of this plan, and the actual cost of all requests.
+        These are the largest possible cost of the requests of this plan, and the cost of all requests, other plans included.
         """
         rows_by_key = self._find_rows(outcomes)
         self._leases.check()
@@ -387,19 +368,14 @@ class BatchRunner:
         if self._outcomes.retry_failed:
             stored_outcomes = self._store.get_outcomes(list(rows_by_key))
 
-        # answers come first: they show that the server works, so the requests are at fault for the failures
-        answers = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, Completion)}
-        failures = {key: outcome for key, outcome in outcomes.items() if isinstance(outcome, CallError)}
-        max_costs = []
-        costs = []
-        for key, outcome in (answers | failures).items():
-            rows = rows_by_key.get(key)
-            if rows is not None:
-                earlier_call = self._failed_calls.get(key)
-                call = earlier_call or Call(key, rows, stored_outcomes.get(key), self._work.request)
-                max_cost = max_call_cost(self._config, call.request)
-                max_costs.append(max_cost)
-                costs.append(self._store_outcome(call, outcome, max_cost=max_cost))
+        max_costs, costs = [], []
+        for key, outcome in _sort_answers_first(outcomes):
+            if key in rows_by_key:
+                call = self._failed_calls.get(key)
+                if call is None:
+                    call = Call(key, rows_by_key[key], stored_outcomes.get(key), self._work.request)
+                max_costs.append(max_call_cost(self._config, call.request))
+                costs.append(self._store_outcome(call, outcome, max_cost=max_costs[-1]))
             elif isinstance(outcome, Completion):
                 costs.append(self._store_answer_of_other_plan(key, outcome))
         return math.fsum(max_costs), math.fsum(costs)
@@ -423,43 +399,40 @@ class BatchRunner:
     def _store_outcome(self, call: Call, outcome: Completion | CallError, *, max_cost: float) -> float:
         """Store the outcome of a call, and return its cost in USD.
 
-        A call that failed may be sent again in a later batch, if the failure is transient and `max_tries` allows it.
+        A transient failure leaves the call open until `max_tries`.
 
-        max_cost : largest possible cost of the call in USD. It is booked if the provider does not report the usage, and for
-            a failed call that may be billed.
+        max_cost : booked if the provider does not report the usage, and for a failure that may be billed
         """
-        if isinstance(outcome, Completion):
-            checked_outcome, usd = self._check_answer(call, outcome, max_cost=max_cost)
-        else:
-            checked_outcome = to_rejection_if_quoted(outcome, call.request)
-            usd = 0.0 if checked_outcome.unbilled else max_cost
-
+        checked_outcome, usd = self._check_outcome(call, outcome, max_cost=max_cost)
         call.usd += usd
         if isinstance(checked_outcome, Completion):
             self._outcomes.record_cost(call.key, usd, checked_outcome)
             self._outcomes.record_answer(call, checked_outcome)
             self._done[call.rows] = True
-            return usd
-
-        self._outcomes.record_cost(call.key, usd, None)
-        call.attempts.n_failed += 1
-        may_retry = checked_outcome.kind == "transient" and call.attempts.n_failed < self._config.max_tries
-        has_ended = self._outcomes.record_failure(call, checked_outcome, may_retry=may_retry)
-        self._done[call.rows] = has_ended
-        self._failed_calls[call.key] = call  # with its cost and number of attempts, for the next attempt
+        else:
+            self._outcomes.record_cost(call.key, usd, None)
+            self._record_failure(call, checked_outcome)
         return usd
 
-    def _check_answer(
-        self, call: Call, completion: Completion, *, max_cost: float
+    def _record_failure(self, call: Call, failure: CallError) -> None:
+        """Record that a call failed. Unless it may be sent again, its trials are done."""
+        call.attempts.n_failed += 1
+        may_retry = failure.kind == "transient" and call.attempts.n_failed < self._config.max_tries
+        self._done[call.rows] = self._outcomes.record_failure(call, failure, may_retry=may_retry)
+        self._failed_calls[call.key] = call  # with its cost and number of attempts, for the next attempt
+
+    def _check_outcome(
+        self, call: Call, outcome: Completion | CallError, *, max_cost: float
     ) -> tuple[Completion | CallError, float]:
-        """Check the token usage that an answer reports.
+        """Return an answer, or an error if it is too long or the call failed; and its cost in USD.
 
-        max_cost : largest possible cost of the call in USD, which is its cost if the usage is missing or not credible
-
-        Returns the answer, or an error if it is too long; and the cost in USD.
+        max_cost : cost if the reported usage is missing or not credible, or a failure may be billed
         """
+        if isinstance(outcome, CallError):
+            failure = to_rejection_if_quoted(outcome, call.request)
+            return failure, 0.0 if failure.unbilled else max_cost
         try:
-            checked, fault = check_usage_for(completion, call.request, answer_limit=self._config.answer_limit)
+            checked, fault = check_usage_for(outcome, call.request, answer_limit=self._config.answer_limit)
         except CallError as error:
             return error, max_cost
         if checked.tokens_in == 0 and checked.tokens_out == 0:
@@ -477,3 +450,13 @@ class BatchRunner:
         """Show a message about a batch to the user, and write it to the log."""
         self._batching.say(message)
         self._outcomes.log.write_event("batch", message=message)
+
+
+def _sort_answers_first(
+    outcomes: Mapping[str, Completion | CallError],
+) -> list[tuple[str, Completion | CallError]]:
+    """Return outcomes with their request hashes, answers first, because they show that the server works.
+
+    The requests are therefore at fault for the failures.
+    """
+    return sorted(outcomes.items(), key=lambda entry: isinstance(entry[1], CallError))

@@ -58,25 +58,13 @@ STORES: Registry[Callable[..., StorageBackend]] = Registry(
 
 
 def open_backend(address: str | Path, *, read_only: bool) -> StorageBackend:
-    """Open the storage backend of a store.
+    """Open the storage backend of a store, which the caller has to close.
 
-    Parameters
-    ----------
-    address : str or Path
-        Path of an SQLite file, or a URL, whose scheme is a name in `STORES`.
-    read_only : bool
-        Whether to open an existing store for reading.
+    address : path of an SQLite file, or a URL, whose scheme is a name in `STORES`
+    read_only : whether to open an existing store for reading
 
-    Returns
-    -------
-    StorageBackend
-        The open backend, which the caller has to close.
-
-    Raises
-    ------
-    ConfigError
-        [store-url] if the address is not valid; [store-package] if a library is missing; [store-password] if a password
-        could be sent to an unknown host; others if the backend cannot be opened, see `open_store`.
+    Raises: ConfigError [store-url] if the address is invalid; [store-package] if a library is missing; [store-password] if a
+    password could be sent to an unknown host; others of `open_store` if the backend cannot be opened.
     """
     text = _with_password(str(address))
 
@@ -209,18 +197,10 @@ class Store:
         return self.backend.count()
 
     def get_outcomes(self, keys: Sequence[str]) -> dict[str, Completion | Failure]:
-        """Return the outcomes of requests, including those that are not written yet.
+        """Return the outcomes of requests by request hash, including those that are not written yet.
 
-        Parameters
-        ----------
-        keys : sequence of str
-            Request hashes.
-
-        Returns
-        -------
-        dict of str to Completion or Failure
-            Outcomes by request hash; requests without an outcome are left out. If a request has an answer and a failure,
-            the outcome is the answer. A stored answer that this version of youden would reject as a reply is a failure.
+        Requests without an outcome are left out. An answer takes precedence over a failure. A stored answer that this version
+        would reject as a reply is a failure.
         """
         # read the memory before the backend: a flush in between moves outcomes to the backend, so none is missed
         with self._pending_lock:
@@ -233,16 +213,13 @@ class Store:
         for key, kind, status, reason in (*stored_failures, *requested_failures):
             outcomes[key] = Failure(cast(FailureKind, kind), status, reason)
 
-        answer_texts = dict(stored_answers)
-        for key in keys:
-            if key in pending_answers:
-                answer_texts[key] = pending_answers[key]
-        outcome_by_text: dict[str, Completion | Failure] = {}  # equal answers are frequent, and parsed once
-        for key, text in answer_texts.items():
-            if text not in outcome_by_text:
-                outcome_by_text[text] = self._parse(text)
-            outcomes[key] = outcome_by_text[text]
-        return outcomes
+        requested_answers = {key: pending_answers[key] for key in keys if key in pending_answers}
+        return outcomes | self._parse_all(dict(stored_answers) | requested_answers)
+
+    def _parse_all(self, texts: Mapping[str, str]) -> dict[str, Completion | Failure]:
+        """Parse stored answers by request hash; equal answers, which are frequent, are parsed once."""
+        outcome_by_text = {text: self._parse(text) for text in dict.fromkeys(texts.values())}
+        return {key: outcome_by_text[text] for key, text in texts.items()}
 
     def answers(self, keys: Sequence[str]) -> dict[str, Completion]:
         """Return the stored answers to requests.
@@ -279,22 +256,17 @@ class Store:
     ) -> None:
         """Add an answer or a failure, to be written by the next `flush`.
 
-        An answer replaces a stored failure, and, if `replaces_answer` is true, a stored answer. A failure replaces an earlier
-        failure, and never an answer.
-
         Parameters
         ----------
         key : str
             Request hash.
         outcome : Completion or Failure
-            Outcome of the request.
+            An answer replaces a stored failure; a failure never replaces an answer.
         replaces_answer : bool, default False
-            Whether an answer replaces the stored answer, because the request was repeated. By default, the first answer
-            is kept.
+            Whether an answer also replaces a stored answer, because the request was repeated. By default, the first is kept.
         may_flush : bool, default True
-            Whether this call flushes if `MAX_PENDING_WRITES` outcomes are in memory, or if the last flush was
-            `FLUSH_INTERVAL_SECONDS` ago; it then waits for the disk. If False, the caller has to call `flush` from another
-            thread.
+            Whether this call flushes, and waits for the disk, after `MAX_PENDING_WRITES` outcomes or
+            `FLUSH_INTERVAL_SECONDS`. If False, the caller has to call `flush` from another thread.
 
         Raises
         ------
@@ -316,28 +288,22 @@ class Store:
             self.flush()
 
     def add_all(self, answers: Mapping[str, Completion], failures: Mapping[str, Failure], *, account: str) -> None:
-        """Write many outcomes in one transaction, after flushing everything that was added before.
+        """Flush, and write many outcomes of an external engine in one transaction.
 
-        This is for outcomes of an external engine, which received the requests in files. Pass only requests without a
-        stored answer: a stored answer would be kept, but its tokens would be booked a second time.
+        Pass only requests without a stored answer, because the tokens of others would be booked twice.
 
         Parameters
         ----------
         answers, failures : mapping of str to Completion, of str to Failure
             Outcomes by request hash.
         account : str
-            Cost account to which the answers are booked, with their tokens and an unknown cost (NaN).
+            Cost account of the answers, which are booked with their tokens and an unknown cost (NaN).
         """
-        text_by_id: dict[int, str] = {}  # many requests may share one answer object, which is encoded once
-        answer_texts: dict[str, str] = {}
         payments: dict[tuple[str, str], Payment] = {}
         for key, answer in answers.items():
-            if id(answer) not in text_by_id:
-                text_by_id[id(answer)] = orjson.dumps(answer).decode()
-            answer_texts[key] = text_by_id[id(answer)]
             payments[account, key] = Payment(math.nan, answer.tokens_in, answer.tokens_out)
         failure_rows = {key: _failure_row(key, failure) for key, failure in failures.items()}
-        writes = PendingWrites(answer_texts, failure_rows, payments)
+        writes = PendingWrites(_encode_answers(answers), failure_rows, payments)
         with self._flush_lock:
             self.flush()
             self.backend.write(writes)
@@ -426,6 +392,15 @@ class Store:
 def _to_text(config: dict[str, Json]) -> str:
     """Encode the config of a judge as JSON with sorted keys."""
     return orjson.dumps(config, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _encode_answers(answers: Mapping[str, Completion]) -> dict[str, str]:
+    """Encode answers as JSON by request hash. An object that is the answer to many requests is encoded once."""
+    text_by_id: dict[int, str] = {}
+    for answer in answers.values():
+        if id(answer) not in text_by_id:
+            text_by_id[id(answer)] = orjson.dumps(answer).decode()
+    return {key: text_by_id[id(answer)] for key, answer in answers.items()}
 
 
 def _failure_row(key: str, failure: Failure) -> FailureRow:

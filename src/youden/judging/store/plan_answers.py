@@ -67,19 +67,11 @@ class Call:
     def final_outcome(
         self, is_answer: Callable[[Completion], bool], *, retry_failed: bool = False
     ) -> Completion | Failure | None:
-        """Return the stored outcome if the request need not be sent again.
+        """Return the stored outcome, or None if the request has to be sent.
 
-        Parameters
-        ----------
-        is_answer : callable
-            Returns whether a completion can be parsed as an answer.
-        retry_failed : bool, default False
-            Whether only completions that are answers are final. By default, all completions and rejections are.
-
-        Returns
-        -------
-        Completion, Failure or None
-            None if the request has to be sent; a transient failure is never final.
+        is_answer : returns whether a completion can be parsed as an answer
+        retry_failed : whether only such completions are final. By default, all completions and rejections are; transient
+            failures never are.
         """
         outcome = self.cached
         if outcome is None:
@@ -103,15 +95,15 @@ def look_up(
     store : Store
         Store of the answers.
     make_request : callable
-        Makes the request from a row and its key.
+        Makes the request from a row and its hash.
     size : int, default CHUNK
         Number of trials per chunk.
 
     Yields
     ------
     list of Call
-        The distinct requests of a chunk, in the order of the trials, with their stored outcomes (`cached`) if there are
-        any. A request that is in several chunks is yielded in each of them.
+        The distinct requests of a chunk, in the order of the trials, with their stored outcomes as `cached`, None without.
+        A request in several chunks is yielded in each.
     """
     remaining = iter(keys)
     while True:
@@ -151,20 +143,12 @@ class Costs:
         self._set(rows[0], payment)
 
     def from_ledger(self, key: np.ndarray, paid: Mapping[str, Payment]) -> Costs:
-        """Return the costs that the store has booked for one payer, by this invocation and earlier ones.
+        """Return the costs that the store has booked for one account, by this invocation and earlier ones.
 
-        Parameters
-        ----------
-        key : bytes array S64, shape (n_trials,)
-            Request hash of each trial.
-        paid : mapping of str to Payment
-            Payments of this payer by request hash: USD, seconds and tokens.
+        key : bytes array S64, shape (n_trials,), request hash of each trial
+        paid : payments of the account by request hash: USD, seconds and tokens
 
-        Returns
-        -------
-        Costs
-            The booked costs. The cost of a request is in its first trial; it is 0 for a request without a payment.
-            `is_new` (whether this invocation received the answer) is the same array as in this object.
+        The cost of a request is in its first trial, 0 if it has no payment. `is_new` is the array of this object.
         """
         booked = Costs(len(key))
         booked.is_new = self.is_new
@@ -224,32 +208,26 @@ class PlanAnswers:
     def set_readings(
         self, rows: Sequence[int], keys: Sequence[str], readings: Sequence[tuple[Reading, Completion | None]]
     ) -> None:
-        """Set the answers of trials, and the models that gave them.
+        """Set the answers of trials, and the models that gave them. The counter `served` is not changed.
 
-        The counter `served` is not changed, because it also needs to know which answers are new.
-
-        Parameters
-        ----------
-        rows, keys : sequence of int, of str
-            Positions of the trials in the plan, and their request hashes.
-        readings : sequence of (Reading, Completion or None)
-            The parsed answer of each trial, and the completion that it was parsed from; None for a failure.
+        rows : positions of the trials in the plan
+        keys : their request hashes
+        readings : parsed answer of each trial, and the completion that it was parsed from; None for a failure
         """
         positions = np.array(rows, dtype=np.int64)
         parsed = [reading for reading, _ in readings]
-        model_codes = []
-        for _, completion in readings:
-            code = -1
-            if completion is not None and completion.model:
-                code = self._models.setdefault(completion.model, len(self._models))
-            model_codes.append(code)
-
         self.key[positions] = np.array(keys, dtype="S64")
         self._answer[positions] = [reading.answer for reading in parsed]
         self._hard[positions] = [reading.hard_answer for reading in parsed]
         self._missing[positions] = [_CODES[reading.missing_reason] for reading in parsed]
-        self._model_codes[positions] = model_codes
+        self._model_codes[positions] = [self._number_model(completion) for _, completion in readings]
         self._counts.update(reading.missing_reason for reading in parsed)
+
+    def _number_model(self, completion: Completion | None) -> int:
+        """Return the number of the model of a completion, a new one for a new model; −1 if it is unknown."""
+        if completion is None or not completion.model:
+            return -1
+        return self._models.setdefault(completion.model, len(self._models))
 
     def to_verdicts(
         self,
@@ -383,14 +361,11 @@ def read_answers(
 def _read_or_explain(
     questions: Questions, plan: Plan, row: int, outcome: Completion | Failure | None
 ) -> tuple[Reading, Completion | None] | None:
-    """Parse the stored outcome of a trial, or find out why it has none.
+    """Parse the stored outcome of a trial, or return the reason why its answer is missing.
 
-    questions : parser and context window of the judge
-    row : position of the trial in the plan
-    outcome : stored outcome of the trial's request; None if there is none
+    outcome : None if there is none
 
-    Returns None if the request can be sent and has no outcome yet. Otherwise, returns a `Reading`, which is the parsed answer
-    or the reason why it is missing; and the completion that was parsed, None if there is none.
+    Returns a `Reading` and the completion it was parsed from, if any; None if the request can still be sent.
     """
     if isinstance(outcome, Completion):
         return questions.read(outcome), outcome

@@ -37,6 +37,9 @@ _SCHEMA = (
 )
 
 _KEEPALIVE: dict[str, Any] = {"keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+_CONNECTION_OPTIONS: dict[str, Any] = {**_KEEPALIVE, "application_name": "youden"}
+if os.name == "posix":
+    _CONNECTION_OPTIONS["tcp_user_timeout"] = 30_000
 _TIMEOUTS = (errors.QueryCanceled, errors.LockNotAvailable, errors.IdleInTransactionSessionTimeout)
 _CONNECT_TIMEOUT_SECONDS = 10
 _RECONNECT_SECONDS = 0.25
@@ -121,7 +124,7 @@ class PostgresBackend(SqlBackend):
                 slug="store-url",
             ) from None
         try:
-            self._run_with_retries(lambda connection: self._prepare(connection, read_only=read_only))
+            self._run_with_retries(lambda connection: self._check_and_create_tables(connection, read_only=read_only))
         except BaseException:
             self._connection.close()
             raise
@@ -164,15 +167,10 @@ class PostgresBackend(SqlBackend):
             self._connection.close()
 
     def _run_with_retries(self, work: Callable[[Connection], T]) -> T:
-        """Call a function of the connection, and repeat this after a deadlock, a timeout or a lost connection.
+        """Return the result of `work` for an open connection, repeated after a deadlock, a timeout or a lost connection.
 
-        A lost connection is opened again. If the server is still unreachable after the process was asked to stop, later
-        calls fail at once, so that they do not delay the end of the process.
-
-        work : function of an open connection; it may be called several times
-
-        Raises: JudgeError [store-unreachable] if the server is unreachable for `max_wait` seconds; other JudgeErrors if
-        the server reports an error.
+        Raises: JudgeError [store-unreachable] if the server is unreachable for `max_wait` seconds; others if it reports an
+        error.
         """
         with self._lock:
             if self._lost is not None:
@@ -187,8 +185,7 @@ class PostgresBackend(SqlBackend):
                 except (errors.DeadlockDetected, errors.SerializationFailure):
                     continue
                 except psycopg.OperationalError as error:
-                    is_outage = self._connection.closed or isinstance(error, _TIMEOUTS)
-                    if not is_outage:
+                    if not self._is_outage(error):
                         raise self._to_judge_error(error) from None
                     outage_start = outage_start or time.monotonic()
                     self._wait_in_outage(outage_start, error)
@@ -197,6 +194,10 @@ class PostgresBackend(SqlBackend):
                 else:
                     self._watchdog.end()
                     return result
+
+    def _is_outage(self, error: psycopg.OperationalError) -> bool:
+        """Return whether the connection is lost, or the error is a timeout."""
+        return self._connection.closed or isinstance(error, _TIMEOUTS)
 
     def _wait_in_outage(self, outage_start: float, error: psycopg.OperationalError) -> None:
         """Wait a moment before the next attempt to reach the server.
@@ -216,13 +217,10 @@ class PostgresBackend(SqlBackend):
 
     def _connect(self) -> Connection:
         """Open a connection with limits on waiting, and with commits that survive a power cut of the server."""
-        options: dict[str, Any] = {**_KEEPALIVE, "application_name": "youden"}
-        if os.name == "posix":
-            options["tcp_user_timeout"] = 30_000
+        timeout_seconds = int(min(_CONNECT_TIMEOUT_SECONDS, max_wait()))
         with self._watchdog.warn_during():
-            timeout_seconds = int(min(_CONNECT_TIMEOUT_SECONDS, max_wait()))
             connection = _WatchedConnection.connect(
-                self._address, autocommit=True, connect_timeout=timeout_seconds, **options
+                self._address, autocommit=True, connect_timeout=timeout_seconds, **_CONNECTION_OPTIONS
             )
         connection.watchdog = self._watchdog
         register_secrets([connection.info.password])
@@ -230,7 +228,7 @@ class PostgresBackend(SqlBackend):
         connection.execute(_SET_DURABLE.encode())
         return connection
 
-    def _prepare(self, connection: Connection, *, read_only: bool) -> None:
+    def _check_and_create_tables(self, connection: Connection, *, read_only: bool) -> None:
         """Check the server, the version of the store and the rights of the role; create the tables of a new store.
 
         Raises: ConfigError [store-server-old], [store-missing], [store-version]; JudgeError [store-read-only].

@@ -86,23 +86,11 @@ class Session:
         return int(self._connection.execute(self._translate(sql), values).rowcount)
 
     def insert_many(self, sql: str, rows: Iterable[Sequence[object]]) -> int:
-        """Insert many rows, as a part of the current transaction.
+        """Insert rows as a part of the current transaction, many per statement, and return the number inserted or changed.
 
-        Each statement inserts many rows. With one statement per row, a server could keep its locks for a long time after
-        the connection is lost.
-
-        Parameters
-        ----------
-        sql : str
-            INSERT statement for one row, with `VALUES (…)` once and no parentheses inside these. Clauses such as ON
-            CONFLICT may follow.
-        rows : iterable of sequence
-            Values of the rows, which differ in their primary keys.
-
-        Returns
-        -------
-        int
-            Number of rows inserted or changed.
+        sql : INSERT statement for one row, with `VALUES (…)` once and no parentheses inside these. Clauses such as ON CONFLICT
+            may follow.
+        rows : values of the rows, which differ in their primary keys
         """
         all_rows = list(rows)
         head, row_placeholders, tail = re.split(r"VALUES (\([^)]*\))", sql)
@@ -165,12 +153,9 @@ class SqlBackend:
         self._run_in_session("transaction", lambda session: self._write_in_session(session, writes))
 
     def _write_in_session(self, session: Session, writes: PendingWrites) -> None:
-        """Write outcomes, payments and rows of `batches`, and release the leases on the requests that have an outcome.
+        """Write outcomes, payments and records of batches in a transaction, and release the leases on their requests.
 
         Nothing is written if an earlier attempt was committed before the connection was lost.
-
-        session : session in a transaction
-        writes : what to write
         """
         if not self._is_new(session):
             return
@@ -184,12 +169,8 @@ class SqlBackend:
             _payment_row(account, key, payment) for (account, key), payment in sorted(writes.payments.items())
         ]
         session.insert_many(_ADD_PAYMENT, payment_rows)
-
-        # delete the rows of batches whose results are written, or replace them by rows of the remaining requests
         if writes.settled:
-            session.execute("DELETE FROM @batches WHERE id IN (SELECT value FROM EACH)", _to_json(writes.settled))
-            replacements = [row for row in writes.settled.values() if row is not None]
-            session.insert_many(_insert_statement("batches"), replacements)
+            _replace_batches(session, writes.settled)
 
     def paid(self, account: str) -> dict[str, Payment]:
         """Return the payments of an account by the hash of the request."""
@@ -241,12 +222,10 @@ class SqlBackend:
         return members
 
     def rows(self, table: CopiedTable, after: Row | None, *, n: int) -> list[Row]:
-        """Return the next rows of a table, as tuples of the values of all columns, in the order of the primary key.
+        """Return the next rows of a table as tuples of all columns, in the order of the primary key.
 
         after : last row of the previous call; None for the first rows
-        n : largest number of rows
-
-        Returns fewer than `n` rows at the end of the table, and an empty list if there are no more.
+        n : maximum number of rows; fewer are returned at the end of the table
         """
         key_columns = primary_key(table)
         last_key: Row = ()
@@ -298,6 +277,13 @@ def _write_answers(session: Session, writes: PendingWrites) -> None:
     insert_answer = "INSERT INTO @answers (key, completion, created) VALUES (?, ?, NOW) ON CONFLICT DO NOTHING"
     session.insert_many(insert_answer, sorted(writes.answers.items()))
     session.execute("DELETE FROM @failures WHERE key IN (SELECT value FROM EACH)", _to_json(writes.answers))
+
+
+def _replace_batches(session: Session, settled: Mapping[str, Row | None]) -> None:
+    """Delete the records of batches whose results are written, or replace them by records of the remaining requests."""
+    session.execute("DELETE FROM @batches WHERE id IN (SELECT value FROM EACH)", _to_json(settled))
+    replacements = [row for row in settled.values() if row is not None]
+    session.insert_many(_insert_statement("batches"), replacements)
 
 
 def _write_failures(session: Session, writes: PendingWrites) -> None:

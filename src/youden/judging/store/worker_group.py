@@ -162,11 +162,8 @@ class WorkerGroup:
     def _report(self, needed: int, *, is_leaving: bool) -> None:
         """Update this member's row in the store, and set the attributes of this object from the rows of all members.
 
-        Other members remove the row if this member seems to have ended. They add its grant to the row of ended members. This
-        member then gets a new row, without the amounts that it has spent or reserved before.
-
-        needed : picodollars that this member needs in addition to what it has spent and reserved
-        is_leaving : whether the member leaves the group. It then requests only what it has spent and reserved.
+        needed : picodollars needed in addition to those spent and reserved
+        is_leaving : whether the member leaves the group, and requests no more
         """
         with self._report_lock:
             report = BudgetReport(0, 0, 0)
@@ -181,13 +178,16 @@ class WorkerGroup:
                 return self._update_rows(now, rows, report.without(used_before), is_leaving=is_leaving)
 
             new_rows = self._store.backend.replace_members(self._run, update_rows)
-            rows_before = read_rows[-1]
-            if self._was_removed(rows_before):
-                spent_by_ended = sum(row.spent for row in rows_before if not row.name)
-                self._granted_before_removal += min(self._granted, spent_by_ended)
-                self._used_before_removal = report.minimum
+            if self._was_removed(read_rows[-1]):
+                self._record_removal(read_rows[-1], report)
             self._joined = True
             self._set_attributes(new_rows, report.without(self._used_before_removal))
+
+    def _record_removal(self, rows: Sequence[Member], report: BudgetReport) -> None:
+        """Record the amounts that this member had used and was granted before other members removed its row."""
+        spent_by_ended = sum(row.spent for row in rows if not row.name)
+        self._granted_before_removal += min(self._granted, spent_by_ended)
+        self._used_before_removal = report.minimum
 
     def _was_removed(self, rows: Sequence[Member]) -> bool:
         """Return whether other members have removed this member's row because it seemed to have ended.
@@ -197,52 +197,41 @@ class WorkerGroup:
         return self._joined and all(row.name != self._name for row in rows)
 
     def _set_attributes(self, rows: Sequence[Member], report: BudgetReport) -> None:
-        """Set `others`, `is_limited` and the share of the cap that this member may spend.
+        """Set `others`, `is_limited` and the part of the cap that this member may spend.
 
-        rows : new rows of all members; the row of this member is the last one
-        report : amounts of this member that its row contains
+        rows : new rows of all members, this member's last
+        report : amounts of this member in its row
         """
         *other_rows, self_row = rows
-        living = [row for row in other_rows if row.expires > 0]  # the row of ended members has the expiry time 0
-        spent_in_rows = sum(row.spent for row in other_rows)
-        self.others = OtherMembers(
-            n=len(living),
-            n_sending=sum(row.asks for row in living),
-            spent=max(0, spent_in_rows - self._granted_before_removal),
-            reserved=sum(row.granted - row.spent for row in living),
-            answered=sum(row.answered for row in other_rows),
-        )
+        self.others = self._sum_rows(other_rows)
         self._granted = self_row.granted
         self.is_limited = self_row.granted < report.requested
         if self._budget is not None:
             # the budget counts from the time at which this member joined, the row from the removal
             self._budget.set_granted(self._used_before_removal + self_row.granted)
 
+    def _sum_rows(self, other_rows: Sequence[Member]) -> OtherMembers:
+        """Return the totals over the rows of the other members."""
+        living = [row for row in other_rows if row.expires > 0]  # the row of ended members has the expiry time 0
+        spent_in_rows = sum(row.spent for row in other_rows)
+        return OtherMembers(
+            n=len(living),
+            n_sending=sum(row.asks for row in living),
+            spent=max(0, spent_in_rows - self._granted_before_removal),
+            reserved=sum(row.granted - row.spent for row in living),
+            answered=sum(row.answered for row in other_rows),
+        )
+
     def _update_rows(
         self, now: float, rows: Sequence[Member], report: BudgetReport, *, is_leaving: bool
     ) -> Sequence[Member]:
         """Return the new rows: the living members, one row for all ended members, and this member's row last.
 
-        now : time of the database, in seconds
-        rows : rows of all members so far
-        report : amounts of this member that its row contains
-        is_leaving : whether this member leaves the group
+        now : time of the database in seconds
 
-        Raises: JudgeError [run-busy] or [lease-lost] if this member is the coordinator, and another living one is, too.
+        Raises: JudgeError [run-busy] or [lease-lost] if the run would have two living coordinators.
         """
-        # a store that someone else wrote could contain a negative amount, which would raise the cap
-        others = [replace(row, granted=max(0, row.granted)) for row in rows if row.name != self._name]
-        living = [row for row in others if _is_alive(row, now=now)]
-        has_other_coordinator = any(row.leads for row in living)
-        if self._is_coordinator and has_other_coordinator:
-            raise self._busy_error()
-
-        ended = [row for row in others if row not in living]
-        is_first_member = self._is_coordinator and not self._joined and not living
-        if is_first_member:  # a new run starts with the whole cap
-            ended = []
-        other_rows = [*living, *_merge_ended(ended)]
-
+        other_rows = self._update_other_rows(now, rows)
         granted_to_others = sum(row.granted for row in other_rows)
         requested = report.minimum if is_leaving else report.requested
         self_row = Member(
@@ -256,11 +245,25 @@ class WorkerGroup:
         )
         return [*other_rows, self_row]
 
-    def _compute_grant(self, requested: int, granted_to_others: int, *, minimum: int) -> int:
-        """Compute the part of the cap that this member may spend; all amounts are in picodollars.
+    def _update_other_rows(self, now: float, rows: Sequence[Member]) -> list[Member]:
+        """Return the rows of the living members, and one row for all ended members. Raises: see `_update_rows`."""
+        # a store that someone else wrote could contain a negative amount, which would raise the cap
+        others = [replace(row, granted=max(0, row.granted)) for row in rows if row.name != self._name]
+        living = [row for row in others if _is_alive(row, now=now)]
+        has_other_coordinator = any(row.leads for row in living)
+        if self._is_coordinator and has_other_coordinator:
+            raise self._busy_error()
 
-        It is the requested amount, but no more than what the other members leave of the cap. It is at least `minimum`, the
-        amount that may be spent already.
+        is_first_member = self._is_coordinator and not self._joined and not living
+        if is_first_member:  # a new run starts with the whole cap
+            return []
+        ended = [row for row in others if row not in living]
+        return [*living, *_merge_ended(ended)]
+
+    def _compute_grant(self, requested: int, granted_to_others: int, *, minimum: int) -> int:
+        """Return the part of the cap that this member may spend: what it requests and the others leave, at least `minimum`.
+
+        All amounts are in picodollars.
         """
         if self._budget is None or self._budget.cap == math.inf:
             return requested
@@ -311,20 +314,11 @@ def _merge_ended(ended: Sequence[Member]) -> list[Member]:
 
 
 def is_in_progress(store: Store, run: str) -> bool:
-    """Return whether a process sends requests for a run, according to its heartbeat.
+    """Return whether a process that takes part in a run is alive: no more than `LEASE_SECONDS` since its last heartbeat.
 
-    Parameters
-    ----------
-    store : Store
-        Store of the run, which is only read.
-    run : str
-        Name of the run.
+    run : name of the run in the store
 
-    Returns
-    -------
-    bool
-        Whether a process that takes part in the run is alive. A process counts as alive until `LEASE_SECONDS` after its
-        last heartbeat, unless it is known to have ended. False if the storage backend has no method `read_members`.
+    False if the storage backend has no method `read_members`.
     """
     if not hasattr(store.backend, "read_members"):  # a plugin for an earlier version of the contract
         return False
@@ -419,21 +413,10 @@ class SharedBudget(Budget):
         return self._available() >= amount
 
     async def reserve(self, usd: float) -> None:
-        """Reserve a cost, after requesting more of the cap from the group if necessary.
+        """Reserve a cost in USD, and wait while only reservations that may be released prevent it.
 
-        If the cap does not allow the cost yet, wait for reservations that this process or another one may release.
-
-        Parameters
-        ----------
-        usd : float
-            Cost in USD.
-
-        Raises
-        ------
-        OutOfMoneyError
-            If the cap does not allow the cost, and no member has a reservation that could be released.
-        JudgeError
-            If the store cannot be reached, or another process coordinates the run.
+        Raises: OutOfMoneyError if the cap does not allow the cost, and no member has a reservation that could be released;
+        JudgeError if the store cannot be reached, or another process coordinates the run.
         """
         amount = math.ceil(usd * PICODOLLARS_PER_USD)
         self._needed += amount
@@ -454,9 +437,7 @@ class SharedBudget(Budget):
         await asyncio.sleep(BUDGET_CHECK_SECONDS)
 
     async def _request_more(self) -> None:
-        """Request the part of the cap that the waiting tasks need, and wait for the reply.
-
-        One report (`WorkerGroup.sync`) serves all tasks that wait at the same time.
+        """Request the part of the cap that all waiting tasks need, in one report, and wait for the reply.
 
         Raises: JudgeError if the store cannot be reached, or another process coordinates the run.
         """
@@ -479,10 +460,7 @@ class SharedBudget(Budget):
             self._reserved -= math.ceil(reserved * PICODOLLARS_PER_USD)
 
     def make_report(self, needed: int) -> BudgetReport:
-        """Return the amounts that this member has spent and reserved, and the amount of the cap that it requests.
-
-        The request replaces earlier ones. If the share that was granted is larger, it is reduced to the request, because the
-        group may give the difference to other members.
+        """Return the amounts that this member has spent, reserved and requests; the request replaces earlier ones.
 
         needed : picodollars that are needed in addition to what is spent and reserved
         """

@@ -48,24 +48,12 @@ DEFAULT_DESIGNS = ("cyclic",)
 
 
 def estimate_run_cost(config: RunConfig, unwritten: Pool | None = None) -> DesignCost:
-    """Estimate the cost of judging the plan of a run.
+    """Estimate the calls, tokens and USD of judging the plan of a run; USD is None if a price is unknown.
 
-    Parameters
-    ----------
-    config : RunConfig
-        Config of the run.
-    unwritten : Pool, optional
-        Pool that the config names, if it has not been written yet. Default: the pool is read.
+    unwritten : pool that the config names, if it has not been written yet; None to read the pool
 
-    Returns
-    -------
-    DesignCost
-        Calls, tokens and USD of the run's plan; USD is None if a price is unknown.
-
-    Raises
-    ------
-    PoolError, PlanError, ConfigError
-        If the pool cannot be read, the plan cannot be drawn, or the judge cannot be loaded.
+    Raises: PoolError, PlanError or ConfigError if the pool cannot be read, the plan cannot be drawn, or the judge cannot be
+    loaded.
     """
     judge = load_judge_of_run(config)
     plan = draw_run_plan(config, unwritten)
@@ -141,13 +129,11 @@ def _count_drawn_calls(pool: Pool, design: str) -> tuple[int, int] | None:
 
 
 def _estimate_calls(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int, int]:
-    """Estimate the number of calls of a plan, and the total number of characters of their texts, without drawing it.
+    """Estimate the number of calls of a plan, and the number of characters of their texts, without drawing it.
 
-    design : name of a registered design
-    length : int array (n_agents, n_items), number of characters of each response, −1 for a missing response
+    length : int array (n_agents, n_items), characters of each response, −1 if missing
 
-    Raises PlanError [cost-unknown] if the design has no default budget, or if it cannot attain its half-width on
-    these items.
+    Raises: PlanError [cost-unknown] if the design has no default budget.
     """
     is_present = length >= 0
     n_agents_of_item = is_present.sum(axis=0).astype(np.int64)
@@ -185,9 +171,9 @@ def _estimate_fixed_width_calls(pool: Pool, *, max_blocks: int) -> int:
 def _estimate_default_calls(pool: Pool, design: str, *, n_dense_calls: int) -> int:
     """Estimate the number of calls of a plan with the default budget of its design.
 
-    n_dense_calls : number of calls that compare all pairs of agents on all items; an upper bound
+    n_dense_calls : calls that compare all pairs on all items
 
-    Raises PlanError [cost-unknown] if the design has no default budget and does not compare all pairs.
+    Raises: PlanError [cost-unknown] if the design has neither.
     """
     design_class = DESIGNS.load(design)
     if design_class.default_trials_per_agent is not None:
@@ -352,10 +338,10 @@ def _describe_limits(pool: Pool, *, n_sampled_items: int) -> list[str]:
 
 
 def _count_responses(pool: Pool, length: Positions, *, mean_words: float | None) -> Counts:
-    """Count the agents, items and responses of a pool, and summarize the lengths of the first responses of agents to items.
+    """Count the agents, items and responses of a pool, and summarize the lengths of first responses.
 
-    length : int array (n_agents, n_items), characters of each first response, −1 if there is none
-    mean_words : mean number of words of a response; None if it was not measured
+    length : int array (n_agents, n_items), characters, −1 if missing
+    mean_words : words per response; None if not measured
     """
     valid_lengths = length[length >= 0]
     has_responses = len(valid_lengths) > 0
@@ -378,22 +364,12 @@ def _count_responses(pool: Pool, length: Positions, *, mean_words: float | None)
 
 
 def find_agent_problems(sample: SampledTexts, length: Positions) -> list[Finding]:
-    """Find problems of agents that make a ranking wrong.
+    """Find problems of agents that make a ranking wrong, such as clones, text reuse, templates and unusual lengths.
 
-    Problems are gaps and unusual lengths, clones, text reuse, duplicates, rings, templates, copied prompts, lists of
-    words, texts that address a judge, and families.
+    sample : texts of the pool
+    length : int array (n_agents, n_items), characters of each response, −1 without one
 
-    Parameters
-    ----------
-    sample : SampledTexts
-        Texts of the pool.
-    length : int array (n_agents, n_items)
-        Characters of each response, −1 without a response.
-
-    Returns
-    -------
-    list of Finding
-        An agent is reported for text reuse or duplicates only if no other finding explains them.
+    An agent is reported for text reuse or duplicates only if no other finding explains them.
     """
     pool = sample.pool
     response_problems = find_response_problems(pool, length)

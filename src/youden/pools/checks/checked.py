@@ -5,7 +5,7 @@ The sample of a small pool has all its items. That of a large pool has random it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 from youden.streams import standalone_stream
 from youden.text.similarity import build_group_word_matrix, build_word_matrix, idf
 from youden.text.words import SegmentedTexts, segment_texts
-from youden.types import Finding, Pool
+from youden.types import Agent, Finding, Item, Pool
 from youden.types.pool import Floats, Json
 
 
@@ -117,6 +117,11 @@ class PoolCheck:
         return data
 
 
+def select_ids(entries: Sequence[Agent] | Sequence[Item], positions: Iterable[int]) -> tuple[str, ...]:
+    """Return the ids of the agents, or of the items, at some positions."""
+    return tuple(entries[position].id for position in positions)
+
+
 def format_names(names: tuple[str, ...], *, limit: int = 5) -> str:
     """Format up to `limit` names in quotes, and the number of the others.
 
@@ -148,6 +153,16 @@ def format_min_share(share: float, *, n_agents: int) -> str:
 
 
 Index = NDArray[np.int64]
+
+
+def _sample_items(pool: Pool, seed: int, max_texts: int) -> Index:
+    """Return the ascending positions of random items, with about `max_texts` responses or `MIN_ITEMS` items; all of few."""
+    n_sampled = max(MIN_ITEMS, max_texts // max(1, pool.n_agents))
+    if n_sampled >= pool.n_items:
+        return np.arange(pool.n_items)
+    return np.sort(standalone_stream(seed).choice(pool.n_items, size=n_sampled, replace=False))
+
+
 Hashes = NDArray[np.uint64]
 
 MAX_TEXTS = 60_000
@@ -182,7 +197,7 @@ class SampledTexts:
 
     @classmethod
     def from_pool(cls, pool: Pool, *, seed: int = 0, max_texts: int = MAX_TEXTS) -> SampledTexts:
-        """Sample items of a pool, and segment the first responses to them and their prompts into words.
+        """Sample items of a pool, and segment their prompts and the first responses to them into words.
 
         Parameters
         ----------
@@ -191,20 +206,14 @@ class SampledTexts:
         seed : int, default 0
             Seed of the sample.
         max_texts : int, default 60,000
-            Approximate maximum number of responses, from which the number of sampled items follows. At least 20 items are
-            sampled. If the pool has fewer items than that, all are used.
+            Approximate maximum number of responses. At least 20 items are sampled, or all if the pool has fewer.
 
         Returns
         -------
         SampledTexts
-            First responses to the sampled items, item by item, and then the prompts of these items.
+            First responses item by item, and then the prompts of these items.
         """
-        items = np.arange(pool.n_items)
-        n_sampled = max(MIN_ITEMS, max_texts // max(1, pool.n_agents))
-        if n_sampled < pool.n_items:
-            rng = standalone_stream(seed)
-            items = np.sort(rng.choice(pool.n_items, size=n_sampled, replace=False))
-
+        items = _sample_items(pool, seed, max_texts)
         # item (position in `items`) and agent of each response, in the order of items
         is_present = pool.present[:, items]
         item_of_text, agent_of_text = np.nonzero(is_present.T)
@@ -254,16 +263,10 @@ class SampledTexts:
         return idf(np.asarray(item_has_word.sum(axis=0), dtype=np.float64), len(self.items))
 
     def hash_ngrams(self, size: int) -> tuple[Hashes, Index]:
-        """Hash all n-grams (sequences of `size` words) of the responses and prompts.
+        """Hash all n-grams (sequences of `size` words) within a response or prompt.
 
-        n-grams that extend from one text into the next are left out.
-
-        Returns
-        -------
-        hashes : uint64 array (n_ngrams,)
-            Hash of each n-gram.
-        text_of : int array (n_ngrams,)
-            Position of the text that contains it. The prompt of the m-th sampled item has the position n_texts + m.
+        Returns two arrays (n_ngrams,): uint64 hashes, and positions of their texts. The prompt of the m-th sampled item has
+        the position n_texts + m.
         """
         word_ids = self.texts.ids.astype(np.uint64)
         n_windows = max(0, len(word_ids) - size + 1)
@@ -312,9 +315,7 @@ class SampledTexts:
         return mean
 
     def agent_medians(self, values: Floats) -> Floats:
-        """Return the median of some values over the texts of each agent, float array (n_agents,).
-
-        The median of an agent without values is NaN.
+        """Return the median of values over the texts of each agent: float array (n_agents,), NaN without values.
 
         values : float array (n_texts,), in which NaN is ignored
         """

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import regex
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from youden.pools.checks.checked import SampledTexts, format_min_share, format_names, format_subject
+from youden.pools.checks.checked import SampledTexts, format_min_share, format_names, format_subject, select_ids
 from youden.protocol.self_trials import needs_self_trials
 from youden.text.sentences import format_count
 from youden.text.similarity import COPYING_SHARE, N_GRAM, copied_shares
@@ -39,30 +40,33 @@ MIN_PROMPT_WORDS = 8
 def find_prompt_copying(sample: SampledTexts) -> Iterator[Finding]:
     """Yield one finding for agents that copy their prompts, and one for agents that reword them.
 
-    An agent copies if at least half of the n-grams (sequences of words) of its median response occur in the prompt. It
-    rewords if its median response and the prompt have at least half of all their words in common.
+    An agent copies if at least half of the word sequences of its median response occur in the prompt. It rewords if the two
+    have at least half of all their words in common.
     """
     copied_medians = sample.agent_medians(_compute_copied_shares(sample))
     copying = np.flatnonzero(np.nan_to_num(copied_medians) >= COPYING_SHARE)
 
-    # if most agents use the words of the prompt, the task requires it, and no agent is reported as rewording
     similarity_medians = sample.agent_medians(_compute_prompt_similarity(sample))
-    valid_medians = similarity_medians[~np.isnan(similarity_medians)]
-    rewording = np.array([], dtype=np.int64)
-    if valid_medians.size and np.median(valid_medians) < NATURAL_PROMPT_SIMILARITY:
-        similar = np.flatnonzero(np.nan_to_num(similarity_medians) >= MIN_PROMPT_SIMILARITY)
-        rewording = np.setdiff1d(similar, copying)
-
+    rewording = np.setdiff1d(_select_similar_to_prompt(similarity_medians), copying)
     if len(copying):
         yield _report_prompt_copying(sample, copying, copied_medians[copying], is_reworded=False)
     if len(rewording):
         yield _report_prompt_copying(sample, rewording, similarity_medians[rewording], is_reworded=True)
 
 
-def _compute_copied_shares(sample: SampledTexts) -> Floats:
-    """Return the share of each response's n-grams (sequences of words) that occur in its prompt.
+def _select_similar_to_prompt(medians: Floats) -> Positions:
+    """Return the agents whose median similarity to the prompt is large; none if most agents use its words."""
+    valid_medians = medians[~np.isnan(medians)]
+    is_required = valid_medians.size and np.median(valid_medians) >= NATURAL_PROMPT_SIMILARITY  # by the task
+    if is_required:
+        return np.array([], dtype=np.int64)
+    return np.flatnonzero(np.nan_to_num(medians) >= MIN_PROMPT_SIMILARITY)
 
-    The result is a float array (n_texts,), NaN for a response without a prompt.
+
+def _compute_copied_shares(sample: SampledTexts) -> Floats:
+    """Return the share of each response's n-grams (sequences of words) that occur in its prompt: float array (n_texts,).
+
+    NaN for a response without a prompt.
     """
     n_texts = len(sample)
     shares = np.full(n_texts, np.nan)
@@ -74,16 +78,22 @@ def _compute_copied_shares(sample: SampledTexts) -> Floats:
     return shares
 
 
+_COPYING_EFFECT = (
+    "Copied text shares words with every response that keeps to the source, so a judge that compares words ranks "
+    "such agents far too high. A semantic judge also ranks them too high, because the source is what all responses "
+    "have in common."
+)
+_COPYING_REMEDY = "Remove these agents, or use a model as judge and interpret their ranks with care."
+
+
 def _report_prompt_copying(sample: SampledTexts, agents: Positions, medians: Floats, *, is_reworded: bool) -> Finding:
     """Return the finding for agents that copy or reword their prompts.
 
-    sample : responses and prompts of sampled items
-    agents : int array (n_reported,), positions of the agents
-    medians : float array (n_reported,), share of each agent's median response. For copying agents, it is the share of n-grams
-        that occur in the prompt. For rewording agents, it is the share of words that response and prompt have in common.
-    is_reworded : whether the agents reword their prompts instead of copying them
+    agents : int array (n_reported,), positions
+    medians : float array (n_reported,), share of word sequences (copied) or of words (reworded) that an agent's median
+        response has in common with its prompt
     """
-    ids = tuple(sample.pool.agents[position].id for position in agents)
+    ids = select_ids(sample.pool.agents, agents)
     min_share = float(medians.min())
     their = "its" if len(ids) == 1 else "their"
     subject = format_subject(ids, "copies its", "copy their", limit=20)
@@ -92,12 +102,7 @@ def _report_prompt_copying(sample: SampledTexts, agents: Positions, medians: Flo
     if is_reworded:
         evidence = f"{their} median response and its prompt share {share} of all their words"
 
-    effect = (
-        "Copied text shares words with every response that keeps to the source, so a judge that compares words ranks "
-        "such agents far too high. A semantic judge also ranks them too high, because the source is what all responses "
-        "have in common."
-    )
-    remedy = "Remove these agents, or use a model as judge and interpret their ranks with care."
+    effect, remedy = _COPYING_EFFECT, _COPYING_REMEDY
     if needs_self_trials(sample.pool):
         effect = "Responses that copy the same source match each other, which raises the self-consistency of the agent."
         remedy = "Use a model as judge, and interpret the consistency with care."
@@ -112,9 +117,9 @@ def _report_prompt_copying(sample: SampledTexts, agents: Positions, medians: Flo
 
 
 def _compute_prompt_similarity(sample: SampledTexts) -> Floats:
-    """Return the Jaccard similarity (shared words / all words) of each response and its prompt, float array (n_texts,).
+    """Return the share of all words of a response and its prompt that both contain: float array (n_texts,).
 
-    NaN if there is no prompt, or if the response or the prompt has few words.
+    NaN if either has few words.
     """
     prompt_has_word = sample.prompt_has_word[sample.item_of]
     shared_words = sample.has_word.multiply(prompt_has_word)
@@ -226,19 +231,15 @@ def addresses_a_judge(text: str) -> bool:
 def find_judge_addressing(pool: Pool) -> Iterator[Finding]:
     """Yield one finding for all agents with responses that address a judge.
 
-    An agent with a single such response is not reported if the prompt mentions a judge, because the prompt may ask for it.
+    A single such response of an agent is ignored if the prompt mentions a judge, because the prompt may ask for it.
     """
-    addresses = [text is not None and addresses_a_judge(text) for text in pool.texts.ravel()]
-    is_addressing = np.array(addresses, dtype=np.bool_).reshape(pool.texts.shape)
-    mentions_judge = np.array([_JUDGE_IN_PROMPT.search(item.prompt or "") is not None for item in pool.items])
-    is_single = is_addressing.sum(axis=1, keepdims=True) == 1
-    is_addressing &= ~(is_single & mentions_judge)
-    if not is_addressing.any():
+    is_addressing = _find_addressing_responses(pool)
+    n_responses = int(is_addressing.sum())
+    if n_responses == 0:
         return
 
-    n_responses = int(is_addressing.sum())
-    agents = tuple(pool.agents[position].id for position in np.flatnonzero(is_addressing.any(axis=1)))
-    items = tuple(pool.items[position].id for position in np.flatnonzero(is_addressing.any(axis=0)))
+    agents = select_ids(pool.agents, np.flatnonzero(is_addressing.any(axis=1)))
+    items = select_ids(pool.items, np.flatnonzero(is_addressing.any(axis=0)))
     yield Finding(
         "addresses-judge",
         f"{format_count(n_responses, 'response', 'addresses', 'address')} a judge, by {format_names(agents)} (on "
@@ -251,6 +252,15 @@ def find_judge_addressing(pool: Pool) -> Iterator[Finding]:
         items=items,
         facts={"n": n_responses},
     )
+
+
+def _find_addressing_responses(pool: Pool) -> Bools:
+    """Return which responses address a judge, as described in `find_judge_addressing`: bool array (n_agents, n_items)."""
+    addresses = [text is not None and addresses_a_judge(text) for text in pool.texts.ravel()]
+    is_addressing = np.array(addresses, dtype=np.bool_).reshape(pool.texts.shape)
+    mentions_judge = np.array([_JUDGE_IN_PROMPT.search(item.prompt or "") is not None for item in pool.items])
+    is_single = is_addressing.sum(axis=1, keepdims=True) == 1
+    return is_addressing & ~(is_single & mentions_judge)
 
 
 _NGRAM_SIZE = 5
@@ -298,6 +308,14 @@ def _number_item_ngrams(item: Positions, ngram_hashes: NDArray[np.uint64]) -> Po
     return np.asarray(numbers)
 
 
+def _make_binary_matrix(rows: Positions, columns: Positions, *, shape: tuple[int, int]) -> csr_array[np.int8]:
+    """Return a sparse matrix with 1 at the given positions, which may be repeated."""
+    matrix = csr_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=shape)
+    matrix.sum_duplicates()
+    matrix.data[:] = 1
+    return matrix
+
+
 @dataclass(frozen=True, eq=False)
 class _NgramTable:
     """Occurrences of n-grams (sequences of five words) in responses.
@@ -319,7 +337,7 @@ class _NgramTable:
 
     @classmethod
     def from_sample(cls, sample: SampledTexts) -> _NgramTable:
-        """Make the table of the n-grams (sequences of words) that a response contains and its prompt does not contain."""
+        """Make the table of the n-grams (sequences of words) of each response that its prompt does not contain."""
         # hash and text of each occurrence of an n-gram; texts from n_texts on are the prompts of the items
         ngram_hashes, text = sample.hash_ngrams(_NGRAM_SIZE)
         n_texts = len(sample)
@@ -333,18 +351,14 @@ class _NgramTable:
         is_in_prompt = np.zeros(n_columns, dtype=np.bool_)
         is_in_prompt[column[~is_response]] = True
         is_used = is_response & ~is_in_prompt[column]
-
-        ones = np.ones(int(is_used.sum()), dtype=np.int8)
-        has_ngram = csr_array((ones, (text[is_used], column[is_used])), shape=(n_texts, n_columns))
-        has_ngram.sum_duplicates()
-        has_ngram.data[:] = 1  # an n-gram that occurs repeatedly in a text counts once
+        has_ngram = _make_binary_matrix(text[is_used], column[is_used], shape=(n_texts, n_columns))
         n_ngrams = np.diff(has_ngram.indptr).astype(np.float64)  # number of stored ones of each row
         return cls(sample, has_ngram, n_ngrams)
 
     def reused_shares(self, included: Bools) -> Floats:
-        """Return the share of each text's n-grams that occur in a text of another agent, float array (n_texts,).
+        """Return the share of each text's n-grams that occur in a text of another agent: float array (n_texts,), NaN for few.
 
-        Only agents with True in `included`, bool array (n_agents,), count as other agents. NaN for a text with few n-grams.
+        included : bool array (n_agents,), whether an agent counts as another agent
         """
         is_included = included[self.sample.agent_of]
         n_containing = np.asarray(self.has_ngram[is_included].sum(axis=0), dtype=np.float64)
@@ -376,50 +390,45 @@ class _NgramTable:
         return max_similarity
 
     def count_contained_responses(self) -> Floats:
-        """Count the responses of other agents that an average response of each agent contains, float array (n_agents,).
+        """Return how many responses of other agents a response of each agent contains on average: float array (n_agents,).
 
-        A long response contains a clearly shorter one to the same item if at least the share `MIN_CONTAINED_SHARE` of the
-        n-grams of the short response occurs in the long one. The count is 0 for an agent without responses.
+        A response contains a clearly shorter one to the same item if it has at least the share `MIN_CONTAINED_SHARE` of its
+        n-grams.
         """
         sample = self.sample
         n_contained = np.zeros(len(sample))
         for start, end in sample.ranges:
-            has_ngram = self.has_ngram[start:end].astype(np.float32)
-            n_ngrams = self.n_ngrams[start:end]
-
-            # matrices of the responses to the item: row = containing response, column = contained response
-            n_shared = (has_ngram @ has_ngram.T).toarray()
-            is_shorter = n_ngrams[None, :] <= MAX_RELATIVE_LENGTH * n_ngrams[:, None]
-            is_long_enough = n_ngrams[None, :] >= MIN_NGRAMS
-            is_in_other = n_shared >= MIN_CONTAINED_SHARE * n_ngrams[None, :]
-            is_contained = is_shorter & is_long_enough & is_in_other
-            n_contained[start:end] = is_contained.sum(axis=1)
+            n_contained[start:end] = self._find_contained(start, end).sum(axis=1)
 
         n_agents = sample.pool.n_agents
         total = np.bincount(sample.agent_of, weights=n_contained, minlength=n_agents)
         n_texts = np.bincount(sample.agent_of, minlength=n_agents)
         return np.asarray(total / np.maximum(1, n_texts))
 
+    def _find_contained(self, start: int, end: int) -> Bools:
+        """Return which responses to an item, texts `start` to `end` − 1, contain which: matrix (containing, contained)."""
+        has_ngram = self.has_ngram[start:end].astype(np.float32)
+        n_ngrams = self.n_ngrams[start:end]
+        n_shared = (has_ngram @ has_ngram.T).toarray()
+        is_shorter = n_ngrams[None, :] <= MAX_RELATIVE_LENGTH * n_ngrams[:, None]
+        is_long_enough = n_ngrams[None, :] >= MIN_NGRAMS
+        is_in_other = n_shared >= MIN_CONTAINED_SHARE * n_ngrams[None, :]
+        return np.asarray(is_shorter & is_long_enough & is_in_other)
+
 
 def find_text_reuse(
     sample: SampledTexts, *, clones: frozenset[str] = frozenset(), excluded: frozenset[str] = frozenset()
 ) -> Iterator[Finding]:
-    """Report agents that concatenate responses of other agents, and agents that reuse parts of them.
+    """Yield at most one finding for agents that concatenate responses of other agents, and one for those that reuse parts.
 
     Parameters
     ----------
     sample : SampledTexts
         Responses. With fewer than four agents, nothing is reported.
     clones : frozenset of str, default empty
-        Ids of agents that are reported as clones. They are not reported again, but other agents that reuse their texts are.
+        Ids of agents that are reported as clones: not reported again, but other agents that reuse their texts are.
     excluded : frozenset of str, default empty
-        Ids of agents with another finding. They are not reported. Their texts are ignored, because they are often
-        manipulated copies of responses of other agents.
-
-    Yields
-    ------
-    Finding
-        At most one for all agents that concatenate, and one for all that reuse.
+        Ids of agents with another finding: not reported, and their texts, which are often manipulated copies, are ignored.
     """
     agents = sample.pool.agents
     if len(agents) < MIN_AGENTS:
@@ -431,13 +440,13 @@ def find_text_reuse(
     n_contained = table.count_contained_responses()
     concatenating = np.flatnonzero((n_contained >= MIN_CONTAINED_RESPONSES) & ~is_clone)
     if len(concatenating):
-        ids = tuple(agents[position].id for position in concatenating)
+        ids = select_ids(agents, concatenating)
         yield _report_concatenation(ids, float(n_contained[concatenating].max()))
 
     is_included[concatenating] = False
     reuse_by_agent = _find_reusing_agents(table, is_included, is_clone)
     if reuse_by_agent:
-        ids = tuple(agents[position].id for position in sorted(reuse_by_agent))
+        ids = select_ids(agents, sorted(reuse_by_agent))
         yield _report_reuse(ids, min(reuse_by_agent.values()))
 
 
@@ -477,48 +486,52 @@ def _report_reuse(agents: tuple[str, ...], min_share: float) -> Finding:
 
 
 def _find_reusing_agents(table: _NgramTable, included: Bools, is_clone: Bools) -> dict[int, float]:
-    """Find agents that reuse responses of others, and measure how much of its median response each of them reuses.
+    """Return how much of its median response each reusing agent reuses, by its position.
 
-    Two values between 0 and 1 measure reuse: the share of the n-grams that occur in responses of other agents, and the Jaccard
-    similarity to the most similar response of another agent. The agent with the largest value is found first. Its texts are then
-    ignored, so that the agents from which it copies are not reported with it.
-
-    table : n-grams of the responses
     included : bool array (n_agents,), agents that are compared; others are not reported
     is_clone : bool array (n_agents,), agents that are compared, but not reported
-
-    Returns the larger of the two values by position of the agent.
     """
-    sample = table.sample
     is_compared = included.copy()
-    may_be_reported = included & ~is_clone
-
-    def measure_reuse() -> tuple[Floats, Floats]:
-        """Return both values for each agent, (n_agents,), in comparison with the agents in `is_compared`."""
-        reused_share = sample.agent_medians(table.reused_shares(is_compared))
-        return reused_share, sample.agent_medians(table.max_similarity(is_compared))
-
-    reused_share, similarity = measure_reuse()
+    measures = _measure_reuse(table, is_compared)
     reuse_by_agent: dict[int, float] = {}
     while True:
-        large_reused_share = np.where(reused_share >= MIN_REUSED_SHARE, reused_share, 0.0)
-        large_similarity = np.where(similarity >= MIN_RESPONSE_SIMILARITY, similarity, 0.0)
-        reuse = np.fmax(large_reused_share, large_similarity)
-        reuse[~may_be_reported] = 0.0
+        reuse = np.where(is_compared & ~is_clone, measures.get_large(), 0.0)
         agent = int(np.argmax(reuse))
         if reuse[agent] == 0:
             return reuse_by_agent
 
-        # measure the other agents again, without the texts of this one
-        is_reusing_ngrams = reused_share[agent] >= MIN_REUSED_SHARE
+        # ignore the texts of this agent, so that the agents from which it copies are not reported with it
+        is_reusing_ngrams = measures.reused_share[agent] >= MIN_REUSED_SHARE
         is_compared[agent] = False
-        may_be_reported[agent] = False
-        reused_share, similarity = measure_reuse()
+        measures = _measure_reuse(table, is_compared)
 
         # if the others still reuse much, responses to these items coincide naturally, and the agent is not reported
-        measure = reused_share if is_reusing_ngrams else similarity
+        measure = measures.reused_share if is_reusing_ngrams else measures.similarity
         measure_of_others = measure[is_compared & ~is_clone]
         is_known = not np.isnan(measure_of_others).all()
         if is_known and np.nanmedian(measure_of_others) >= NATURAL_REUSE:
             return reuse_by_agent
         reuse_by_agent[agent] = float(reuse[agent])
+
+
+class _ReuseMeasures(NamedTuple):
+    """Two measures of the reuse in the median response of each agent, float arrays (n_agents,)."""
+
+    reused_share: Floats
+    """Share of the n-grams that occur in responses of other agents."""
+    similarity: Floats
+    """Jaccard similarity to the most similar response of another agent."""
+
+    def get_large(self) -> Floats:
+        """Return the larger measure of each agent, of those that reach their limits; 0 if none does."""
+        large_reused_share = np.where(self.reused_share >= MIN_REUSED_SHARE, self.reused_share, 0.0)
+        large_similarity = np.where(self.similarity >= MIN_RESPONSE_SIMILARITY, self.similarity, 0.0)
+        return np.fmax(large_reused_share, large_similarity)
+
+
+def _measure_reuse(table: _NgramTable, is_compared: Bools) -> _ReuseMeasures:
+    """Measure the reuse of responses of the agents in `is_compared`, bool array (n_agents,)."""
+    return _ReuseMeasures(
+        table.sample.agent_medians(table.reused_shares(is_compared)),
+        table.sample.agent_medians(table.max_similarity(is_compared)),
+    )

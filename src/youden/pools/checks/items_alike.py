@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from youden.pools.checks.checked import format_names
+from youden.pools.checks.checked import format_names, select_ids
 from youden.streams import standalone_stream
 from youden.text.similarity import build_group_word_matrix, build_word_matrix, idf
 from youden.text.words import segment_texts
@@ -35,19 +35,14 @@ MIN_PROMPT_SIMILARITY = 0.9
 
 
 def find_similar_items(pool: Pool, *, seed: int = 0) -> Iterator[Finding]:
-    """Find clusters of near-duplicate items, whose prompts or responses use the same words; yield one finding per cluster.
-
-    Two items have similar responses if one half of the agents on the first item and the other half on the second item
-    use words almost as similar as two halves on the same item. Words are weighted by idf (inverse document frequency),
-    and similarity is the cosine.
-    """
+    """Yield one finding for each cluster of near-duplicate items, whose prompts or responses use the same words."""
     if pool.n_items < 2:
         return
     is_similar = _find_similar_prompts(pool) + _find_similar_responses(pool, standalone_stream(seed))
     n_clusters, labels = connected_components(is_similar, directed=False)
     sizes = np.bincount(labels, minlength=n_clusters)
     for cluster in np.flatnonzero(sizes > 1):
-        ids = tuple(pool.items[position].id for position in np.flatnonzero(labels == cluster))
+        ids = select_ids(pool.items, np.flatnonzero(labels == cluster))
         yield Finding(
             "items-alike",
             f"{len(ids)} items can hardly be distinguished by their words: {format_names(ids)}.",
@@ -67,46 +62,48 @@ def _find_similar_prompts(pool: Pool) -> csr_array[np.float64]:
 
 
 def _find_similar_responses(pool: Pool, rng: np.random.Generator) -> csr_array[np.float64]:
-    """Find pairs of different items whose responses use similar words.
+    """Find pairs of different items whose responses use similar words: sparse matrix (n_items, n_items) of 0 and 1.
 
-    The agents are divided into two halves. The similarity of two items compares the responses of one half to the first item with
-    the responses of the other half to the second item. It is compared with the similarity of both halves on the same item. In a
-    large pool, `rng` draws the items and agents to compare.
-
-    Returns a sparse matrix (n_items, n_items): 1 for a pair of similar items, and 0 otherwise.
+    Similarity compares the responses of one half of the agents with those of the other half. In a large pool, `rng` draws
+    the items and agents.
     """
-    items = np.arange(pool.n_items)
-    if pool.n_items > MAX_ITEMS:
-        items = np.sort(rng.choice(pool.n_items, MAX_ITEMS, replace=False))
-    n_items = len(items)
-    n_agents = int(np.clip(MAX_TEXTS // n_items, 2, MAX_AGENTS))
-    agents = rng.permutation(pool.n_agents)[:n_agents]
-
+    agents, items = _sample_cells(pool, rng)
     word_counts = _count_words_by_half(pool, agents, items)
     profiles = _make_profiles(word_counts, n_halves=2)
-    first_half, second_half = profiles[:n_items], profiles[n_items:]
-
-    # The threshold of an item is relative to the similarity of both halves on this item, or to the median similarity if the
-    # median is larger. So items with very different responses do not have a low threshold.
-    similarity_within = np.asarray(first_half.multiply(second_half).sum(axis=1), dtype=np.float64)
-    is_positive = similarity_within > 0
-    median = float(np.median(similarity_within[is_positive])) if is_positive.any() else np.inf
-    threshold = MIN_RESPONSE_SIMILARITY * np.maximum(similarity_within, median)
-    pairs = _find_similar_pairs(first_half, second_half, threshold).tocoo()
+    first_half, second_half = profiles[: len(items)], profiles[len(items) :]
+    pairs = _find_similar_pairs(first_half, second_half, _compute_thresholds(first_half, second_half)).tocoo()
 
     # from positions in the sample to positions in the pool
     return csr_array((pairs.data, (items[pairs.row], items[pairs.col])), shape=(pool.n_items, pool.n_items))
 
 
+def _sample_cells(pool: Pool, rng: np.random.Generator) -> tuple[Positions, Positions]:
+    """Return the positions of random agents, in random order, and of ascending random items; all if the pool is small."""
+    items = np.arange(pool.n_items)
+    if pool.n_items > MAX_ITEMS:
+        items = np.sort(rng.choice(pool.n_items, MAX_ITEMS, replace=False))
+    n_agents = int(np.clip(MAX_TEXTS // len(items), 2, MAX_AGENTS))
+    return rng.permutation(pool.n_agents)[:n_agents], items
+
+
+def _compute_thresholds(first_half: csr_array[np.float64], second_half: csr_array[np.float64]) -> Floats:
+    """Return the similarity that an item needs with another one: float array (n_items,).
+
+    It is relative to the similarity of both halves on this item, or to the median similarity if the median is larger,
+    so that items with very different responses do not have a low threshold.
+    """
+    similarity = np.asarray(first_half.multiply(second_half).sum(axis=1), dtype=np.float64)
+    is_positive = similarity > 0
+    median = float(np.median(similarity[is_positive])) if is_positive.any() else np.inf
+    return MIN_RESPONSE_SIMILARITY * np.maximum(similarity, median)
+
+
 def _count_words_by_half(pool: Pool, agents: Positions, items: Positions) -> csr_array[np.float64]:
-    """Count the responses to each item that contain a word, separately for two halves of the agents.
+    """Count the responses to each item that contain a word, separately for the agents at even and at odd positions.
 
-    The first half are agents[0], agents[2], …; the second half are agents[1], agents[3], …
+    agents, items : int arrays, positions in the pool
 
-    agents : int array (n_agents,), positions in the pool
-    items : int array (n_items,), positions in the pool
-
-    Returns a sparse matrix (2 · n_items, n_distinct_words): all items for the first half, then all items for the second half.
+    Returns a sparse matrix (2 · n_items, n_distinct_words), all items of one half first.
     """
     n_agents, n_items = len(agents), len(items)
     texts = pool.texts[np.ix_(agents, items)].ravel()  # all responses of the first agent, then of the next one
@@ -123,14 +120,9 @@ def _count_words_by_half(pool: Pool, agents: Positions, items: Positions) -> csr
 
 
 def _make_profiles(counts: csr_array[np.float64], *, n_halves: int = 1) -> csr_array[np.float64]:
-    """Weight word counts by idf (inverse document frequency), and scale each row to norm 1; a row of zeros stays 0.
+    """Weight word counts by idf (inverse document frequency) over items, and scale each row to norm 1, unless it is 0.
 
-    The idf of a word is computed from the number of items on which it occurs in any half.
-
-    counts : sparse matrix (n_halves · n_items, n_distinct_words); with two halves, all items of the first half come first
-    n_halves : 2 if the responses of two halves of the agents are counted separately; otherwise 1
-
-    Returns a sparse matrix with the shape of `counts`.
+    counts : sparse matrix (n_halves · n_items, n_distinct_words), all items of one half of the agents first
     """
     n_items = counts.shape[0] // n_halves
     item_of_row = np.tile(np.arange(n_items), n_halves)
@@ -146,26 +138,18 @@ def _make_profiles(counts: csr_array[np.float64], *, n_halves: int = 1) -> csr_a
 def _find_similar_pairs(
     profiles_a: csr_array[np.float64], profiles_b: csr_array[np.float64], threshold: Floats
 ) -> csr_array[np.float64]:
-    """Find the pairs of different items with similar word profiles.
+    """Find pairs of items i ≠ j for which the scalar product of profiles a of i and b of j reaches both thresholds.
 
-    Items i and j are similar if the scalar product of profile a of i and profile b of j reaches the thresholds of both items. To
-    save time, only candidates are compared: pairs whose rarest words (prefixes) overlap. `_select_prefixes` guarantees that
-    no other pair is similar.
-
-    profiles_a, profiles_b : sparse matrices (n_items, n_distinct_words), with rows of norm 1 or 0
+    profiles_a, profiles_b : sparse matrices (n_items, n_distinct_words)
     threshold : float array (n_items,)
 
-    Returns a sparse matrix (n_items, n_items) with 1 for each pair.
+    Returns a sparse matrix (n_items, n_items) of 0 and 1.
     """
-    n_items, n_words = profiles_a.shape
-    words = np.concatenate([profiles_a.indices, profiles_b.indices])
-    frequency = np.bincount(words, minlength=n_words)
-    rarest_first = np.argsort(frequency, kind="stable")
-    rank_by_frequency = np.empty_like(rarest_first)
-    rank_by_frequency[rarest_first] = np.arange(len(rarest_first))
-
+    rank_by_frequency = _rank_words(profiles_a, profiles_b)
     prefixes_a = _select_prefixes(profiles_a, threshold, rank_by_frequency)
     prefixes_b = _select_prefixes(profiles_b, threshold, rank_by_frequency)
+
+    # items whose prefixes share no word are not similar: the words they share have a norm below one of the thresholds
     rows, columns = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
     for row, column in _iter_candidates(prefixes_a, prefixes_b):
         products = profiles_a[row].multiply(profiles_b[column])
@@ -176,17 +160,25 @@ def _find_similar_pairs(
         columns.append(column[is_similar])
     all_rows = np.concatenate(rows)
     all_columns = np.concatenate(columns)
-    return csr_array((np.ones(len(all_rows)), (all_rows, all_columns)), shape=(n_items, n_items))
+    return csr_array((np.ones(len(all_rows)), (all_rows, all_columns)), shape=(len(threshold), len(threshold)))
+
+
+def _rank_words(profiles_a: csr_array[np.float64], profiles_b: csr_array[np.float64]) -> Positions:
+    """Return the rank of each word by the number of rows that contain it: int array (n_distinct_words,), 0 for the rarest."""
+    words = np.concatenate([profiles_a.indices, profiles_b.indices])
+    frequency = np.bincount(words, minlength=profiles_a.shape[1])
+    rarest_first = np.argsort(frequency, kind="stable")
+    rank = np.empty_like(rarest_first)
+    rank[rarest_first] = np.arange(len(rarest_first))
+    return rank
 
 
 def _iter_candidates(
     prefixes_a: csr_array[np.float64], prefixes_b: csr_array[np.float64]
 ) -> Iterator[tuple[Positions, Positions]]:
-    """Yield the pairs of items whose prefixes share a word, in chunks that limit memory.
+    """Yield the pairs of items whose prefixes share a word, as two int arrays (n_pairs,), in chunks that limit memory.
 
     prefixes_a, prefixes_b : sparse matrices (n_items, n_distinct_words)
-
-    Yields the first item and the second item of each pair, as two int arrays (n_pairs,).
     """
     words_b = csr_array(prefixes_b.T)
     for first_row in range(0, prefixes_a.shape[0], _CHUNK_ROWS):
@@ -200,17 +192,11 @@ def _iter_candidates(
 def _select_prefixes(
     profiles: csr_array[np.float64], threshold: Floats, rank_by_frequency: Positions
 ) -> csr_array[np.float64]:
-    """Keep the rarest words of each row, its prefix. The norm of the dropped words is below the threshold of the row.
-
-    If the scalar product of two rows of norm 1 reaches both thresholds, their prefixes share a word. Proof by contradiction: if
-    the prefixes shared no word, the row that stops at the rarer word would have dropped all words that the rows share. The
-    norm of its dropped words is below its threshold, so the product would be below the threshold, too.
+    """Keep the rarest words of each row, its prefix; the norm of the dropped words is below the row's threshold.
 
     profiles : sparse matrix (n_items, n_distinct_words), rows of norm 1 or 0
-    threshold : float array (n_items,), minimum scalar product
+    threshold : float array (n_items,)
     rank_by_frequency : int array (n_distinct_words,), 0 for the rarest word
-
-    Returns a sparse matrix with the shape of `profiles`.
 
     References: Bayardo, Ma & Srikant (2007), Scaling up all pairs similarity search.
     """

@@ -7,7 +7,7 @@ bilingual pool: each response is compared with the other responses to its item.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
@@ -15,7 +15,7 @@ from itertools import islice
 import numpy as np
 
 from youden.errors import ConfigError
-from youden.pools.checks.checked import SampledTexts, format_names
+from youden.pools.checks.checked import SampledTexts, format_names, select_ids
 from youden.streams import standalone_stream
 from youden.types import Finding
 
@@ -49,20 +49,18 @@ class Languages:
 def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
     """Detect the languages of responses, and report agents that do not respond in the main language of the items.
 
-    The main language of an item is the language of most of its responses. It may differ between items.
-
     Parameters
     ----------
     sample : SampledTexts
-        Responses. At most 12 responses per agent are classified, as far as possible on the same items.
+        Responses, at most 12 per agent, as far as possible on the same items.
     seed : int, default 0
         Seed of the selection of items.
 
     Returns
     -------
     Languages
-        Number of agents by language, and a finding if agents mostly respond in another language than the items have. An
-        agent counts only if most of its responses have the same language.
+        Number of agents by language, in which an agent counts only if most of its responses have one language, and a finding
+        if agents mostly do not use the language of most responses to an item.
 
     Raises
     ------
@@ -77,7 +75,7 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
     deviating_agents = _find_deviating_agents(codes)
     if not deviating_agents:
         return Languages(languages, ())
-    ids = tuple(sample.pool.agents[position].id for position in deviating_agents)
+    ids = select_ids(sample.pool.agents, deviating_agents)
     listing = ", ".join(f"{language} ({n_agents})" for language, n_agents in languages.items())
     finding = Finding(
         "languages",
@@ -93,11 +91,9 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
 
 
 def _find_deviating_agents(codes: Mapping[int, Mapping[int, str]]) -> list[int]:
-    """Find the agents that respond to most of their items in another language than most agents.
+    """Return the agents that respond to most of their items in another language than most agents.
 
-    codes : position of the agent → position of the item → language code of the response; unclassified responses are left out
-
-    Returns the positions of the agents.
+    codes : position of the agent → position of the item → language code of the response
     """
     counts_by_item: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for code_by_item in codes.values():
@@ -120,19 +116,24 @@ def _find_majority(codes: Iterable[str]) -> str | None:
     return code if n > counts.total() / 2 else None
 
 
-def _detect_languages(sample: SampledTexts, rng: np.random.Generator) -> dict[int, dict[int, str]]:
-    """Return the language code of each classified response, by position of the agent and of the item.
-
-    Agents with fewer than `MIN_CLASSIFIED_TEXTS` long responses are left out.
-    """
+def _load_classifier() -> Callable[[str], tuple[str, float]]:
+    """Return a function that detects the language of a text. Raises: ConfigError [languages-missing]."""
     try:
-        classify = import_module("py3langid").classify
+        classify: Callable[[str], tuple[str, float]] = import_module("py3langid").classify
     except ModuleNotFoundError as error:
         raise ConfigError(
             "Languages are detected by the package `py3langid`, which is not installed. Install youden[pools].",
             slug="languages-missing",
         ) from error
+    return classify
 
+
+def _detect_languages(sample: SampledTexts, rng: np.random.Generator) -> dict[int, dict[int, str]]:
+    """Return the language code of each classified response, by position of the agent and of the item.
+
+    Agents with fewer than `MIN_CLASSIFIED_TEXTS` long responses are left out.
+    """
+    classify = _load_classifier()
     texts_per_agent = MAX_CLASSIFIED_TEXTS // max(1, sample.pool.n_agents)
     max_texts = max(MIN_CLASSIFIED_TEXTS, min(MAX_TEXTS_PER_AGENT, texts_per_agent))
     # all agents go through the items in the same order, so most are classified on the same items

@@ -16,9 +16,9 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.sparse import csr_array
 from scipy.spatial.distance import squareform
 
-from youden.pools.checks.checked import SampledTexts, format_names
+from youden.pools.checks.checked import Hashes, SampledTexts, format_names, select_ids
 from youden.types import Finding, Pool
-from youden.types.pool import Bools, Floats
+from youden.types.pool import Bools, Floats, Positions
 from youden.types.recommendation import MIN_AGENTS_FOR_COPYING
 
 MIN_CLONE_SIMILARITY = 0.65
@@ -67,9 +67,31 @@ def find_clones(sample: SampledTexts) -> Iterator[Finding]:
 
     Any two agents of a cluster give the same response, except for some words, to at least half of their common items.
     """
+    n_same, n_common = _count_same_responses(sample)
+    min_common = min(MIN_COMMON_ITEMS, len(sample.items))
+    is_clone_pair = (n_same >= MIN_CLONE_SHARE * n_common) & (n_common >= min_common) & (n_same > 0)
+    if not is_clone_pair.any():
+        return
+
+    # complete linkage: all pairs of a cluster are clones, so that a chain of similar agents is not one cluster
+    distances = squareform(~is_clone_pair, checks=False).astype(np.float64)
+    labels = fcluster(linkage(distances, "complete"), 0.5, "distance") - 1
+    sizes = np.bincount(labels)
+    for cluster in np.flatnonzero(sizes > 1):
+        members = np.flatnonzero(labels == cluster)
+        pairs = np.ix_(members, members)
+        share = float(n_same[pairs].sum() / max(1, n_common[pairs].sum()))
+        share *= len(members) / (len(members) - 1)  # the diagonal has common items but no same responses
+        yield _report_clones(sample.pool, select_ids(sample.pool.agents, members), min(share, 1.0))
+
+
+def _count_same_responses(sample: SampledTexts) -> tuple[Positions, Positions]:
+    """Count the items on which two agents give the same response, and those on which both have enough words.
+
+    Returns two int arrays (n_agents, n_agents); the diagonal of the first one is 0.
+    """
     n_agents = sample.pool.n_agents
-    n_same = np.zeros((n_agents, n_agents), dtype=np.int32)
-    n_common = np.zeros((n_agents, n_agents), dtype=np.int32)
+    n_same, n_common = np.zeros((2, n_agents, n_agents), dtype=np.int32)
     for rows, all_similarities in sample.iter_similarities():
         is_long_enough = sample.n_words[rows] >= MIN_CLONE_WORDS
         agents = sample.agent_of[rows[is_long_enough]]
@@ -80,45 +102,33 @@ def find_clones(sample: SampledTexts) -> Iterator[Finding]:
         n_common[np.ix_(agents, agents)] += 1
         n_same[np.ix_(agents, agents)] += similarity >= threshold
     np.fill_diagonal(n_same, 0)
+    return n_same, n_common
 
+
+def _report_clones(pool: Pool, ids: tuple[str, ...], share: float) -> Finding:
+    """Return the finding for a cluster of clones, which give the same responses on the fraction `share` of their items."""
     remedy = "Remove all but one of them, unless you want to study clones."
-    if n_agents < MIN_AGENTS_FOR_COPYING:
+    if pool.n_agents < MIN_AGENTS_FOR_COPYING:
         remedy = (
-            f"Read their responses: among {n_agents} agents, copies cannot be distinguished from good agents that agree. If they "
-            "are copies, remove all but one."
+            f"Read their responses: among {pool.n_agents} agents, copies cannot be distinguished from good agents that agree. "
+            "If they are copies, remove all but one."
         )
-
-    min_common = min(MIN_COMMON_ITEMS, len(sample.items))
-    is_clone_pair = (n_same >= MIN_CLONE_SHARE * n_common) & (n_common >= min_common) & (n_same > 0)
-    if not is_clone_pair.any():
-        return
-    # complete linkage: all pairs of a cluster are clones, so that a chain of similar agents is not one cluster
-    distances = squareform(~is_clone_pair, checks=False).astype(np.float64)
-    labels = fcluster(linkage(distances, "complete"), 0.5, "distance") - 1
-    sizes = np.bincount(labels)
-    for cluster in np.flatnonzero(sizes > 1):
-        members = np.flatnonzero(labels == cluster)
-        pairs = np.ix_(members, members)
-        share = float(n_same[pairs].sum() / max(1, n_common[pairs].sum()))
-        share *= len(members) / (len(members) - 1)  # the diagonal has common items but no same responses
-        ids = tuple(sample.pool.agents[k].id for k in members)
-        yield Finding(
-            "clones",
-            f"{len(ids)} agents give the same responses, except for up to a third of the words, on {min(share, 1):.0%} of their "
-            f"items: {format_names(ids)}.",
-            "Clones inflate each other's scores: each is a perfect partner of the others, so the scores of all rise by about "
-            "their share of the partners, whatever their responses are.",
-            remedy,
-            agents=ids,
-            facts={"share": min(share, 1.0)},
-        )
+    return Finding(
+        "clones",
+        f"{len(ids)} agents give the same responses, except for up to a third of the words, on {share:.0%} of their "
+        f"items: {format_names(ids)}.",
+        "Clones inflate each other's scores: each is a perfect partner of the others, so the scores of all rise by about "
+        "their share of the partners, whatever their responses are.",
+        remedy,
+        agents=ids,
+        facts={"share": share},
+    )
 
 
 def find_duplicates(pool: Pool, *, excluded: frozenset[str]) -> Iterator[Finding]:
-    """Report agents with long responses that are identical to another agent's response to the same item.
+    """Yield one finding for all agents whose long responses are identical to another agent's response to the same item.
 
-    Yields one finding for all such agents, and none if they are the majority. The agents with ids in `excluded` are
-    ignored; they have another finding.
+    None if such agents are the majority. `excluded` are ids of agents with another finding.
     """
     included = [position for position, agent in enumerate(pool.agents) if agent.id not in excluded]
     n_duplicates = _count_duplicates(pool, included)
@@ -128,7 +138,7 @@ def find_duplicates(pool: Pool, *, excluded: frozenset[str]) -> Iterator[Finding
     if not reported or 2 * len(reported) > len(included):
         return
 
-    ids = tuple(pool.agents[agent].id for agent in reported)
+    ids = select_ids(pool.agents, reported)
     max_share = max(n_duplicates[agent] / n_responses[agent] for agent in reported)
     yield Finding(
         "duplicates",
@@ -179,9 +189,7 @@ def _count_duplicates(pool: Pool, agents: Sequence[int]) -> Counter[int]:
 def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) -> Iterator[Finding]:
     """Yield one finding per ring: three or more agents that share private words on at least half of the items.
 
-    A set of agents is skipped if at least half of them are clones, because clones share all their words.
-
-    clones : ids of agents with a finding as clones
+    clones : ids of agents with a finding as clones. Rings of which they are half or more are skipped.
     """
     if len(sample.items) < MIN_RING_ITEMS:
         return
@@ -189,7 +197,7 @@ def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) ->
         share = n_items / len(sample.items)
         if share < MIN_RING_SHARE:
             break
-        ids = tuple(sample.pool.agents[agent].id for agent in ring)
+        ids = select_ids(sample.pool.agents, ring)
         if 2 * len(clones.intersection(ids)) >= len(ids):
             continue
         yield Finding(
@@ -205,48 +213,57 @@ def find_rings(sample: SampledTexts, *, clones: frozenset[str] = frozenset()) ->
 
 
 def _count_ring_items(sample: SampledTexts) -> Counter[tuple[int, ...]]:
-    """Count for each group of agents the items on which it shares a private word.
+    """Count the items on which each group of agents, at most half of all, shares a private word.
 
-    A word is private to a group if all its agents, and no others, use the word in their responses to an item. The word must not
-    occur in the prompt of the item or in responses to other items. Groups with fewer than `MIN_RING_SIZE` agents, or with more
-    than half of the agents, do not count.
+    A private word is used by all agents of the group, and occurs neither in other responses nor in the prompt.
 
-    Returns the number of items by group, a tuple of the ascending positions of its agents.
+    Returns the counts by ascending positions of the agents.
     """
     n_items_by_group: Counter[tuple[int, ...]] = Counter()
     # idf = log(n_items / number of items with the word), so it is log(n_items) for a word on one item
     is_on_one_item = sample.idf >= np.log(len(sample.items)) - 1e-9
-    max_ring_size = max(2 * MIN_RING_SIZE, sample.pool.n_agents) / 2
     for item, (start, end) in enumerate(sample.ranges):
-        # CSC layout: the responses with word w are response_of[starts[w]] to response_of[starts[w + 1] − 1]
-        has_word = sample.has_word[start:end].tocsc()
-        response_of, starts = has_word.indices, has_word.indptr
-        n_users = np.diff(starts)
-        n_responses = end - start
-        has_ring_size = (n_users >= MIN_RING_SIZE) & (n_users <= max_ring_size) & (n_users < n_responses)
-        is_private = is_on_one_item & has_ring_size
+        is_new_word = is_on_one_item.copy()
         prompt_words = sample.prompt_has_word[[item]].indices
-        is_private[prompt_words] = False
-
-        # groups of agents that share a private word on this item
-        agents = sample.agent_of[start:end]
-        groups = set()
-        for word in np.flatnonzero(is_private):
-            responses_with_word = response_of[starts[word] : starts[word + 1]]
-            users = agents[responses_with_word]
-            groups.add(tuple(sorted(users.tolist())))
+        is_new_word[prompt_words] = False
+        groups = _find_groups(sample, slice(start, end), is_new_word)
         n_items_by_group.update(groups)  # each group counts once per item
     return n_items_by_group
 
 
+def _find_groups(sample: SampledTexts, responses: slice, is_new_word: Bools) -> set[tuple[int, ...]]:
+    """Return the groups of agents, of the size of a ring, that share a new word in their responses to an item.
+
+    is_new_word : bool array (n_distinct_words,), whether a word occurs neither on other items nor in the prompt
+    """
+    # CSC layout: the responses with word w are response_of[starts[w]] to response_of[starts[w + 1] − 1]
+    has_word = sample.has_word[responses].tocsc()
+    response_of, starts = has_word.indices, has_word.indptr
+    n_users = np.diff(starts)
+    max_ring_size = max(2 * MIN_RING_SIZE, sample.pool.n_agents) / 2
+    has_ring_size = (n_users >= MIN_RING_SIZE) & (n_users <= max_ring_size) & (n_users < has_word.shape[0])
+
+    agents = sample.agent_of[responses]
+    groups = set()
+    for word in np.flatnonzero(is_new_word & has_ring_size):
+        users = agents[response_of[starts[word] : starts[word + 1]]]
+        groups.add(tuple(sorted(users.tolist())))
+    return groups
+
+
+_FAMILY_EFFECT = (
+    "Agents of one family may agree although they are wrong, and each is a partner of the others: a large or similar "
+    "family can raise the scores of all its agents."
+)
+_FAMILY_REMEDY = (
+    "Interpret their ranks with care, and check whether they change if only agents of other families are partners."
+)
+
+
 def find_families(sample: SampledTexts) -> Iterator[Finding]:
-    """Report families of agents (`meta.family`) that are a large part of the pool or have similar responses.
+    """Yield one finding per family of agents (`meta.family`) that is a large part of the pool or has similar responses.
 
-    Responses are similar if, on average, two members of the family share at least `MIN_FAMILY_RATIO` times as many words as a
-    member and an agent outside the family. A family of three or more agents is large if it has at least the fraction
-    `LARGE_FAMILY_SHARE` of all agents.
-
-    Yields one finding per family.
+    Similar means that two members share at least `MIN_FAMILY_RATIO` times as many words as a member and another agent.
     """
     agents = sample.pool.agents
     family_by_agent = [agent.meta.get("family") for agent in agents]
@@ -268,17 +285,12 @@ def find_families(sample: SampledTexts) -> Iterator[Finding]:
         if not (has_similar_responses or is_large):
             continue
 
-        ids = tuple(agents[position].id for position in np.flatnonzero(is_member))
-        yield Finding(
-            "family",
+        ids = select_ids(agents, np.flatnonzero(is_member))
+        message = (
             f"{n_members} of {len(agents)} agents belong to the family '{name}': {format_names(ids)}. On average, two of them "
-            f"share {ratio:.2f} times as many words as one of them and an agent outside the family.",
-            "Agents of one family may agree although they are wrong, and each is a partner of the others: a large or similar "
-            "family can raise the scores of all its agents.",
-            "Interpret their ranks with care, and check whether they change if only agents of other families are partners.",
-            agents=ids,
-            facts={"share": share},
+            f"share {ratio:.2f} times as many words as one of them and an agent outside the family."
         )
+        yield Finding("family", message, _FAMILY_EFFECT, _FAMILY_REMEDY, agents=ids, facts={"share": share})
 
 
 def _compute_similarity_ratio(similarity: Floats, is_member: Bools) -> float:
@@ -331,34 +343,34 @@ def find_templates(sample: SampledTexts) -> Iterator[Finding]:
                 f"Agent '{agent.id}' repeats itself: {share:.0%} of the three-word runs of its median response occur in "
                 "at least a tenth of its responses."
             )
+            yield _report_template(agent.id, message, share)
         elif specificity[position] < MAX_RELATIVE_SPECIFICITY:
             share = float(specificity[position])
             message = (
                 f"The responses of agent '{agent.id}' hardly depend on the item: they are {share:.0%} as specific to "
                 "it as those of the median agent."
             )
-        else:
-            continue
+            yield _report_template(agent.id, message, share)
 
-        yield Finding(
-            "template",
-            message,
-            "Its independent trials look paired, or its paired ones independent, so its score is near 0 and it ranks low. That "
-            "is correct if its responses are unspecific, and wrong if the import cut them.",
-            "Read a few of its responses. If they are complete, keep it as a low-effort agent.",
-            agents=(agent.id,),
-            facts={"share": share},
-        )
+
+def _report_template(agent: str, message: str, share: float) -> Finding:
+    """Return the finding for an agent whose responses are a template."""
+    return Finding(
+        "template",
+        message,
+        "Its independent trials look paired, or its paired ones independent, so its score is near 0 and it ranks low. That "
+        "is correct if its responses are unspecific, and wrong if the import cut them.",
+        "Read a few of its responses. If they are complete, keep it as a low-effort agent.",
+        agents=(agent,),
+        facts={"share": share},
+    )
 
 
 def _compute_relative_specificity(sample: SampledTexts) -> Floats:
-    """Compute how specific the responses of each agent are to their items, relative to the median agent.
+    """Return how specific each agent's responses are to their items: float array (n_agents,), 1 for the median agent.
 
-    Specificity is the weighted share of a response's words that the prompt of its item contains, divided by the share of the
-    median agent. Good responses may avoid the words of the prompt, so an agent that uses the words of other responses to the item
-    has specificity 1 (see `NORMAL_RELATIVE_OVERLAP`). If an item has no prompt, only other responses are used.
-
-    Returns a float array (n_agents,): 1 for the median agent, less for less specific agents, NaN if it is unknown.
+    It is the weighted share of words in common with the prompt, or with other responses if a prompt is missing; NaN if
+    unknown.
     """
     overlap_with_responses = _divide_by_median(sample, compute_response_overlap(sample))
     have_all_prompts = all(sample.pool.items[item].prompt for item in sample.items)
@@ -369,11 +381,11 @@ def _compute_relative_specificity(sample: SampledTexts) -> Floats:
 
 
 def _divide_by_median(sample: SampledTexts, values: Floats) -> Floats:
-    """Compute the median over the texts of each agent, and divide it by that of the median agent.
+    """Return the median over the texts of each agent, divided by that of the median agent: float array (n_agents,).
 
     values : float array (n_texts,)
 
-    Returns a float array (n_agents,): NaN for an agent without values, and for all agents if fewer than four have values.
+    NaN without values, and for all if fewer than four agents have some.
     """
     agent_medians = sample.agent_medians(values)
     valid_medians = agent_medians[~np.isnan(agent_medians)]
@@ -386,10 +398,10 @@ def _divide_by_median(sample: SampledTexts, values: Floats) -> Floats:
 
 
 def compute_recurring_shares(sample: SampledTexts) -> Floats:
-    """Compute the share of each text's n-grams (sequences of three words) that its agent repeats, float array (n_texts,).
+    """Return the share of each text's sequences of three words that its agent repeats: float array (n_texts,).
 
-    An agent repeats an n-gram if at least two of its texts, and at least a tenth of them, contain it. The share is NaN
-    for a text of fewer than three words.
+    An agent repeats a sequence if at least two, and a tenth, of its texts contain it. NaN for a text of fewer than three
+    words.
     """
     # hash, text and agent of each occurrence of an n-gram in a response; occurrences in prompts are left out
     n_texts = len(sample)
@@ -398,6 +410,19 @@ def compute_recurring_shares(sample: SampledTexts) -> Floats:
     ngram_hash, text = all_hashes[is_response], all_texts[is_response]
     agent = sample.agent_of[text]
 
+    n_texts_of_agent = np.bincount(sample.agent_of, minlength=sample.pool.n_agents)
+    min_texts = np.maximum(2, RECURRENCE_SHARE * n_texts_of_agent[agent])
+    is_recurring = _count_texts_with_phrase(agent, ngram_hash, text) >= min_texts
+    n_ngrams = np.bincount(text, minlength=n_texts).astype(np.float64)
+    n_recurring = np.bincount(text, weights=is_recurring, minlength=n_texts)
+    return _divide(n_recurring.astype(np.float64), n_ngrams)
+
+
+def _count_texts_with_phrase(agent: Positions, ngram_hash: Hashes, text: Positions) -> Positions:
+    """Count, for each occurrence of an n-gram, the texts of its agent that contain the n-gram.
+
+    All arrays have the shape (n_occurrences,).
+    """
     # number the distinct pairs (agent, n-gram), the phrases of the agents
     agent_and_ngram = np.stack([agent.astype(np.uint64), ngram_hash])
     _, phrase = np.unique(agent_and_ngram, axis=1, return_inverse=True)
@@ -406,14 +431,7 @@ def compute_recurring_shares(sample: SampledTexts) -> Floats:
     # count the texts that contain each phrase, from the distinct pairs (phrase, text)
     phrase_and_text = np.stack([phrase.astype(np.int64), text])
     phrase_of_pair, _ = np.unique(phrase_and_text, axis=1)
-    n_texts_with_phrase = np.bincount(phrase_of_pair, minlength=n_phrases)
-
-    n_texts_of_agent = np.bincount(sample.agent_of, minlength=sample.pool.n_agents)
-    min_texts = np.maximum(2, RECURRENCE_SHARE * n_texts_of_agent[agent])
-    is_recurring = n_texts_with_phrase[phrase] >= min_texts
-    n_ngrams = np.bincount(text, minlength=n_texts).astype(np.float64)
-    n_recurring = np.bincount(text, weights=is_recurring, minlength=n_texts)
-    return _divide(n_recurring.astype(np.float64), n_ngrams)
+    return np.bincount(phrase_of_pair, minlength=n_phrases)[phrase]
 
 
 def compute_prompt_overlap(sample: SampledTexts) -> Floats:
@@ -429,10 +447,9 @@ def compute_prompt_overlap(sample: SampledTexts) -> Floats:
 
 
 def compute_response_overlap(sample: SampledTexts) -> Floats:
-    """Compute the share of each text's words that another response to its item contains, float array (n_texts,).
+    """Return the share of each text's words that another response to its item contains, on average: float array (n_texts,).
 
-    The share is averaged over the other responses. Words are weighted by their idf (inverse document frequency), so that rare
-    words count more. The share is NaN if all words of the text have weight 0.
+    Words are weighted by their idf (inverse document frequency). NaN if all words of the text have weight 0.
     """
     weights = csr_array(sample.has_word.multiply(sample.idf))
     shared_weight = np.zeros(len(sample))  # mean weight of the words shared with another response

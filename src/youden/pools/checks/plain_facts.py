@@ -10,12 +10,13 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from youden.pools.checks.checked import format_names, format_subject
+from youden.pools.checks.checked import format_names, format_subject, select_ids
 from youden.pools.checks.languages import MIN_CLASSIFIED_CHARACTERS
 from youden.pools.checks.repeated import find_unusual_repeats
 from youden.protocol.self_trials import needs_self_trials, suggest_additions
 from youden.text.sentences import format_count
 from youden.types import Finding, Pool
+from youden.types.pool import Floats
 
 PLACEHOLDER = re.compile(
     r"\s*(#(REF!|N/A|VALUE!|NAME\?|DIV/0!|NULL!|NUM!|SPILL!|CALC!)|nan|null|none|undefined|\[object Object\])\s*",
@@ -96,7 +97,7 @@ def _find_gaps(pool: Pool) -> Iterator[Finding]:
     n_agents_by_item = pool.present.sum(axis=0)
 
     min_items = MIN_ANSWERED_SHARE * pool.n_items
-    incomplete = tuple(pool.agents[position].id for position in np.flatnonzero(n_items_by_agent < min_items))
+    incomplete = select_ids(pool.agents, np.flatnonzero(n_items_by_agent < min_items))
     if incomplete:
         yield Finding(
             "gaps",
@@ -109,7 +110,7 @@ def _find_gaps(pool: Pool) -> Iterator[Finding]:
             facts={"share": float(n_items_by_agent.min() / pool.n_items)},
         )
 
-    unpaired = tuple(pool.items[position].id for position in np.flatnonzero(n_agents_by_item < 2))
+    unpaired = select_ids(pool.items, np.flatnonzero(n_agents_by_item < 2))
     if unpaired and not needs_self_trials(pool):
         yield Finding(
             "items-alone",
@@ -119,13 +120,17 @@ def _find_gaps(pool: Pool) -> Iterator[Finding]:
             "Check whether an item has the same id in all files, or remove the items.",
             items=unpaired,
         )
+    yield from _find_disjoint_agents(pool)
 
+
+def _find_disjoint_agents(pool: Pool) -> Iterator[Finding]:
+    """Report agents that have no item in common with another agent."""
     present = pool.present.astype(np.float32)
     n_common_items = present @ present.T
     np.fill_diagonal(n_common_items, 1)
     is_disjoint = n_common_items == 0
     if pool.n_items and is_disjoint.any():
-        disjoint = tuple(pool.agents[position].id for position in np.flatnonzero(is_disjoint.any(axis=1)))
+        disjoint = select_ids(pool.agents, np.flatnonzero(is_disjoint.any(axis=1)))
         yield Finding(
             "nothing-shared",
             f"Some agents have no item in common with another agent: {format_names(disjoint)}.",
@@ -137,15 +142,13 @@ def _find_gaps(pool: Pool) -> Iterator[Finding]:
 
 def _find_blank(pool: Pool) -> Iterator[Finding]:
     """Report agents with at least `MIN_BLANK_SHARE` of blank responses, and at least one."""
-    n_blank = np.zeros(pool.n_agents, dtype=np.int64)
-    for row, texts in enumerate(pool.all_texts):
-        agent = row % pool.n_agents  # a row per agent for the first responses, then a row per agent for the second, …
-        n_blank[agent] += sum(text is not None and not text.strip() for text in texts)
-
+    # one row per agent for the first responses, then one per agent for the second, …
+    n_blank_by_row = [sum(text is not None and not text.strip() for text in texts) for texts in pool.all_texts]
+    n_blank = np.array(n_blank_by_row, dtype=np.int64).reshape(-1, pool.n_agents).sum(axis=0)
     n_responses = np.maximum(1, pool.n_repeats.sum(axis=1))
     min_blank = np.maximum(1, MIN_BLANK_SHARE * n_responses)
     is_reported = n_blank >= min_blank
-    reported = tuple(pool.agents[position].id for position in np.flatnonzero(is_reported))
+    reported = select_ids(pool.agents, np.flatnonzero(is_reported))
     if not reported:
         return
 
@@ -195,8 +198,8 @@ def _find_long(pool: Pool, length: NDArray[np.int64]) -> Iterator[Finding]:
     if not is_long.any():
         return
 
-    agents = tuple(pool.agents[position].id for position in np.flatnonzero(is_long.any(axis=1)))
-    items = tuple(pool.items[position].id for position in np.flatnonzero(is_long.any(axis=0)))
+    agents = select_ids(pool.agents, np.flatnonzero(is_long.any(axis=1)))
+    items = select_ids(pool.items, np.flatnonzero(is_long.any(axis=0)))
     yield Finding(
         "long",
         f"{format_count(int(is_long.sum()), 'response', 'is', 'are')} longer than {LONG_CHARACTERS:,} characters "
@@ -218,7 +221,40 @@ def _find_unusual_lengths(pool: Pool, length: NDArray[np.int64]) -> Iterator[Fin
     if pool.n_agents < MIN_LENGTH_AGENTS or pool.n_items < MIN_LENGTH_ITEMS:
         return
 
-    # length of each response divided by the median length of the responses to the item
+    ratios = _compute_median_ratios(pool, length)
+    very_long = np.flatnonzero(ratios >= MIN_LONG_RATIO)
+    if len(very_long):
+        ids = select_ids(pool.agents, very_long)
+        max_ratio = float(ratios.max())
+        yield Finding(
+            "very-long",
+            f"{format_subject(ids, 'writes', 'write')} very long responses: in the median up to "
+            f"{max_ratio:.1f} times as long as the usual response to the item.",
+            "A long response shares words with more of the others, so judges that prefer length rank it higher.",
+            "Read a few of the responses to find padding, and check how ranks depend on length before relying on them.",
+            agents=ids,
+            facts={"times": max_ratio},
+        )
+    very_short = np.flatnonzero(ratios <= MAX_SHORT_RATIO)
+    if len(very_short):
+        ids = select_ids(pool.agents, very_short)
+        min_ratio = float(ratios.min())
+        yield Finding(
+            "very-short",
+            f"{format_subject(ids, 'writes', 'write')} very short responses: in the median only "
+            f"{min_ratio:.1%} as long as the usual response to the item.",
+            "There is almost nothing to compare, so such an agent ranks low.",
+            "Check whether the import cut its responses.",
+            agents=ids,
+            facts={"share": min_ratio},
+        )
+
+
+def _compute_median_ratios(pool: Pool, length: NDArray[np.int64]) -> Floats:
+    """Return how long the median response of each agent is, relative to the usual one: float array (n_agents,).
+
+    The length of a response is divided by the median length of the responses to the item. 1 for an agent without responses.
+    """
     is_answered = pool.present.any(axis=0)
     lengths = np.where(length >= 0, length, np.nan)[:, is_answered]
     ratios = lengths / np.maximum(1.0, np.nanmedian(lengths, axis=0))
@@ -227,48 +263,19 @@ def _find_unusual_lengths(pool: Pool, length: NDArray[np.int64]) -> Iterator[Fin
         valid_ratios = ratios_of_agent[~np.isnan(ratios_of_agent)]
         if valid_ratios.size:
             median_ratios[position] = np.median(valid_ratios)
-
-    very_long = np.flatnonzero(median_ratios >= MIN_LONG_RATIO)
-    very_short = np.flatnonzero(median_ratios <= MAX_SHORT_RATIO)
-    if len(very_long):
-        ids = tuple(pool.agents[position].id for position in very_long)
-        yield Finding(
-            "very-long",
-            f"{format_subject(ids, 'writes', 'write')} very long responses: in the median up to "
-            f"{median_ratios[very_long].max():.1f} times as long as the usual response to the item.",
-            "A long response shares words with more of the others, so judges that prefer length rank it higher.",
-            "Read a few of the responses to find padding, and check how ranks depend on length before relying on them.",
-            agents=ids,
-            facts={"times": float(median_ratios[very_long].max())},
-        )
-    if len(very_short):
-        ids = tuple(pool.agents[position].id for position in very_short)
-        yield Finding(
-            "very-short",
-            f"{format_subject(ids, 'writes', 'write')} very short responses: in the median only "
-            f"{median_ratios[very_short].min():.1%} as long as the usual response to the item.",
-            "There is almost nothing to compare, so such an agent ranks low.",
-            "Check whether the import cut its responses.",
-            agents=ids,
-            facts={"share": float(median_ratios[very_short].min())},
-        )
+    return median_ratios
 
 
 def _find_damaged(pool: Pool) -> Iterator[Finding]:
     """Report responses with characters that were lost when a file was read in a wrong encoding."""
-    n_damaged = np.zeros(pool.n_agents, dtype=np.int64)
-    for position, texts in enumerate(pool.texts):
-        for text in texts:
-            if text is not None and any(mark in text for mark in DAMAGED):
-                n_damaged[position] += 1
-
+    n_damaged = np.array([sum(map(_is_damaged, texts)) for texts in pool.texts])
     # some models write U+FFFD themselves in a few responses, for example in pictures made of characters
     is_reported = n_damaged > np.maximum(1, MAX_SELF_WRITTEN_SHARE * pool.present.sum(axis=1))
     if not is_reported.any():
         return
 
     n_responses = int(n_damaged[is_reported].sum())
-    agents = tuple(pool.agents[position].id for position in np.flatnonzero(is_reported))
+    agents = select_ids(pool.agents, np.flatnonzero(is_reported))
     yield Finding(
         "damaged",
         f"{format_count(n_responses, 'response', 'contains', 'contain')} a replacement character (U+FFFD) or a null, by "
@@ -278,6 +285,11 @@ def _find_damaged(pool: Pool) -> Iterator[Finding]:
         "Import the original file again in the correct encoding.",
         agents=agents,
     )
+
+
+def _is_damaged(text: str | None) -> bool:
+    """Return whether a text contains a replacement character or a null."""
+    return text is not None and any(mark in text for mark in DAMAGED)
 
 
 def _find_similar_ids(noun: str, ids: tuple[str, ...]) -> Iterator[Finding]:

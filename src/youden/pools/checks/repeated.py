@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from youden.pools.checks.checked import format_names
+from youden.pools.checks.checked import format_names, select_ids
 from youden.types import Finding, Pool
 from youden.types.pool import Bools, Floats
 
@@ -31,7 +31,7 @@ def find_unusual_repeats(pool: Pool) -> Iterator[Finding]:
 
     n_equal_cells = (_find_equal_repeats(pool) & has_repeats).sum(axis=1)
     is_equal_agent = (n_cells > 0) & (n_equal_cells == n_cells)
-    equal = tuple(pool.agents[agent].id for agent in np.flatnonzero(is_equal_agent))
+    equal = select_ids(pool.agents, np.flatnonzero(is_equal_agent))
     if equal:
         yield Finding(
             "repeats-equal",
@@ -41,9 +41,13 @@ def find_unusual_repeats(pool: Pool) -> Iterator[Finding]:
             agents=equal,
         )
 
-    variance = _compute_length_variance(pool, has_repeats)
+    yield from _find_unusual_lengths(pool, _compute_length_variance(pool, has_repeats))
+
+
+def _find_unusual_lengths(pool: Pool, variance: Floats) -> Iterator[Finding]:
+    """Report agents whose repeats differ unusually in length, by the result of `_compute_length_variance`."""
     threshold = max(_MAX_RELATIVE_SD**2 * float(np.nanmedian(variance)), _MIN_REPORTED_SD**2)
-    unusual = tuple(pool.agents[agent].id for agent in np.flatnonzero(variance > threshold))
+    unusual = select_ids(pool.agents, np.flatnonzero(variance > threshold))
     if unusual:
         factor = float(np.exp(np.nanmax(variance) ** 0.5))
         yield Finding(
@@ -66,13 +70,11 @@ def _find_equal_repeats(pool: Pool) -> Bools:
 
 
 def _compute_length_variance(pool: Pool, has_repeats: Bools) -> Floats:
-    """Compute how much the lengths of repeated responses vary, for each agent.
-
-    The measure is the variance of log(1 + length) over the repeats of a cell, averaged over the cells of an agent.
+    """Return the variance of log(1 + length) over the repeats of a cell (agent, item), averaged over each agent's cells.
 
     has_repeats : bool array (n_agents, n_items)
 
-    Returns a float array (n_agents,), NaN for an agent without repeats.
+    Float array (n_agents,), NaN without repeats.
     """
     shape = (-1, *has_repeats.shape)
     is_present = pool.all_present.reshape(shape)

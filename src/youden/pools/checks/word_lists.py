@@ -11,9 +11,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from youden.pools.checks.checked import SampledTexts, format_min_share, format_subject
+from youden.pools.checks.checked import SampledTexts, format_min_share, format_subject, select_ids
 from youden.types import Finding
-from youden.types.pool import Bools, Floats
+from youden.types.pool import Bools, Floats, Positions
 
 RECURRENCE_SHARE = 0.2
 """A word is a function word of an agent if at least this share of the agent's responses contains it."""
@@ -67,7 +67,7 @@ def _find_keyword_lists(sample: SampledTexts) -> Iterator[Finding]:
     median = float(np.median(known_shares)) if known_shares.size else 0.0
     keyword_agents = np.flatnonzero(function_shares < MAX_RELATIVE_FUNCTION_SHARE * median)
     if median >= MIN_FUNCTION_SHARE and len(keyword_agents):
-        ids = tuple(sample.pool.agents[agent].id for agent in keyword_agents)
+        ids = select_ids(sample.pool.agents, keyword_agents)
         share = float(function_shares[keyword_agents].max())
         yield Finding(
             "keywords",
@@ -85,7 +85,7 @@ def _find_prompt_word_lists(sample: SampledTexts) -> Iterator[Finding]:
     listed_shares = sample.agent_medians(prompt_word_shares(sample))
     listing_agents = np.flatnonzero(listed_shares >= MIN_LISTED_SHARE)
     if len(listing_agents):
-        ids = tuple(sample.pool.agents[agent].id for agent in listing_agents)
+        ids = select_ids(sample.pool.agents, listing_agents)
         share = float(listed_shares[listing_agents].min())
         yield Finding(
             "prompt-words",
@@ -99,10 +99,10 @@ def _find_prompt_word_lists(sample: SampledTexts) -> Iterator[Finding]:
 
 
 def function_word_shares(sample: SampledTexts) -> Floats:
-    """Compute the share of function words among the words of each text, float array (n_texts,).
+    """Return the share of function words among the words of each text: float array (n_texts,).
 
-    A function word occurs in at least a fifth of the agent's texts, such as 'the' or 'of'. The share is NaN for a text
-    with few words, and for all texts of an agent that has few texts or mostly short ones.
+    A function word, such as 'the', occurs in at least a fifth of the agent's texts. NaN for a text with few words, and for all
+    texts of an agent with few or mostly short ones.
     """
     texts = sample.texts
     shares = np.full(len(sample), np.nan)
@@ -120,33 +120,37 @@ def function_word_shares(sample: SampledTexts) -> Floats:
 
 
 def prompt_word_shares(sample: SampledTexts) -> Floats:
-    """Compute the share of a prompt's rare words that each text lists in one sequence, float array (n_texts,).
+    """Return the share of a prompt's rare words that each text lists in one sequence: float array (n_texts,).
 
-    The share is the length of the longest sequence that consists only of rare words of the prompt, divided by the number of
-    rare words of the prompt (at most 25). It is NaN if there is no prompt, or if it has fewer than four rare words.
+    It is the longest sequence of only such words, divided by their number in the prompt (at most 25). NaN if the prompt has
+    fewer than four.
     """
-    # a word is rare if it occurs in few prompts, and in responses to few items
+    is_rare = _find_rare_words(sample)
+    shares = np.full(len(sample), np.nan)
+    for item, (start, end) in enumerate(sample.ranges):
+        prompt_words = sample.prompt_has_word[[item]].indices
+        rare_words = prompt_words[is_rare[prompt_words]]
+        if len(rare_words) >= MIN_RARE_WORDS:
+            n_listable = min(MAX_RARE_WORDS, len(rare_words))
+            shares[start:end] = _measure_longest_lists(sample, start, end, rare_words) / n_listable
+    return shares
+
+
+def _find_rare_words(sample: SampledTexts) -> Bools:
+    """Return which words occur in few prompts, and in responses to few items: bool array (n_distinct_words,)."""
     n_prompts: Floats = np.asarray(sample.prompt_has_word.sum(axis=0), dtype=np.float64)
     is_rare_in_prompts = n_prompts < MAX_RARE_SHARE * len(sample.items)
     share_of_items = np.exp(-sample.idf)  # idf = −log(share of the items with the word)
-    is_rare = is_rare_in_prompts & (share_of_items < MAX_RARE_SHARE)
+    return np.asarray(is_rare_in_prompts & (share_of_items < MAX_RARE_SHARE))
 
-    shares = np.full(len(sample), np.nan)
-    for item, (first, end) in enumerate(sample.ranges):
-        prompt_words = sample.prompt_has_word[[item]].indices
-        rare_words = prompt_words[is_rare[prompt_words]]
-        if len(rare_words) < MIN_RARE_WORDS:
-            continue
-        n_listable = min(MAX_RARE_WORDS, len(rare_words))
 
-        # all words of the responses to the item, and whether each of them is a rare word of the prompt
-        word_bounds = sample.texts.start[first : end + 1]
-        words = sample.texts.ids[word_bounds[0] : word_bounds[-1]]
-        is_rare_word = np.isin(words, rare_words)
-        text_bounds = (word_bounds - word_bounds[0]).tolist()
-        for text, (text_start, text_end) in enumerate(pairwise(text_bounds), first):
-            shares[text] = _longest_run(is_rare_word[text_start:text_end]) / n_listable
-    return shares
+def _measure_longest_lists(sample: SampledTexts, start: int, end: int, words: Positions) -> Positions:
+    """Return the length of the longest sequence of only the given words in each text from `start` to `end` − 1."""
+    # words of all texts together, because one call of np.isin is faster
+    word_bounds = sample.texts.start[start : end + 1]
+    is_listed = np.isin(sample.texts.ids[word_bounds[0] : word_bounds[-1]], words)
+    text_bounds = (word_bounds - word_bounds[0]).tolist()
+    return np.array([_longest_run(is_listed[first:last]) for first, last in pairwise(text_bounds)])
 
 
 def _longest_run(is_listed: Bools) -> int:

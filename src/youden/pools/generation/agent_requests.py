@@ -68,8 +68,6 @@ def build_agent_request(
 ) -> AgentRequest:
     """Build the request for one response of an agent.
 
-    Its key, under which the store saves the response, depends on `config`, `messages`, `agent` and `repeat`.
-
     Parameters
     ----------
     config : JudgeConfig
@@ -86,7 +84,7 @@ def build_agent_request(
     Returns
     -------
     AgentRequest
-        The request with its key.
+        The request with its key in the store, which depends on `config`, `messages`, `agent` and `repeat`.
     """
     cache_salt: dict[str, Json] = {"generated": SCHEMA, "asker": agent}
     if repeat > 1:
@@ -175,12 +173,10 @@ class Models:
             self._callers[name] = Caller(backend, config, self.budget)
 
     async def ask(self, requests: Mapping[str, AgentRequest]) -> dict[str, Completion]:
-        """Query the models, and return the completions (generated texts with their usage) of the answered requests by key.
+        """Query the models, and return the completions (generated texts with their usage) by request hash.
 
-        Raises BudgetError or JudgeError after the calls in flight have ended and their answers are stored. Raises
-        ReplayMissError if the store lacks an answer in a replay.
-
-        requests : requests by key, which is the request hash
+        Raises: BudgetError or JudgeError after the calls in flight have ended and their answers are stored; ReplayMissError if
+        the store lacks an answer in a replay.
         """
         work_by_model = {name: ModelWork(self) for name in self._callers}
         for agent_request in requests.values():
@@ -222,10 +218,10 @@ class Models:
     def _record_stored_outcomes(
         self, requests: Mapping[str, AgentRequest], work_by_model: Mapping[str, ModelWork]
     ) -> None:
-        """Record the stored outcome of each request; raise ReplayMissError if one is missing.
+        """Record the stored outcome of each request in the work of its model; raise ReplayMissError if one is missing.
 
-        requests : requests by key
-        work_by_model : work of each model, in which the outcomes are recorded
+        requests : requests by hash
+        work_by_model : work by name of the model
         """
         outcomes = self._store.get_outcomes(list(requests))
         for key, agent_request in requests.items():
@@ -301,16 +297,14 @@ class ModelWork:
     def record_outcome(
         self, rows: Sequence[int], key: str, outcome: Completion | Failure | None, *, usd: float, stored: bool
     ) -> str:
-        """Record the outcome of a request, and count it in `Models`.
-
-        A completion is added to `answers` under its key, even if the model's reasoning did not end.
+        """Record the outcome of a request, count it in `Models`, and return its status.
 
         rows, usd : passed by the scheduler and ignored
-        key : key of the request
+        key : request hash, under which a completion is added to `answers`
         outcome : None if the request was not sent, which counts as failed
         stored : whether the outcome was in the store before
 
-        Returns "answered", "unfinished_reasoning" if the model's reasoning did not end, or "failed".
+        The status is "answered", "unfinished_reasoning" if the model's reasoning did not end, or "failed".
         """
         models = self._models
         models.n_done += 1

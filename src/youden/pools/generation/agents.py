@@ -266,27 +266,21 @@ class AgentsFile(BaseModel):
 
 
 def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> AgentsFile:
-    """Read the agents of a file.
+    """Read the agents of a file, and the config of each model that they use.
 
     Parameters
     ----------
     path : Path
-        The file, or a folder with an agents.yaml; `configs/…` and `datasets/…` are also searched for
-        among the shipped ones.
+        The file, or a folder with an agents.yaml. `configs/…` and `datasets/…` also mean shipped ones.
     model_map : mapping of str to str, optional
-        Replacement by name of a model in the file, or by `*` for all models. A replacement is another model of the file, a
-        judge of configs/judges/, or a path that ends in .yaml.
-
-    Returns
-    -------
-    AgentsFile
-        The agents, and the config of each model that they use.
+        Replacement by name of a model in the file, or by `*` for all models: another model of the file, a judge of
+        configs/judges/, or a path that ends in .yaml.
 
     Raises
     ------
     ConfigError
-        [agents-file]: if the file cannot be read, or its content does not fit; [agents-circle]: if agents are based on
-        each other in a circle; [model-map]: if a model cannot be used, or `model_map` names an unknown one.
+        [agents-file]: if the file cannot be read, or does not fit; [agents-circle]: if agents are based on each other in a
+        circle; [model-map]: if a model cannot be used, or `model_map` names an unknown one.
     """
     path = _locate(path)
     content = _parse_file(path)
@@ -358,16 +352,12 @@ def _format_agent(error: ValidationError, data: Any) -> str:
 
 
 def _load_model(name: str, content: _AgentsYaml, path: Path, model_map: Mapping[str, str]) -> JudgeConfig:
-    """Load the config of a model, or of the model that replaces it.
+    """Load the config of a model, or of its replacement, from `models:` in the agents' file or a judge file.
 
-    A model has the same config keys as a judge. It is defined under `models:` in the agents' file; a name that is not
-    defined there is the name or path of a judge config.
+    path : agents' file
+    model_map : replacement by name of a model, "*" for all others
 
-    name : name of the model
-    content : contents of the agents' file at `path`
-    model_map : name of a model → name of its replacement, from the option --model-map; the key "*" replaces all others
-
-    Raises: ConfigError [model-map] if the config is invalid or its backend makes no calls.
+    Raises: ConfigError [model-map] if the config is invalid or makes no calls.
     """
     replacement_of_all = model_map.get(_ALL_MODELS, name)
     target = model_map.get(name, replacement_of_all)

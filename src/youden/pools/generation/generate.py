@@ -131,20 +131,13 @@ def generate(
 def collect_requests(
     generation: Generation, answers: Callable[[list[str]], Mapping[str, Completion]]
 ) -> dict[str, AgentRequest]:
-    """Return every request that can be built from the given answers.
+    """Return every request that can be built from the given answers, by request hash.
 
-    Parameters
-    ----------
-    generation : Generation
-        Agents, items and instructions.
-    answers : callable
-        Takes a list of request hashes, and returns the known completions by hash.
+    generation : agents, items and instructions
+    answers : takes a list of request hashes, and returns the known completions by hash
 
-    Returns
-    -------
-    dict of str to AgentRequest
-        Request hash → request. A request can depend on two earlier answers: the agent's notes (the answer of its first
-        step), and the response of the agent on which it is based. It is left out if one of them is unknown.
+    A request is left out if it depends on an unknown answer: the agent's notes, or the response of the agent on which it is
+    based.
     """
     requests: dict[str, AgentRequest] = {}
 
@@ -181,17 +174,12 @@ QueryFunction = Callable[[Mapping[str, AgentRequest]], Awaitable[Mapping[str, Co
 
 
 async def _respond(generation: Generation, query: QueryFunction) -> Responses:
-    """Let all agents respond to all items.
+    """Let all agents respond to all items, or transform the responses of another agent.
 
-    An agent responds to the prompts of the items, or it changes the responses of another agent. Each round processes the agents
-    whose input exists, in three steps: models write the notes that agents need, models write responses, and the responses are
-    transformed.
+    query : sends requests and returns the completions by hash
 
-    generation : agents, items and instructions
-    query : function that sends requests and returns the completions by key
-
-    Returns the responses by id of the agent, in the order of `generation.responses`; None for a missing response. The key SOURCE
-    has the prompts in the same order.
+    Returns the responses by id of the agent, in the order of `generation.responses`, None if missing; SOURCE has the
+    prompts.
     """
     texts_by_agent: Responses = {SOURCE: [item.prompt for item, _ in generation.responses]}
     waiting = list(generation.file.sorted_agents)
@@ -291,13 +279,12 @@ def _configure_model(generation: Generation, agent: AgentSpec, model: str, repea
 def _to_result(
     generation: Generation, texts: Responses, models: Models, *, max_missing: float, name: str
 ) -> GenerationResult:
-    """Arrange the texts as a pool, and return it with its cost.
+    """Arrange the responses by agent as a pool, and return it with its cost.
 
-    texts : responses by agent, None for a missing one
-    models : the models, which have counted their calls and costs
+    models : the models, with counts of their calls
     name : name of the pool
 
-    Raises TooManyMissingError if more than the fraction `max_missing` of the responses is missing.
+    Raises: TooManyMissingError if more than the fraction `max_missing` of the responses is missing.
     """
     pool, n_texts = _build_pool(generation, texts, name=name)
     n_missing = n_texts - pool.n_responses
@@ -320,10 +307,9 @@ def _to_result(
 
 
 def _build_pool(generation: Generation, texts: Responses, *, name: str) -> tuple[Pool, int]:
-    """Build a pool of generated texts, and return it with the number of texts, including missing ones.
+    """Build a pool of generated responses, and return it with their number, including missing ones.
 
-    texts : responses by id of the agent, in the order of `generation.responses`; None for a missing one
-    name : name of the pool
+    texts : responses by agent id, in the order of `generation.responses`; None if missing
     """
     items = generation.items
     texts_by_agent = []

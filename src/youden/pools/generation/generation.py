@@ -114,14 +114,13 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
     Returns
     -------
     Generation
-        What is to be generated; its `cost` has the maximum number of calls and tokens and the maximum cost in USD. No request
-        has been sent.
+        What is to be generated, with its maximum cost; no request has been sent.
 
     Raises
     ------
     ConfigError
-        [not-found], [instruction]: if an instruction is missing or does not fit; [synonyms-missing]: if a transform
-        needs a package that is not installed.
+        [not-found], [instruction]: if an instruction is missing or does not fit; [synonyms-missing]: if a transform needs a
+        package that is not installed.
     """
     folder = file.path.parent
     transforms = chain.from_iterable(agent.transforms for agent in file.agents)
@@ -141,20 +140,10 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
 
 
 def check_output_pool(generation: Generation, out: Path) -> None:
-    """Check that a folder has no pool, or one that the generation reproduces or extends by repeats.
+    """Check that the folder `out` has no pool, or one that the generation would reproduce or extend by repeats.
 
-    Parameters
-    ----------
-    generation : Generation
-        The pool to generate.
-    out : Path
-        Folder for it.
-
-    Raises
-    ------
-    ConfigError
-        [out-not-empty]: if the folder contains a pool of other agents or items, or with more repeats, or an agents.jsonl or
-        items.jsonl that does not belong to this pool.
+    Raises: ConfigError [out-not-empty] if it contains a pool of other agents or items or with more repeats, or another
+    agents.jsonl or items.jsonl.
     """
     if not (out / RESPONSES).exists():
         foreign_file = find_foreign_file(generation.agents, generation.items, out)
@@ -186,11 +175,10 @@ def check_output_pool(generation: Generation, out: Path) -> None:
 
 
 def _get_metadata(agent: AgentSpec, generation: Generation) -> dict[str, Json]:
-    """Return the metadata of an agent in the pool. `check_output_pool` recognizes the same agent by them.
+    """Return the metadata of an agent in the pool, by which `check_output_pool` recognizes the agent.
 
-    The metadata contain the fields of `agent` that differ from their defaults, except `id` and `group`. `seed` is always present;
-    its default is the seed of the agents file. For an agent with a model, the metadata also contain `asked` (the name of the
-    model in requests), `base_url` (its address) and `instruction_digests`.
+    These are the fields of `agent` that differ from the defaults, without `id` and `group`; `seed`; and, for an agent with
+    a model, its name `asked`, its address `base_url` and `instruction_digests`.
     """
     metadata: dict[str, Json] = agent.model_dump(mode="json", exclude={"id", "group"}, exclude_defaults=True)
     metadata["seed"] = generation.file.seed if agent.seed is None else agent.seed
@@ -238,15 +226,10 @@ def is_generated(folder: Path) -> bool:
 def write_recipe(folder: Path, generation: Generation, *, store: str) -> None:
     """Write how a pool was generated to generation.json in its folder, and replace an existing file.
 
-    Parameters
-    ----------
-    folder : Path
-        Folder of the pool.
-    generation : Generation
-        What was generated.
-    store : str
-        Path or URL of the store. A path (absolute, or relative to the current directory) is written relative to `folder`, and
-        a URL without its password.
+    folder : folder of the pool
+    generation : what was generated
+    store : path or URL of the store. A path (absolute, or relative to the current directory) is written relative to
+        `folder`, and a URL without its password.
     """
     file = generation.file
     store_location = Path(os.path.relpath(store, folder)).as_posix()
