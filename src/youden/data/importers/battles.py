@@ -196,6 +196,8 @@ def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.
     - `winner`: preference for model_a in [0, 1]; NaN without a winner.
     - `order`: 1 if model_b was shown first, else 0; NaN if the file has no order.
     - The other columns: texts; "" for an item or a judge without a name.
+
+    Raises ImportFormatError; see `read_battles`.
     """
     rows = _read_rows(path).reset_index(drop=True)
     table = _select_columns(path, rows, columns)

@@ -152,6 +152,8 @@ class _RoleSearch(WideTableSearch):
     ) -> str:
         """Return the column of responses, if one column holds those of all agents.
 
+        Preferred is a column whose name suggests responses, then the one with the longest texts.
+
         prose_columns : columns of prose without a role, the shortest texts first
         unshared_columns : those of `prose_columns` in which no two agents have the same text; preferred
         agents : columns that together name an agent
@@ -436,7 +438,9 @@ class _RoleSearch(WideTableSearch):
         return self.given.get("item") == column or (column not in self.prompt_columns and infer_role(column) == "item")
 
     def find_item_column(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
-        """Return the column of ids or prompts that identifies items; None without candidates.
+        """Return the column of ids or prompts by which agents share most items; None without candidates.
+
+        If they share none by any column, it is the first of those with the most distinct values, within 10 %.
 
         agents : columns that together name an agent; empty for a column per agent
         candidates : columns to choose from, the most reliable first

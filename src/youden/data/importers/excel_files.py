@@ -38,7 +38,7 @@ _MAX_MATCH_BYTES = 9_000
 
 
 def read_excel_sheets(file: Path, note: Note) -> Iterator[tuple[str, Rows]]:
-    """Read the first sheet of an Excel file, and the sheets with more or fewer of its columns.
+    """Read the first sheet of an Excel file, and the sheets whose columns include, or are among, those of the first.
 
     Parameters
     ----------
