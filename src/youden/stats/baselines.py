@@ -26,11 +26,10 @@ from youden.types.pool import Bools, Codes, Floats, freeze
 
 
 def draw_folds(observed: Bools, *, n_folds: int, seed: int) -> Codes:
-    """Assign the observed cells to random folds for cross-validation, of equal size except for a remainder.
+    """Assign the observed cells to random folds of nearly equal size for cross-validation.
 
     observed : bool array (n_agents, n_items), whether each cell was observed
-    n_folds : number of folds, at most 128; some have no cell if it exceeds the number of observed cells
-    seed : seed of the random assignment
+    n_folds : number of folds, at most 128; some stay empty if there are fewer observed cells
 
     Returns an int8 array (n_agents, n_items): the fold from 0 to n_folds − 1, or −1 for an unobserved cell.
     """
@@ -73,8 +72,8 @@ class MatrixCompletion(Estimator, ABC):
         ------
         StatisticsError
             [baseline-parameter]: if a parameter is out of range; [scores-empty], [scores-holdout], [scores-numeric],
-            [scores-shape], [scores-infinite], [scores-range]: if the scores cannot be fitted; [isotonic-folds]: if no
-            cell can be predicted from the others (`IsotonicOnTop` only).
+            [scores-shape], [scores-infinite], [scores-range]: if the scores are invalid; [isotonic-folds]: if no cell can
+            be predicted from the others (`IsotonicOnTop` only).
         """
         self._check_parameters()
         value = observed_scores(scores)
@@ -163,13 +162,11 @@ class IsotonicOnTop(MatrixCompletion):
         _check_at_least(2, n_folds=self.n_folds)
 
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
-        """Predict all cells with the clipped-linear model and apply the isotonic curve to the predictions.
+        """Apply an isotonic curve to the clipped-linear predictions of all cells, float array (n_agents, n_items).
 
-        value : float array (n_agents, n_items), scores; entries of unobserved cells are ignored
-        observed : bool array (n_agents, n_items), cells with a score
+        value, observed : arrays of this shape, scores (any value if unobserved) and whether each cell was observed
 
-        Returns the predicted scores, float array (n_agents, n_items). Raises StatisticsError [isotonic-folds] if no cell
-        can be predicted from the others.
+        Raises StatisticsError [isotonic-folds] if no cell can be predicted from the others.
         """
         scores = np.where(observed, value, np.nan)
 
@@ -274,12 +271,9 @@ class NuclearNorm(MatrixCompletion):
             _check_at_least(0, penalty=self.penalty)
 
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
-        """Predict all cells by matrix completion with a penalty, which is chosen by cross-validation if none is set.
+        """Predict all cells by matrix completion, float array (n_agents, n_items), and set `penalty_`.
 
-        value : float array (n_agents, n_items), scores, 0 for unobserved cells
-        observed : bool array (n_agents, n_items), cells with a score
-
-        Returns the predicted scores, float array (n_agents, n_items). Sets `penalty_`.
+        value, observed : arrays of this shape, scores (0 if unobserved) and whether each cell was observed
         """
         n_rows, n_columns = value.shape
         if n_rows > n_columns:  # transposed, because `_impute` decomposes a matrix (n_rows, n_rows)
@@ -290,8 +284,7 @@ class NuclearNorm(MatrixCompletion):
     def _select_penalty(self, value: Floats, observed: Bools) -> float:
         """Return the penalty of `GRID` with the smallest sum of squared errors in cross-validation.
 
-        value : float array (n_rows, n_columns), scores
-        observed : bool of the same shape
+        value, observed : arrays (n_rows, n_columns), scores and whether each cell was observed
         """
         fold = draw_folds(observed, n_folds=self.n_folds, seed=self.seed)
         squared_error = np.zeros(len(GRID))
@@ -306,10 +299,7 @@ class NuclearNorm(MatrixCompletion):
     def _impute(self, value: Floats, observed: Bools, *, penalty: float, start: Floats) -> Floats:
         """Minimize the penalized squared error for one penalty, by iterations from `start`.
 
-        value, start : float array (n_rows, n_columns)
-        observed : bool of the same shape
-
-        Returns float of that shape.
+        value, observed, start : arrays (n_rows, n_columns), as the result
         """
         predicted = start
         for _ in range(self.max_rounds):
@@ -359,12 +349,9 @@ class ImputedSVD(MatrixCompletion):
             )
 
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
-        """Fill unobserved cells with means, and approximate the matrix by its `rank` largest singular components.
+        """Approximate the matrix, with means in unobserved cells, by its `rank` largest singular components.
 
-        value : float array (n_agents, n_items), scores, 0 for unobserved cells
-        observed : bool array (n_agents, n_items), cells with a score
-
-        Returns the predicted scores, float array (n_agents, n_items).
+        value, observed : arrays (n_agents, n_items), scores (0 if unobserved) and whether each cell was observed
         """
         if self.fill == "agent":
             mean = (value.sum(axis=1) / observed.sum(axis=1))[:, None]
@@ -417,15 +404,9 @@ class UVFactorization(MatrixCompletion):
         _check_at_least(1e-12, ridge=self.ridge)
 
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
-        """Predict scores as products of factors of agents and of items, fitted by alternating ridge regressions.
+        """Predict scores as products of factors of agents and items, fitted by `n_sweeps` alternating ridge regressions.
 
-        The first factors of items are random. Then the factors of agents are fitted to those of items and the reverse,
-        `n_sweeps` times.
-
-        value : float array (n_agents, n_items), scores, 0 for unobserved cells
-        observed : bool array (n_agents, n_items), cells with a score
-
-        Returns the predicted scores, float array (n_agents, n_items).
+        value, observed : arrays (n_agents, n_items), scores (0 if unobserved) and whether each cell was observed
         """
         n_items = value.shape[1]
         item_factors = standalone_stream(self.seed).normal(0, _INITIAL_SD, (n_items, self.rank))
@@ -436,13 +417,10 @@ class UVFactorization(MatrixCompletion):
         return np.asarray(agent_factors @ item_factors.T)
 
     def _regress(self, value: Floats, weight: Floats, factors: Floats) -> Floats:
-        """Regress each row of a matrix of scores on the same factors, by ridge regression.
+        """Regress each row of a score matrix on the same factors, by ridge regression: float array (n_rows, rank).
 
-        value : float array (n_rows, n_columns), scores, 0 for unobserved cells
-        weight : float array (n_rows, n_columns), 1 for observed and 0 for unobserved cells
-        factors : float array (n_columns, rank), one row for each column of the matrix
-
-        Returns the coefficients, float array (n_rows, rank).
+        value, weight : float arrays (n_rows, n_columns), scores and 1, both 0 for unobserved cells
+        factors : float array (n_columns, rank)
         """
         # normal equations of row i: (Σ_j w_ij·v_j·v_jᵀ + ridge·I)·u_i = Σ_j s_ij·v_j, with the factors v_j of column j
         factor_products = factors[:, :, None] * factors[:, None, :]  # v_j·v_jᵀ: (n_columns, rank, rank)

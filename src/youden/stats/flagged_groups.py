@@ -226,11 +226,10 @@ class PairAgreement(NamedTuple):
 
 
 def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
-    """Grow groups from candidate pairs, in descending order of their corrected agreement, excess / max_excess.
+    """Yield at most `MAX_GROUPS` groups, grown from pairs in descending order of corrected agreement, excess / max_excess.
 
-    A pair is skipped if an earlier group contains both agents.
-
-    Yields the positions of the agents of each group, in the order in which they joined. There are at most `MAX_GROUPS`.
+    A group lists positions of agents in the order in which they joined. It starts with two agents of which at most one
+    is in an earlier group.
     """
     first, second = np.nonzero(np.triu(pairs.is_candidate, 1))
     corrected = np.round(pairs.excess[first, second] / pairs.max_excess[first, second], _DECIMALS)
@@ -269,9 +268,7 @@ def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
 def _find_newcomer(pairs: PairAgreement, group: list[int]) -> int | None:
     """Find the agent with the largest corrected agreement with a group, Σ excess / Σ max_excess.
 
-    group : positions of the members
-
-    Returns the position of the agent, or None if no agent agrees with the members like they agree with each other.
+    Returns its position, or None if no agent agrees with the members as much as they agree with each other.
     """
     # sums over the pairs of each agent with the members
     members = np.array(group)
@@ -305,13 +302,10 @@ def _find_newcomer(pairs: PairAgreement, group: list[int]) -> int | None:
 def _agrees_like_group(
     corrected: Floats, n_answers: Floats, corrected_of_group: Floats, n_answers_of_group: Floats
 ) -> Bools:
-    """Return whether an agent agrees with a group about as much as the members of the group agree with each other.
+    """Return whether an agent agrees with a group about as much as its members agree with each other.
 
-    The agent's corrected agreement may be lower than the group's by at most `TOLERANCE` plus `TOLERANCE_ERRORS` standard
-    errors of the difference. All arguments are numbers, or arrays of one shape for several agents.
-
-    corrected, n_answers : corrected agreement of the agent with the group, and its number of answers
-    corrected_of_group, n_answers_of_group : the same for the members among themselves
+    All arguments are numbers, or arrays (n_agents,) for several agents: corrected agreement and number of answers, of the
+    agent with the group, and of the group among its members.
     """
     # standard error as for the difference of two proportions with the group's proportion
     variance = np.clip(corrected_of_group * (1 - corrected_of_group), 0, None)
@@ -339,10 +333,7 @@ class _GroupTest(NamedTuple):
 
 
 def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
-    """Test whether a group of agents agrees more than honest groups of its size in recorded runs.
-
-    Honest groups had a corrected agreement, excess / max_excess, below the bar in `GROUP_BARS`. A group with a weak member
-    gets the p-value 1 (see `_has_weak_member`).
+    """Test whether agents agree more than honest groups of this size in recorded runs; p = 1 if it has a weak member.
 
     group : positions of the agents
     """
@@ -375,14 +366,10 @@ def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
 
 
 def _has_weak_member(n: Floats, excess: Floats, max_excess: Floats, *, bar: float) -> bool:
-    """Return whether a member agrees less with the others than the bar, or less than the others with each other.
+    """Return whether a member agrees less with the others than `bar`, or less than the others with each other.
 
-    All arrays are float arrays (n_members,), sums over the pairs of each member with the others.
-
-    n : number of answers
-    excess : answers beyond their prediction
-    max_excess : largest possible excess
-    bar : smallest corrected agreement, excess / max_excess
+    n, excess, max_excess : float arrays (n_members,), sums of answers, excess and largest possible excess over its pairs
+    bar : minimum of excess / max_excess
     """
     is_below_bar = excess < bar * max_excess
     if is_below_bar.any():
@@ -478,12 +465,9 @@ def fit_robust_effects(means: PairMeans) -> Floats:
 
 
 def _fit_weighted_effects(first: Positions, second: Positions, mean: Floats, weight: Floats, n_agents: int) -> Floats:
-    """Fit the mean of each pair of agents by the sum of two agent effects, by weighted least squares.
+    """Fit the mean of each pair of agents by the sum of two agent effects (n_agents,), by weighted least squares.
 
-    first, second : int arrays (n_pairs,), agents of each pair
-    mean, weight : float arrays (n_pairs,), mean of each pair and its weight
-
-    Returns the effects, float array (n_agents,).
+    first, second, mean, weight : arrays (n_pairs,), agents, mean and weight of each pair
     """
     pair_weight = np.zeros((n_agents, n_agents))
     pair_weight[first, second] = weight

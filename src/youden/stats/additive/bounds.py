@@ -155,15 +155,7 @@ def fit_box(equations: Equations) -> Fit:
 
 
 def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
-    """Minimize the objective with given effects on the bounds, and the others free.
-
-    active : effects that are on the upper and on the lower bound
-
-    Returns the effects, the positions of both bounds, and the gradient.
-
-    The unknowns of the linear system are the row effects, the positions of both bounds, and the multiplier of the
-    constraint that the effects of the items sum to 0. The column effects follow from them.
-    """
+    """Minimize the objective with the `active` effects on their bounds, and the others free."""
     weights = equations.weights
     row_diagonal = equations.row_weight + equations.ridge
     column_diagonal = equations.column_weight + equations.ridge
@@ -203,14 +195,11 @@ def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
 
 
 def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floats, Floats]:
-    """Make the linear equations of the row effects x, the bounds p and q, and the multiplier ν of the constraint.
+    """Make the matrix (n_rows + 3, n_rows + 3) and right-hand side of the equations of a fit with effects on bounds.
 
-    active : the effects on the bounds
-    w : float array (n_columns,), 1/(m + ridge) for free columns, with m the sum of the column's weights, and 0 for
-        columns on a bound
+    w : float array (n_columns,), 1/(column weight + ridge) for free columns, 0 for columns on a bound
 
-    Returns the matrix, float array (n_rows + 3, n_rows + 3), and the right-hand side, float array (n_rows + 3,). The
-    unknowns are in the order x, p, q, ν; the equations are those of the rows, of p, of q, and of the constraint.
+    The unknowns, and their equations, have the order row effects x, bounds p and q, multiplier ν of the constraint.
     """
     # the symbols are those of `Equations`
     A, c = equations.weights, equations.column_total
@@ -261,14 +250,9 @@ def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floa
 
 
 def _update_bounds_in_use(equations: Equations, active: OnBound, point: _BoxPoint) -> OnBound:
-    """Release effects from their bound if this decreases the objective, and add effects that violate the bound.
+    """Return the effects to put on the bounds next: those that violate a bound, or lower the objective on it.
 
-    Empty bounds stay empty.
-
-    active : effects on the upper and on the lower bound
-    point : solution with these effects on their bounds
-
-    Returns the effects on the bounds for the next round.
+    point : solution with the `active` effects on their bounds. An empty bound stays empty.
     """
     is_observed_row = equations.row_weight > 0
     is_observed_column = equations.column_weight > 0
@@ -299,16 +283,7 @@ def _update_bounds_in_use(equations: Equations, active: OnBound, point: _BoxPoin
 
 
 def _add_crossed_bounds(equations: Equations, effects: Effects, active: OnBound) -> OnBound:
-    """Start to use an empty bound if a prediction, row effect − column effect, violates it.
-
-    The upper bound limits predictions to at most 1, and the lower bound to at least −1. `_bracket_bound` finds a
-    position for the bound. All effects beyond this position are put on the bound.
-
-    effects : effects of rows and columns
-    active : effects that are already on the bounds
-
-    Returns a copy of `active` with the added effects.
-    """
+    """Return a copy of `active` in which each empty bound that a prediction violates has the effects beyond it."""
     is_observed_row = equations.row_weight > 0
     is_observed_column = equations.column_weight > 0
     extended = OnBound(active.rows.copy(), active.columns.copy())
@@ -333,17 +308,14 @@ def _add_crossed_bounds(equations: Equations, effects: Effects, active: OnBound)
 def _bracket_bound(
     equations: Equations, row_effect: Floats, column_effect: Floats, low: float, high: float
 ) -> tuple[float, float]:
-    """Narrow an interval that contains the position of a bound to `BISECTION_WIDTH`.
+    """Bisect an interval that contains the position of a bound until it is at most `BISECTION_WIDTH` wide.
 
-    The position v solves Σ n·(x − v)₊ = Σ m·(v − y)₊. The left side is the excess of row effects x above v, the right side
-    that of column effects y below v. n and m are the total weights of rows and columns.
-
-    row_effect, column_effect : float arrays (n_rows,), (n_columns,), effects x and y, transformed so that the bound
-        limits x from above and y from below
+    row_effect, column_effect : effects x and y, transformed so that the bound limits x from above and y from below
     low, high : ends of the interval
 
-    Returns the ends of the narrowed interval.
+    Returns both ends.
     """
+    # the position v solves Σ n·(x − v)₊ = Σ m·(v − y)₊, with the total weights n of rows and m of columns
     while high - low > BISECTION_WIDTH:
         midpoint = (low + high) / 2
         row_excess = float(equations.row_weight @ np.maximum(row_effect - midpoint, 0))
@@ -356,13 +328,7 @@ def _bracket_bound(
 
 
 def _compute_largest_violation(equations: Equations, active: OnBound, point: _BoxPoint) -> float:
-    """Compute the largest violation of the optimality conditions of a fit with predictions in [−1, 1].
-
-    An exact solution has the violation 0.
-
-    active : effects that are on the upper and on the lower bound
-    point : solution with these effects on their bounds
-    """
+    """Compute the largest violation of the optimality conditions of a fit in the box, 0 for an exact solution."""
     row_effect, column_effect = point.effects
     row_gradient, column_gradient = point.gradient
 
@@ -390,20 +356,19 @@ def _compute_largest_violation(equations: Equations, active: OnBound, point: _Bo
 
 
 def fit_censored(cells: Cells, equations: Equations) -> Fit:
-    """Fit effects to censored scores, without a penalty for predictions above a score of 1 or below a score of −1.
+    """Fit effects without a penalty for predictions above a score of 1 or below a score of −1.
 
     Parameters
     ----------
     cells : Cells
         Observed cells.
     equations : Equations
-        Normal equations of all these cells.
+        Normal equations of these cells.
 
     Returns
     -------
     Fit
-        The effects. If `n_rounds` is `MAX_CENSORED_ROUNDS`, they may not have converged. In this case, `kkt_residual`
-        is large.
+        The effects. They may not have converged if `n_rounds` is `MAX_CENSORED_ROUNDS`; then, `kkt_residual` is large.
     """
     row_total, column_total = equations.row_total, equations.column_total
     saturated = _Saturated(cells, equations)
@@ -468,13 +433,9 @@ class _Saturated:
         return self._sign * np.maximum(self._sign * prediction - 1, 0)
 
     def adjusted_totals(self, excess: Floats) -> tuple[Floats, Floats]:
-        """Compute sums of weight × score over rows and columns after replacing exceeded scores by their predictions.
+        """Sum weight × score over rows and columns, with predictions in place of the scores that they exceed.
 
-        A saturated score (±1) is exceeded if its prediction is beyond it, outside [−1, 1].
-
-        excess : float array (n_saturated,), prediction minus score of each saturated cell, 0 if it is not exceeded
-
-        Returns float arrays (n_rows,) and (n_columns,).
+        excess : float array (n_saturated,), as returned by `excess`
         """
         equations = self._equations
         weighted_excess = self._weight * excess
@@ -484,21 +445,11 @@ class _Saturated:
         return row_total, column_total
 
     def fit_without(self, is_left_out: Bools) -> tuple[Effects, int]:
-        """Fit the effects to all cells except some saturated ones.
+        """Fit the effects to all cells except some saturated ones, those with a score of ±1.
 
-        The effects of all observed items sum to 0, also if an item has no remaining cell.
+        is_left_out : bool array (n_saturated,), cells to omit
 
-        Parameters
-        ----------
-        is_left_out : bool array (n_saturated,)
-            Saturated cells (score ±1) to leave out.
-
-        Returns
-        -------
-        effects : Effects
-            Effects of the fit; all are 0 if no cell remains.
-        n_iterations : int
-            Number of iterations of the conjugate gradients.
+        Returns the effects, all 0 if no cell remains, and the number of iterations of the conjugate gradients.
         """
         full = self._equations
         is_used = np.ones(len(self._cells), dtype=np.bool_)
@@ -511,23 +462,9 @@ class _Saturated:
         return solve(reduced, reduced.row_total, reduced.column_total)
 
     def line_search(self, effects: Effects, step: Effects) -> float:
-        """Find the multiple of a step, in (0, 1], that minimizes the objective.
+        """Find the multiple of `step`, in (0, 1], that minimizes the objective from `effects` on.
 
-        The derivative of the objective along the step is the derivative of the plain fit minus the contribution of
-        exceeded scores. It is piecewise linear and increasing.
-
-        Parameters
-        ----------
-        effects : Effects
-            Effects at the beginning of the step.
-        step : Effects
-            Changes of the effects over the whole step.
-
-        Returns
-        -------
-        float
-            Multiple of the step. It is 1 if the objective falls until the end of the step, or does not fall at its
-            beginning.
+        It is 1 if the objective falls until the end of the step, or does not fall at its beginning.
         """
         equations = self._equations
         row_total, column_total = equations.row_total, equations.column_total

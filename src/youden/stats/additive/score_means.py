@@ -191,15 +191,12 @@ def _centre_components(model: ClippedLinear, observed: Bools) -> tuple[Floats, F
 def _compare_models(
     residual: Floats, mean: Floats, covariance: CentredCovariance, component: Ids, level: float
 ) -> tuple[Differences, Bools]:
-    """Compare all pairs of models, and find the pairs with the same difference on all common items (constant pairs).
+    """Compare the mean scores of all pairs of models.
 
-    residual : float array (n_agents, n_items), residuals of the fit, NaN for missing cells
-    mean : float array (n_agents,), mean scores of the models
-    covariance : covariance of the mean scores
-    component : int array (n_agents,), number of each model's set of connected models
-    level : confidence level
+    residual : float array (n_agents, n_items), NaN for missing cells
+    component : int array (n_agents,), number of each model's connected component
 
-    Returns the differences of mean scores, and the mask of constant pairs, bool array (n_agents, n_agents).
+    Returns the differences, and a mask of the pairs with the same difference on all common items.
     """
     observed = ~np.isnan(residual)
     differences = pairwise_differences(mean, covariance, level=level)
@@ -282,14 +279,9 @@ def _fit(score: Floats) -> ClippedLinear:
 
 
 def _wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, level: float) -> tuple[Floats, Floats]:
-    """Compute the bounds of Wilson's interval for mean scores, as for proportions of an effective number of scores.
+    """Compute the lower and upper bounds of Wilson's interval of mean scores; NaN if the variance is NaN.
 
-    mean, variance : float array (n_agents,), mean scores and their variances
-    n : int array (n_agents,), number of scores of each agent
-    df : float array (n_agents,), degrees of freedom of the variances
-    level : confidence level
-
-    Returns the lower and the upper bounds, float arrays (n_agents,); NaN if the variance is NaN.
+    n : number of scores of each agent. The interval uses the effective number, from the variance and its `df`.
     """
     z = float(ndtri((1 + level) / 2))
     t = stdtrit(np.maximum(df, 1), (1 + level) / 2)
@@ -401,12 +393,12 @@ def count_items_to_separate(difference: float, std_error: float, n_items: int, *
     n_items : int
         Number of items.
     power : float, default 0.8
-        Probability of a significant difference, if the true one is as estimated.
+        Probability of a significant difference, if the estimate is true.
 
     Returns
     -------
     int or None
-        Number of additional items, at least 0; None if the difference is 0, or if it or its standard error is NaN.
+        Number of additional items, at least 0; None if the difference is 0 or NaN, or its standard error is NaN.
 
     Examples
     --------
@@ -472,7 +464,7 @@ def split_half_reliability(
 
 
 def missingness_p_value(observed: Bools, difficulty: Floats) -> float:
-    """Test whether cells are missing completely at random with respect to models and to the difficulty of items.
+    """Test whether cells are missing at random with respect to models and to the difficulty of items.
 
     Parameters
     ----------
@@ -488,11 +480,9 @@ def missingness_p_value(observed: Bools, difficulty: Floats) -> float:
 
     Notes
     -----
-    The first test is a χ² test that all models have the same missing rate.
-
-    The second test is that, over items, the number x of missing cells is not correlated with the difficulty y. With
-    centred x and y, it uses Student's t = Σ xy/√(Σ x²y²), because y varies more for items with few scores (White 1980).
-    With fewer than 10 items, it is a permutation test of Σ xy. Its p-value is 1 if all xy are 0.
+    A χ² test compares the missing rates of the models. The second test, of a correlation between the number x of
+    missing cells of an item and its difficulty y, uses Student's t = Σ xy/√(Σ x²y²) with centred x and y (White 1980).
+    With fewer than 10 items, it is a permutation test of Σ xy.
 
     References
     ----------
@@ -520,12 +510,9 @@ def _test_equal_missing_rates(n_scores: Positions, n_items: int) -> float:
 
 
 def _test_uncorrelated(n_missing: Floats, difficulty: Floats) -> float:
-    """Return the two-sided p-value of the hypothesis that missing cells and difficulties of items are uncorrelated.
+    """Return the two-sided p-value of no correlation between the missing cells and the difficulty of items.
 
-    It is a t test with White's variance, which is valid if difficulties of items with few scores vary more. With fewer
-    than `MIN_ITEMS_OF_T_TEST` items, it is a permutation test.
-
-    n_missing, difficulty : float arrays (n_items,), number of missing cells and difficulty of each item, without NaN
+    n_missing, difficulty : float arrays (n_items,), without NaN
     """
     x = n_missing - n_missing.mean()
     y = difficulty - difficulty.mean()

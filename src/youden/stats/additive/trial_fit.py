@@ -157,11 +157,9 @@ class _TrialSums:
 
 
 def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
-    """Sum all trials into the normal equations of the agents' effects, with the weights and items of each agent.
+    """Sum all trials into the normal equations of the agent effects, and the weights and items of each agent.
 
-    An effect group is a set of trials with one common effect: those of an item, or of a block.
-
-    chunks : trials in chunks of items; all trials on an item, and all of an effect group, must be in one chunk
+    chunks : trials; all of an item, and all of an effect group (an item or a block), must be in one chunk
     """
     sums = _TrialSums(
         normal_matrix=np.zeros((n_agents, n_agents)),
@@ -185,12 +183,9 @@ def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
 
 
 def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: Any) -> None:
-    """Add the trials of a chunk to the normal equations for the agent effects in `sums`, in place.
+    """Add the trials of a chunk to the normal equations in `sums`, in place, with item or block effects eliminated.
 
-    The effects of items or blocks (effect groups) are eliminated from these equations.
-
-    chunk : trials, with their agents (`first`, `second`), answers (`value`), weights and effect groups
-    agent_weight : array or sparse array (n_agents, n_groups), total weight of each agent's trials in each effect group
+    agent_weight : dense or sparse array (n_agents, n_groups), weight of each agent's trials in each item or block
     """
     n_agents = len(sums.weight)
 
@@ -274,16 +269,11 @@ def _iter_influence(
 
 
 def _compute_leverages(chunk: PairChunk, agent_weight: Any, group_weight: Floats, inverse: Floats) -> Floats:
-    """Compute the leverage of each trial, float array (n_trials,).
+    """Compute the leverage of each trial, the change of its fitted value per unit change of its answer.
 
-    Leverage is the change of the fitted value of a trial per unit change of its answer. An effect group contains the
-    trials of one item or block.
-
-    chunk : trials, with their agents (`first`, `second`), weights and effect groups
-    agent_weight : array or sparse array (n_agents, n_groups), total weight of each agent's trials in each effect group
-    group_weight : float array (n_groups,), total weight of each effect group
-    inverse : float array (n_agents, n_agents), pseudo-inverse P of the matrix of the normal equations for the agent
-        effects
+    agent_weight : dense or sparse array (n_agents, n_groups), weight of each agent's trials in each item or block
+    group_weight : float array (n_groups,)
+    inverse : float array (n_agents, n_agents), pseudo-inverse of the normal matrix
     """
     first, second, group = chunk.first, chunk.second, chunk.effect_groups
 
@@ -320,15 +310,18 @@ class _ResidualComponents:
         self._n_added_items = end
 
     def add(self, chunk: PairChunk, residual: Floats, is_free: Bools, n_agents: int) -> None:
-        """Add the squares and products of the residuals of a chunk to the sums, in place.
+        """Add the squares of a chunk's residuals, and their products on one item for each agent, to the sums in place.
 
-        A product consists of two residuals of an agent on one item. The weights and false-positive rates of the trials
-        are added to other sums, which give the variance of the rates.
-
-        chunk : trials, with their agents, items, weights and rates
-        residual : float array (n_trials,), residuals of the trials of `chunk`
-        is_free : bool array (n_trials,), False for a trial that is fitted exactly and therefore not counted
-        n_agents : number of agents
+        Parameters
+        ----------
+        chunk : PairChunk
+            Trials with agents, items, weights and false-positive rates; weights and rates are summed too.
+        residual : float array (n_trials,)
+            Residuals of these trials.
+        is_free : bool array (n_trials,)
+            False for a trial that is fitted exactly, which is not counted.
+        n_agents : int
+            Number of agents.
         """
         counted_residual = np.where(is_free & (np.abs(residual) > ROUNDING), residual, 0.0)
         n_residuals = sum_by_item(chunk, is_free.astype(np.float64), n_agents)
@@ -400,14 +393,11 @@ class _ResidualComponents:
 
 
 def _sum_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
-    """Sum the values of trials by agent and effect group. A trial counts for both of its agents.
+    """Sum values of trials by agent and effect group (block, or else item); a trial counts for both of its agents.
 
-    The trials of a block are an effect group. Without blocks, the trials of an item are one.
-
-    chunk : trials, with their agents and effect groups
     column : float array (n_trials,), values
 
-    Returns an array (n_agents, n_groups), or a `csr_array` if most of its entries would be 0.
+    Returns a dense or sparse array (n_agents, n_groups).
     """
     if chunk.effect_group is None:
         return sum_by_effect_group(chunk, column, n_agents)

@@ -167,16 +167,10 @@ def sample_rectangles(
 def _select_shared_columns(
     row_pairs: _RowPairs, sampled: Positions, first_rank: Positions, second_rank: Positions
 ) -> tuple[Positions, Positions]:
-    """Select the two columns of each sampled rectangle by their ranks among the columns that its two rows share.
+    """Select the two columns of each sampled rectangle by their ranks among the columns observed in both rows.
 
-    Two rows share a column if both were observed in it.
-
-    row_pairs : all pairs of rows, with the number of columns that each pair shares
-    sampled : int64 array (n_pairs,), positions of the sampled pairs of rows in `row_pairs`, ascending; a pair may occur
-        several times
-    first_rank, second_rank : int64 arrays (n_pairs, n_per_pair), ranks of the columns, from 0
-
-    Returns two int64 arrays (n_pairs, n_per_pair) of columns.
+    sampled : int64 array (n_pairs,), ascending positions in `row_pairs`, possibly repeated
+    first_rank, second_rank : int64 arrays (n_pairs, n_per_pair), from 0, as the two results
     """
     rows, upper, lower, n_shared = row_pairs
     n_columns = rows.shape[1]

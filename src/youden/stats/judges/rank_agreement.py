@@ -89,16 +89,10 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
 
 
 def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_draws: int) -> Floats:
-    """Draw the true effects of the agents under judge B from their posterior distribution.
+    """Draw the true effects of the agents under judge B from their posterior distribution: float array (n_draws, n_agents).
 
-    The effects under judge B are modelled as a linear function of the effects under judge A, plus deviations. The prior of
-    the function is flat. `_draw_prior_variances` draws the prior variances of the deviations.
-
-    shift : estimated effects of the agents under both judges, with the covariance of those under judge B
-    x : float array (n_agents,), effects under judge A, centred and divided by their length √Σx²
-    n_draws : number of draws
-
-    Returns a float array (n_draws, n_agents).
+    shift : estimated effects under judges A and B
+    x : float array (n_agents,), effects under judge A, centred and divided by √Σx²
     """
     basis, sampling_variance = _make_nonlinear_basis(shift, x)
     deviation = basis.T @ shift.effect_b
@@ -119,16 +113,10 @@ def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_d
 def _draw_prior_variances(
     deviation: Floats, sampling_variance: Floats, slope: float, *, rng: np.random.Generator, n_draws: int
 ) -> Floats:
-    """Draw the prior variances of deviations from a line, given the observed deviations.
+    """Draw the prior variances of deviations from a line, given the observed deviations: float array (n_draws, n_vectors).
 
-    All deviations have the prior variance τ². The last one, in the quadratic direction, has the variance of a quadratic term
-    in addition. The standard deviation of this term is proportional to the slope.
-
-    deviation : float array (n_vectors,), observed deviations in an orthonormal basis; the last is the quadratic one
-    sampling_variance : float array (n_vectors,), their sampling variances
-    slope : slope of the line
-
-    Returns a float array (n_draws, n_vectors).
+    deviation, sampling_variance : float arrays (n_vectors,), in an orthonormal basis whose last vector is quadratic
+    slope : slope of the line, to which the SD of the quadratic term is proportional
     """
     other_deviations, quadratic_deviation = deviation[:-1], deviation[-1]
     other_sampling_variances, quadratic_sampling_variance = sampling_variance[:-1], sampling_variance[-1]
@@ -154,16 +142,13 @@ def _draw_prior_variances(
 
 
 def _make_nonlinear_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]:
-    """Make an orthonormal basis of the space orthogonal to all linear functions of x.
+    """Make an orthonormal basis of the space orthogonal to linear functions of x, and sampling variances along its vectors.
 
-    The last vector is the part of x² in this space; it is 0 for 3 agents. In the directions of the other vectors, the
-    sampling errors of the effects under judge B are uncorrelated.
+    The last vector, quadratic in x, is 0 for 3 agents.
 
-    shift : effects under both judges, with the covariance of the effects under judge B
-    x : float array (n_agents,), effects under judge A, centred and divided by their length √Σx²
+    x : float array (n_agents,), effects under judge A, centred and divided by √Σx²
 
-    Returns the basis vectors as columns, float array (n_agents, n_vectors), and the sampling variance of the effects under
-    judge B along each vector, float array (n_vectors,).
+    Returns float arrays (n_agents, n_vectors) and (n_vectors,); the variances are those of effects under judge B.
     """
     # orthonormal columns: the linear functions of x, and the part of x² orthogonal to them
     n_agents = len(x)

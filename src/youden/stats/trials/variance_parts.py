@@ -249,13 +249,10 @@ def _variance_interval(value: float, std_error: float, t: float) -> Part:
 def _can_estimate_response_variance(
     first: Ids, second: Ids, item: Ids, responses: tuple[Ids, Ids], *, n_items: int
 ) -> bool:
-    """Return whether the trials allow an estimate of the variance between an agent's responses to one item.
+    """Return whether some agents have several responses to an item, and some responses are shown more than once.
 
-    They do if some agents have several responses to an item, and if some responses are shown more than once.
-
-    first, second, item : int arrays (n_trials,), agents and item of each trial
-    responses : int arrays (n_trials,), numbers of the responses of the first and of the second agent; different agents
-        have different numbers
+    first, second, item : int arrays (n_trials,)
+    responses : int arrays (n_trials,), responses of both agents, numbered differently for different agents
     """
     # each trial shows two responses
     shown_agents = np.append(first, second).astype(np.int64)
@@ -278,18 +275,14 @@ def _compute_sums_of_squares(
     n_agents: int,
     n_repeats: int,
 ) -> tuple[Floats, Floats]:
-    """Compute sums of squares for each item, and the coefficients of the variance components in their expectations.
+    """Compute sums of squares of agents, responses (if given) and residuals for each item, and their expectations.
 
-    The components are agents, responses (only if `responses` is given) and residuals, in this order. The sum of squares of
-    agents adds the squared sum of each agent's residuals on the item; that of responses is analogous.
-
-    first, second, item : int arrays (n_trials,), agents and item of each trial
-    residual : float array (n_trials,)
-    responses : int arrays (n_trials,), numbers of the responses of the first and of the second agent, or None
+    first, second, item, residual : arrays (n_trials,)
+    responses : int arrays (n_trials,), responses of both agents
     n_repeats : largest number of responses of an agent to an item
 
-    Returns the sums, float array (n_items, n_components), and the coefficients, float array (n_items, n_components,
-    n_components), by item, sum and component. Large plans are represented by a sample of their items.
+    Returns the sums (n_items, n_components), and their coefficients of the variance components (n_items, n_components,
+    n_components), for a sample of the items if there are many.
     """
     n_units_per_item = n_agents * n_repeats if responses is not None else n_agents
     max_items = max(20, MAX_DESIGN_ENTRIES // max(n_units_per_item**2, 1))
@@ -311,10 +304,10 @@ def _compute_sums_of_squares(
 
 
 def _group_by_item(item: Ids, max_items: int) -> list[Positions]:
-    """Group trials by item, and return the positions of each group of two or more trials, int64 arrays.
+    """Return the positions of each item's trials if it has two or more, int64 arrays.
 
-    item : int array (n_trials,), item of each trial
-    max_items : maximum number of groups; if there are more, a random sample of them is returned
+    item : int array (n_trials,)
+    max_items : limit of the number of items, above which a random sample is returned
     """
     order = np.argsort(item, kind="stable")
     starts = np.flatnonzero(np.diff(item[order])) + 1
@@ -329,11 +322,9 @@ def _group_by_item(item: Ids, max_items: int) -> list[Positions]:
 
 
 def _make_centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
-    """Make a centred design matrix of the trials of one item, with a column for each unit: an agent, or a response.
+    """Make the centred design matrix of one item's trials, float array (n_trials, n_units).
 
-    first_unit, second_unit : int arrays (n_trials,), unit on either side: an agent or a response
-
-    Returns a float array (n_trials, n_units).
+    first_unit, second_unit : int arrays (n_trials,), an agent or response of either side
     """
     n_trials = len(first_unit)
     trials = np.arange(n_trials)
@@ -345,12 +336,9 @@ def _make_centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
 
 
 def _compute_expectation_coefficients(designs: list[Floats], n_trials: int) -> Floats:
-    """Compute the coefficients of the variance components in the expected sums of squares of one item.
+    """Compute the coefficients of the variance components (column) in the expected sums of squares (row) of one item.
 
-    designs : centred design matrices Z, float array (n_trials, n_units), one for each component but the residual variance
-
-    Returns a float array (n_components, n_components): rows are sums of squares, columns are components. The last row is
-    for the sum of squared residuals, and the last column for the residual variance.
+    designs : centred design matrices (n_trials, n_units) of all components but the residual variance, which is last
     """
     # With ‖ ‖² for a sum of squared entries, the expected values of the sums of squares of the residuals e are:
     # - effects of design Z_b and variance 1: ‖Z_aᵀZ_b‖² for ‖Z_aᵀe‖², and ‖Z_b‖² for ‖e‖²
@@ -366,13 +354,10 @@ def _compute_expectation_coefficients(designs: list[Floats], n_trials: int) -> F
 
 
 def _solve_moments(squares: Floats, expectations: Floats) -> tuple[Floats, Floats]:
-    """Estimate the variance components by setting sums of squares equal to their expectations.
+    """Estimate the variance components from all items (n_components,), and without each item (n_items, n_components).
 
-    squares : float array (n_items, n_components), sums of squares of each item
+    squares : float array (n_items, n_components), sums of squares
     expectations : float array (n_items, n_components, n_components), coefficients of the components in them
-
-    Returns the estimates from all items, float array (n_components,), and those without each item, float (n_items,
-    n_components).
     """
     all_squares, all_expectations = squares.sum(axis=0), expectations.sum(axis=0)
     components = np.linalg.lstsq(all_expectations, all_squares, rcond=None)[0]
