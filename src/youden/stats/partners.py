@@ -14,8 +14,8 @@ import numpy as np
 
 from youden.errors import StatisticsError
 from youden.stats.base.clusters import CentredCovariance, covariance_of_chunks
-from youden.stats.base.pair_chunks import ChunkSource, PairChunk
-from youden.types.pool import Bools, Floats, Ids, ReadOnly
+from youden.stats.base.pair_chunks import ChunkSource, PairChunk, sum_by_pair
+from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,17 +101,11 @@ class PairTotals:
         """
         n_agents = len(self.weight)
         weight, centred = chunk.weight, _centre_by_item(chunk)
-        pair = chunk.first.astype(np.int64) * n_agents + chunk.second
-
-        def sum_by_pair(column: Floats | Bools) -> Floats:
-            """Sum a column (n_trials,) by ordered pair: float array (n_agents, n_agents)."""
-            return np.asarray(np.bincount(pair, column, n_agents * n_agents).reshape(n_agents, n_agents))
-
-        self.total += sum_by_pair(weight * centred)
-        self.weight += sum_by_pair(weight)
-        self.squares += sum_by_pair(weight * centred**2)
-        self.n_rows += sum_by_pair(weight > 0)
-        self.uncentred_total += sum_by_pair(weight * chunk.value)
+        self.total += sum_by_pair(chunk, weight * centred, n_agents)
+        self.weight += sum_by_pair(chunk, weight, n_agents)
+        self.squares += sum_by_pair(chunk, weight * centred**2, n_agents)
+        self.n_rows += sum_by_pair(chunk, weight > 0, n_agents)
+        self.uncentred_total += sum_by_pair(chunk, weight * chunk.value, n_agents)
 
     @property
     def mean_answer(self) -> float:
@@ -415,13 +409,13 @@ def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_an
     share = answer_share[agent, partner] * weight
     residual = answer - effect[agent] - effect[partner]
 
-    n_agents = len(effect)
-    cell = agent.astype(np.int64) * chunk.n_items + item  # index in the flattened array (n_agents, n_items)
+    shape = len(effect), chunk.n_items
+    cell = agent.astype(np.int64) * chunk.n_items + item  # index in the flattened array
+    used_weight = weight * (share > 0)
+    return _ItemSums(*(_sum_by_cell(cell, column, shape) for column in (share * residual, share, used_weight)))
 
-    def sum_by_cell(column: Floats) -> Floats:
-        """Sum a column (2·n_trials,) by agent and item."""
-        sums = np.bincount(cell, column, n_agents * chunk.n_items)
-        return np.asarray(sums.reshape(n_agents, chunk.n_items), dtype=np.float64)
 
-    has_share = share > 0
-    return _ItemSums(sum_by_cell(share * residual), sum_by_cell(share), sum_by_cell(weight * has_share))
+def _sum_by_cell(cell: Positions, column: Floats, shape: tuple[int, int]) -> Floats:
+    """Sum a column (n,) by cell, an index in the flattened array of the given shape."""
+    n_agents, n_items = shape
+    return np.bincount(cell, column, n_agents * n_items).reshape(shape).astype(np.float64, copy=False)

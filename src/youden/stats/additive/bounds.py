@@ -254,32 +254,32 @@ def _update_bounds_in_use(equations: Equations, active: OnBound, point: _BoxPoin
 
     point : solution with the `active` effects on their bounds. An empty bound stays empty.
     """
-    is_observed_row = equations.row_weight > 0
-    is_observed_column = equations.column_weight > 0
-    row_tolerance = TOLERANCE * equations.row_weight.max()
-    column_tolerance = TOLERANCE * equations.column_weight.max()
     revised = OnBound(active.rows.copy(), active.columns.copy())
-    for k, (bound, sign) in enumerate(zip(point.bounds, SIGNS, strict=True)):
+    for k, bound in enumerate(point.bounds):
         has_effects = not np.isnan(bound)
-        if not has_effects:
-            continue
-
-        # effects stay on the bound, of sign e, if their gradients ∂x and ∂y have the right sign: e·∂x ≤ 0, e·∂y ≥ 0
-        stays_row = sign * point.gradient.rows <= row_tolerance
-        stays_column = sign * point.gradient.columns >= -column_tolerance
-
-        # free effects x and y are beyond the bound, at position v, if e(x − v) > 0, e(y − v + e) < 0
-        is_beyond_row = sign * (point.effects.rows - bound) > TOLERANCE
-        is_beyond_column = sign * (point.effects.columns - bound + sign) < -TOLERANCE
-
-        rows_on_bound = np.where(active.rows[k], stays_row, is_beyond_row) & is_observed_row
-        columns_on_bound = np.where(active.columns[k], stays_column, is_beyond_column) & is_observed_column
-
-        # a bound needs row effects and column effects, because the gradients on it sum to 0
-        is_needed = rows_on_bound.any() and columns_on_bound.any()
-        revised.rows[k] = rows_on_bound & is_needed
-        revised.columns[k] = columns_on_bound & is_needed
+        if has_effects:
+            revised.rows[k], revised.columns[k] = _select_effects_on_bound(equations, active, point, k)
     return revised
+
+
+def _select_effects_on_bound(equations: Equations, active: OnBound, point: _BoxPoint, k: int) -> tuple[Bools, Bools]:
+    """Return the row and the column effects to put on bound k next: bool arrays (n_rows,) and (n_columns,)."""
+    bound, sign = point.bounds[k], SIGNS[k]
+
+    # effects stay on the bound, of sign e, if their gradients ∂x and ∂y have the right sign: e·∂x ≤ 0, e·∂y ≥ 0
+    stays_row = sign * point.gradient.rows <= TOLERANCE * equations.row_weight.max()
+    stays_column = sign * point.gradient.columns >= -TOLERANCE * equations.column_weight.max()
+
+    # free effects x and y are beyond the bound, at position v, if e(x − v) > 0, e(y − v + e) < 0
+    is_beyond_row = sign * (point.effects.rows - bound) > TOLERANCE
+    is_beyond_column = sign * (point.effects.columns - bound + sign) < -TOLERANCE
+
+    rows = np.where(active.rows[k], stays_row, is_beyond_row) & (equations.row_weight > 0)
+    columns = np.where(active.columns[k], stays_column, is_beyond_column) & (equations.column_weight > 0)
+
+    # a bound needs row effects and column effects, because the gradients on it sum to 0
+    is_needed = rows.any() and columns.any()
+    return rows & is_needed, columns & is_needed
 
 
 def _add_crossed_bounds(equations: Equations, effects: Effects, active: OnBound) -> OnBound:
@@ -330,28 +330,38 @@ def _bracket_bound(
 def _compute_largest_violation(equations: Equations, active: OnBound, point: _BoxPoint) -> float:
     """Compute the largest violation of the optimality conditions of a fit in the box, 0 for an exact solution."""
     row_effect, column_effect = point.effects
-    row_gradient, column_gradient = point.gradient
 
-    # free effects have the gradient 0, and the effects of the observed items sum to 0
+    # the effects of the observed items sum to 0
+    item_sum = equations.row_constraint @ row_effect + equations.column_constraint @ column_effect
+
+    # all predictions x − y are in [−1, 1]
+    x = row_effect[equations.row_weight > 0]
+    y = column_effect[equations.column_weight > 0]
+    excess_above_1 = x.max() - y.min() - 1
+    excess_below_minus_1 = y.max() - x.min() - 1
+
+    return max(
+        abs(float(item_sum)),
+        float(excess_above_1),
+        float(excess_below_minus_1),
+        _compute_largest_gradient_violation(active, point.gradient),
+    )
+
+
+def _compute_largest_gradient_violation(active: OnBound, gradient: Effects) -> float:
+    """Compute the largest violation of the optimality conditions of the gradient, at least 0."""
+    # free effects have the gradient 0
     is_free_row = ~active.rows.any(axis=0)
     is_free_column = ~active.columns.any(axis=0)
-    item_sum = equations.row_constraint @ row_effect + equations.column_constraint @ column_effect
-    violations = [np.abs(row_gradient[is_free_row]), np.abs(column_gradient[is_free_column]), np.abs([item_sum])]
+    violations = [np.abs(gradient.rows[is_free_row]), np.abs(gradient.columns[is_free_column])]
 
     # On the upper bound, row gradients are at most 0 and column gradients at least 0. On the lower bound, the signs are
     # reversed. The gradients on each bound sum to 0.
     for is_on_bound_row, is_on_bound_column, sign in zip(*active, SIGNS, strict=True):
-        row_gradient_on_bound = row_gradient[is_on_bound_row]
-        column_gradient_on_bound = column_gradient[is_on_bound_column]
-        gradient_sum = row_gradient_on_bound.sum() + column_gradient_on_bound.sum()
-        violations += [sign * row_gradient_on_bound, -sign * column_gradient_on_bound, np.abs([gradient_sum])]
-
-    # all predictions x − y are in [−1, 1]
-    observed_row_effect = row_effect[equations.row_weight > 0]
-    observed_column_effect = column_effect[equations.column_weight > 0]
-    excess_above_1 = observed_row_effect.max() - observed_column_effect.min() - 1
-    excess_below_minus_1 = observed_column_effect.max() - observed_row_effect.min() - 1
-    violations.append(np.array([excess_above_1, excess_below_minus_1]))
+        row_gradient = gradient.rows[is_on_bound_row]
+        column_gradient = gradient.columns[is_on_bound_column]
+        gradient_sum = row_gradient.sum() + column_gradient.sum()
+        violations += [sign * row_gradient, -sign * column_gradient, np.abs([gradient_sum])]
     return max(float(violation.max(initial=0.0)) for violation in violations)
 
 
@@ -374,33 +384,37 @@ def fit_censored(cells: Cells, equations: Equations) -> Fit:
     saturated = _Saturated(cells, equations)
     effects, n_iterations = solve(equations, row_total, column_total)
     excess = saturated.excess(effects)
-    kkt_residual = equations.compute_kkt_residual(effects, *saturated.adjusted_totals(excess))
+    kkt_residual = saturated.compute_kkt_residual(effects, excess)
     largest_total = max(float(np.abs(row_total).max()), float(np.abs(column_total).max()))
     tolerance = RELATIVE_TOLERANCE * largest_total
 
     n_rounds = 1
     is_settled = False
     while not is_settled and kkt_residual > tolerance and n_rounds < MAX_CENSORED_ROUNDS:
-        # Newton step: the fit without the saturated cells that the predictions exceed
         is_exceeded = excess != 0
-        target, n_solver_iterations = saturated.fit_without(is_exceeded)
-        step = Effects(target.rows - effects.rows, target.columns - effects.columns)
-        length = saturated.line_search(effects, step)
-        is_full_step = length == 1
-        effects = target if is_full_step else _take_step(effects, length, step)
+        effects, is_full_step, n_solver_iterations = _take_newton_step(saturated, effects, is_exceeded)
 
         # the fit is exact if the predictions after a full step exceed the same scores
         excess = saturated.excess(effects)
-        kkt_residual = equations.compute_kkt_residual(effects, *saturated.adjusted_totals(excess))
+        kkt_residual = saturated.compute_kkt_residual(effects, excess)
         is_settled = is_full_step and np.array_equal(is_exceeded, excess != 0)
         n_rounds += 1
         n_iterations += n_solver_iterations
     return Fit(effects, kkt_residual, n_rounds, n_iterations)
 
 
-def _take_step(effects: Effects, length: float, step: Effects) -> Effects:
-    """Return effects + length · step."""
-    return Effects(effects.rows + length * step.rows, effects.columns + length * step.columns)
+def _take_newton_step(saturated: _Saturated, effects: Effects, is_exceeded: Bools) -> tuple[Effects, bool, int]:
+    """Change effects towards the fit without the exceeded saturated cells, as far as the objective falls.
+
+    Returns the effects, whether they are those of this fit, and the number of iterations of the conjugate gradients.
+    """
+    target, n_iterations = saturated.fit_without(is_exceeded)
+    step = Effects(target.rows - effects.rows, target.columns - effects.columns)
+    length = saturated.line_search(effects, step)
+    if length == 1:
+        return target, True, n_iterations
+    nearer = Effects(effects.rows + length * step.rows, effects.columns + length * step.columns)
+    return nearer, False, n_iterations
 
 
 class _Saturated:
@@ -432,17 +446,18 @@ class _Saturated:
         """Compute the excess of predictions in the direction of the rows, float array (n_saturated,)."""
         return self._sign * np.maximum(self._sign * prediction - 1, 0)
 
-    def adjusted_totals(self, excess: Floats) -> tuple[Floats, Floats]:
-        """Sum weight × score over rows and columns, with predictions in place of the scores that they exceed.
+    def compute_kkt_residual(self, effects: Effects, excess: Floats) -> float:
+        """Compute the largest residual of the optimality conditions, without a penalty for the excess of predictions.
 
-        excess : float array (n_saturated,), as returned by `excess`
+        excess : float array (n_saturated,), as returned by `excess` for these effects
         """
+        # Σ weight × score over rows and columns, with predictions in place of the scores that they exceed
         equations = self._equations
         weighted_excess = self._weight * excess
         n_rows, n_columns = len(equations.row_total), len(equations.column_total)
         row_total = equations.row_total + np.bincount(self._row, weighted_excess, n_rows)
         column_total = equations.column_total + np.bincount(self._column, weighted_excess, n_columns)
-        return row_total, column_total
+        return equations.compute_kkt_residual(effects, row_total, column_total)
 
     def fit_without(self, is_left_out: Bools) -> tuple[Effects, int]:
         """Fit the effects to all cells except some saturated ones, those with a score of ±1.

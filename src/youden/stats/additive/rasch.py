@@ -220,6 +220,18 @@ class _Cells:
         return np.asarray(fit.ability[self.agent] - fit.difficulty[self.item])
 
 
+def _fit_linearized_scores(cells: _Cells, link: Link, eta: Floats) -> Solution:
+    """Fit the linearized scores η + (s − ŝ)/ŝ'(η) by weighted least squares.
+
+    eta : float array (n_cells,), predictions on the scale of the link
+    """
+    predicted_score = link.inverse(eta)
+    slope = link.inverse_slope(eta)
+    variance = np.maximum(1 - predicted_score**2, _TINY)
+    linearized_score = eta + (cells.score - predicted_score) / np.maximum(slope, _TINY)
+    return cells.fit(linearized_score, slope**2 / variance)
+
+
 def _maximize_quasi_likelihood(cells: _Cells, link: Link, *, start: Solution) -> tuple[Solution, int]:
     """Maximize the quasi-likelihood by Fisher scoring from a least-squares fit.
 
@@ -229,13 +241,7 @@ def _maximize_quasi_likelihood(cells: _Cells, link: Link, *, start: Solution) ->
     eta = cells.predict(fit)  # predictions on the scale of the link
     objective = _penalized_likelihood(cells, link, fit)
     for n_rounds in range(1, _MAX_ROUNDS + 1):
-        # weighted least squares on the linearised scores η + (s − ŝ)/ŝ'(η)
-        predicted_score = link.inverse(eta)
-        slope = link.inverse_slope(eta)
-        variance = np.maximum(1 - predicted_score**2, _TINY)
-        working_value = eta + (cells.score - predicted_score) / np.maximum(slope, _TINY)
-        target = cells.fit(working_value, slope**2 / variance)
-
+        target = _fit_linearized_scores(cells, link, eta)
         improved = _step_towards(target, fit, objective, cells=cells, link=link)
         if improved is None:
             return fit, n_rounds

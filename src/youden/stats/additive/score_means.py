@@ -205,12 +205,7 @@ def _compare_models(
     if not observed.all():
         differences = _widen_for_few_items(differences, residual, component)
 
-    # A constant difference d has the standard error 0, but may be −1 or 1 on a share q of all items. A sample of n common
-    # items contains none of them with probability (1 − q)ⁿ. The largest q for which this probability is at least
-    # (1 − level)/2 gives the half-width q·(1 + |d|).
-    alpha_of_side = (1 - level) / 2
-    max_unseen_share = 1 - alpha_of_side ** (1 / n_common_items)
-    constant_half_width = max_unseen_share * (1 + np.abs(differences.value))
+    constant_half_width = _compute_constant_half_widths(differences.value, n_common_items, level)
     half_width = np.where(is_constant, constant_half_width, differences.half_width)
 
     # standard error that gives the same half-width
@@ -220,6 +215,16 @@ def _compare_models(
     is_better = np.asarray(differences.value > half_width)
     compared = Differences(differences.value, std_error, differences.df, half_width, is_better, level)
     return compared, is_constant
+
+
+def _compute_constant_half_widths(difference: Floats, n_common_items: Floats, level: float) -> Floats:
+    """Compute half-widths of differences that are the same on all common items, so that their standard error is 0."""
+    # A difference d may be −1 or 1 on a share q of all items. A sample of n common items contains none of them with
+    # probability (1 − q)ⁿ. The largest q for which this probability is at least (1 − level)/2 gives the half-width
+    # q·(1 + |d|).
+    alpha_of_side = (1 - level) / 2
+    max_unseen_share = 1 - alpha_of_side ** (1 / n_common_items)
+    return np.asarray(max_unseen_share * (1 + np.abs(difference)))
 
 
 def _widen_for_few_items(differences: Differences, residual: Floats, component: Ids) -> Differences:
@@ -285,24 +290,31 @@ def _wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, level: fl
     """
     z = float(ndtri((1 + level) / 2))
     t = stdtrit(np.maximum(df, 1), (1 + level) / 2)
-
-    # effective number of scores n* = max(min(n, q), q·(z/t)²), q = θ(1 − θ)/variance; n* = n if θ is 0 or 1,
-    # or if all scores are equal, so that the variance is 0 except for rounding
-    bernoulli_variance = mean * (1 - mean)
-    has_variance = (bernoulli_variance > ROUNDING) & (variance > ROUNDING**2)
-    q = np.divide(bernoulli_variance, variance, out=n.astype(np.float64), where=has_variance)
-    size_with_variance = np.maximum(np.minimum(n, q), q * (z / t) ** 2)
-    size = np.where(has_variance, size_with_variance, n)
+    size = _compute_effective_sizes(mean, variance, n, z / t)
 
     # Wilson (1927): (θ + z²/2n* ± z·√(θ(1 − θ)/n* + z²/4n*²)) / (1 + z²/n*)
     denominator = 1 + z**2 / size
     centre = (mean + z**2 / (2 * size)) / denominator
-    half_width = z / denominator * np.sqrt(bernoulli_variance / size + z**2 / (4 * size**2))
+    half_width = z / denominator * np.sqrt(mean * (1 - mean) / size + z**2 / (4 * size**2))
     low = np.maximum(centre - half_width, 0)
     high = np.minimum(centre + half_width, 1)
 
     is_unknown = np.isnan(variance)
     return np.where(is_unknown, np.nan, low), np.where(is_unknown, np.nan, high)
+
+
+def _compute_effective_sizes(mean: Floats, variance: Floats, n: Ids, quantile_ratio: Floats) -> Floats:
+    """Compute the number of scores of 0 or 1 with which a mean would have its variance: float array (n_agents,).
+
+    quantile_ratio : float array (n_agents,), normal quantile divided by Student's t
+    """
+    # n* = max(min(n, q), q·ratio²), q = θ(1 − θ)/variance; n* = n if θ is 0 or 1, or if all scores are equal, so that the
+    # variance is 0 except for rounding
+    bernoulli_variance = mean * (1 - mean)
+    has_variance = (bernoulli_variance > ROUNDING) & (variance > ROUNDING**2)
+    q = np.divide(bernoulli_variance, variance, out=n.astype(np.float64), where=has_variance)
+    size = np.maximum(np.minimum(n, q), q * quantile_ratio**2)
+    return np.where(has_variance, size, n)
 
 
 class Removal(NamedTuple):

@@ -240,14 +240,12 @@ def _select_heavy_cells(cells: Cells, *, ridge: float) -> Cells:
     if is_heavy.all():
         return cells
 
-    for ids, size, noun in ((cells.agent, cells.n_agents, "agent"), (cells.item, cells.n_items, "item")):
-        n_cells = np.bincount(ids, minlength=size)
-        n_heavy = np.bincount(ids[is_heavy], minlength=size)
-        has_only_light_cells = (n_cells > 0) & (n_heavy == 0)
-        if not has_only_light_cells.any():
+    for ids, noun in ((cells.agent, "agent"), (cells.item, "item")):
+        without_heavy_cells = np.setdiff1d(ids, ids[is_heavy])  # ascending
+        if not without_heavy_cells.size:
             continue
 
-        position = int(np.argmax(has_only_light_cells))  # the first one
+        position = int(without_heavy_cells[0])
         max_weight = cells.weight[ids == position].max()
         raise StatisticsError(
             f"The ridge outweighs all cells of {noun} {position}: got ridge = {ridge:g} for a largest weight of "

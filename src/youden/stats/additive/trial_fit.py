@@ -16,7 +16,14 @@ from scipy.linalg import eigh
 from scipy.sparse import coo_array
 
 from youden.stats.base.clusters import ROUNDING, CentredCovariance, covariance_of_chunks, shrink_component
-from youden.stats.base.pair_chunks import ChunkSource, InfluenceChunk, PairChunk, sum_by_effect_group, sum_by_item
+from youden.stats.base.pair_chunks import (
+    ChunkSource,
+    InfluenceChunk,
+    PairChunk,
+    sum_by_effect_group,
+    sum_by_item,
+    sum_by_pair,
+)
 from youden.types.pool import Bools, Floats, Positions
 
 _MIN_EIGENVALUE = 1e-9
@@ -189,11 +196,9 @@ def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: A
     """
     n_agents = len(sums.weight)
 
-    # Normal matrix before the elimination: the weight of each pair of agents, and of each agent on the diagonal.
-    pair = chunk.first * np.int64(n_agents) + chunk.second  # index in the flattened matrix
-    ordered_pair_weight = np.bincount(pair, chunk.weight, n_agents * n_agents).reshape(n_agents, n_agents)
-    pair_weight = ordered_pair_weight + ordered_pair_weight.T
-    matrix = pair_weight + np.diag(agent_weight.sum(axis=1))
+    # normal matrix before the elimination: the weight of each pair of agents, and of each agent on the diagonal
+    pair_weight = sum_by_pair(chunk, chunk.weight, n_agents)
+    matrix = pair_weight + pair_weight.T + np.diag(agent_weight.sum(axis=1))
 
     # right-hand side before the elimination: the weighted sum of the answers to each agent's trials
     group_answers_of_agent = _sum_by_group(chunk, chunk.weight * chunk.value, n_agents)

@@ -207,6 +207,12 @@ def _sum_by_agent(
     return sums.reshape(n_agents, n_groups)
 
 
+def sum_by_pair(chunk: PairChunk, column: Floats | Bools, n_agents: int) -> Floats:
+    """Sum a column (n_trials,) by first agent (row) and second agent (column): float array (n_agents, n_agents)."""
+    pair = chunk.first.astype(np.int64) * n_agents + chunk.second  # index in the flattened array
+    return np.asarray(np.bincount(pair, column, n_agents**2).reshape(n_agents, n_agents), dtype=np.float64)
+
+
 def compute_residuals(first: Ids, second: Ids, group: Ids, answer: Floats, *, ability: Floats) -> Floats:
     """Compute the residuals of answers from the additive model, given abilities that are mean answers.
 

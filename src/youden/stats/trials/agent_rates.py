@@ -612,8 +612,8 @@ class _RateFit:
         if self._is_equal:
             return self._make_rates(self.shrunk_rate, np.zeros((n_agents, n_agents)), np.zeros(n_agents), totals.n)
 
-        # The prior probability of equal rates (κ = 0) shrinks the rates, but not this covariance of their errors. Given κ, the errors of different agents are independent, and have the mean `bias`:
-        # (n_kappa, n_agents).
+        # The prior probability of equal rates (κ = 0) shrinks the rates, but not this covariance of their errors. Given κ,
+        # the errors of different agents are independent, and have the mean `bias`: (n_kappa, n_agents).
         posterior, weight = self._posterior, self._kappa_weights(_PRIOR)
         bias = posterior.mean - self.shrunk_rate
         mean_bias_product = (bias * weight[:, None]).T @ bias

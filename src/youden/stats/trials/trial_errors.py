@@ -33,6 +33,7 @@ from youden.stats.base.pair_chunks import (
     compute_residuals,
     sum_by_effect_group,
     sum_by_item,
+    sum_by_pair,
 )
 from youden.types.pool import Floats, Ids, Positions, ReadOnly
 
@@ -476,15 +477,9 @@ class _BlockSums:
         self.products += (square_of_sum - sum_of_squares).sum(axis=1) / 2
         self.n_products += (n_by_block * (n_by_block - 1)).sum(axis=1) / 2
 
-        pair = chunk.first.astype(np.int64) * n_agents + chunk.second
-
-        def sum_by_pair(column: Floats) -> Floats:
-            """Sum a column (n_trials,) by ordered pair of agents: float array (n_agents, n_agents)."""
-            return np.asarray(np.bincount(pair, column, n_agents**2).reshape(n_agents, n_agents))
-
-        self.n_by_pair += sum_by_pair(ones)
-        self.sum_by_pair += sum_by_pair(residual)
-        self.squares_by_pair += sum_by_pair(residual**2)
+        self.n_by_pair += sum_by_pair(chunk, ones, n_agents)
+        self.sum_by_pair += sum_by_pair(chunk, residual, n_agents)
+        self.squares_by_pair += sum_by_pair(chunk, residual**2, n_agents)
 
         block_size = np.bincount(chunk.effect_group)
         self._sum_of_inverse_sizes += float((1 / block_size).sum())
