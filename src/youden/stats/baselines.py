@@ -169,18 +169,7 @@ class IsotonicOnTop(MatrixCompletion):
         Raises StatisticsError [isotonic-folds] if no cell can be predicted from the others.
         """
         scores = np.where(observed, value, np.nan)
-
-        # Predict each observed cell with a model that was fitted to the other folds.
-        fold = draw_folds(observed, n_folds=self.n_folds, seed=self.seed)
-        out_of_fold = np.full(value.shape, np.nan)
-        n_nonempty_folds = int(fold.max()) + 1
-        for number in range(min(self.n_folds, n_nonempty_folds)):
-            in_fold = fold == number
-            if (observed & ~in_fold).any():
-                training_scores = np.where(in_fold, np.nan, scores)
-                predictions = self._fit_predict(training_scores)
-                out_of_fold[in_fold] = predictions[in_fold]
-
+        out_of_fold = self._predict_out_of_fold(scores)
         is_predicted = ~np.isnan(out_of_fold)
         if not is_predicted.any():
             raise StatisticsError(
@@ -194,6 +183,23 @@ class IsotonicOnTop(MatrixCompletion):
         mean_score = np.bincount(index, value[is_predicted]) / n_cells
         curve = isotonic_regression(mean_score, weights=n_cells).x
         return np.asarray(np.interp(self._fit_predict(scores), prediction, curve))
+
+    def _predict_out_of_fold(self, scores: Floats) -> Floats:
+        """Predict each observed cell with a model that was fitted to the other folds.
+
+        scores : float array (n_agents, n_items), NaN if unobserved
+
+        Returns an array of this shape, also NaN if a cell cannot be predicted from the others.
+        """
+        fold = draw_folds(~np.isnan(scores), n_folds=self.n_folds, seed=self.seed)
+        n_nonempty_folds = int(fold.max()) + 1
+        predictions = np.full(scores.shape, np.nan)
+        for number in range(min(self.n_folds, n_nonempty_folds)):
+            in_fold = fold == number
+            training_scores = np.where(in_fold, np.nan, scores)
+            if not np.isnan(training_scores).all():
+                predictions[in_fold] = self._fit_predict(training_scores)[in_fold]
+        return predictions
 
     def _fit_predict(self, scores: Floats) -> Floats:
         """Fit the clipped-linear model to scores, NaN if unobserved, and predict all cells: (n_agents, n_items)."""

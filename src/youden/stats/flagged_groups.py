@@ -265,25 +265,32 @@ def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
         group = [*group, newcomer]
 
 
+def _can_join(pairs: PairAgreement, group: list[int]) -> Bools:
+    """Return which agents may join a group: bool array (n_agents,).
+
+    All compared pairs of such an agent with the members are candidates, and half of the pairs or more were compared.
+    """
+    is_compared = pairs.n[:, group] > 0
+    is_possible_pair = pairs.is_candidate[:, group] | ~is_compared
+    has_excess = pairs.max_excess[:, group].sum(axis=1) > 0
+    can_join = is_possible_pair.all(axis=1) & (2 * is_compared.sum(axis=1) >= len(group)) & has_excess
+    can_join[group] = False
+    return np.asarray(can_join)
+
+
 def _find_newcomer(pairs: PairAgreement, group: list[int]) -> int | None:
     """Find the agent with the largest corrected agreement with a group, Σ excess / Σ max_excess.
 
     Returns its position, or None if no agent agrees with the members as much as they agree with each other.
     """
-    # sums over the pairs of each agent with the members
-    members = np.array(group)
-    n_answers = pairs.n[:, members].sum(axis=1)
-    n_compared = (pairs.n[:, members] > 0).sum(axis=1)
-    excess = pairs.excess[:, members].sum(axis=1)
-    max_excess = pairs.max_excess[:, members].sum(axis=1)
-
-    # an agent is eligible if all its compared pairs with members are candidates, and half of the pairs were compared
-    can_be_in_group = pairs.is_candidate[:, members] | (pairs.n[:, members] == 0)
-    is_compared_enough = 2 * n_compared >= len(members)
-    is_eligible = can_be_in_group.all(axis=1) & is_compared_enough & (max_excess > 0)
-    is_eligible[members] = False
+    is_eligible = _can_join(pairs, group)
     if not is_eligible.any():
         return None
+
+    # sums over the pairs of each agent with the members
+    n_answers = pairs.n[:, group].sum(axis=1)
+    excess = pairs.excess[:, group].sum(axis=1)
+    max_excess = pairs.max_excess[:, group].sum(axis=1)
 
     # the eligible agent with the largest corrected agreement; ties are broken by numbers of answers and by effects
     no_agreement = np.full(len(excess), -np.inf)
@@ -292,7 +299,7 @@ def _find_newcomer(pairs: PairAgreement, group: list[int]) -> int | None:
     newcomer = int(order[0])
 
     # compare it with the members among themselves; each pair is in the sums twice
-    in_group = np.ix_(members, members)
+    in_group = np.ix_(group, group)
     corrected_of_group = pairs.excess[in_group].sum() / pairs.max_excess[in_group].sum()
     n_answers_of_group = pairs.n[in_group].sum() / 2
     is_similar = _agrees_like_group(corrected[newcomer], n_answers[newcomer], corrected_of_group, n_answers_of_group)
@@ -355,14 +362,19 @@ def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
     max_excess_of_group = max_excess.sum() / 2
     total = pairs.total[in_group].sum() / 2
 
-    # binomial probability of a sum of at least `total`, if the corrected agreement equals the bar
+    # probability of a sum of at least `total`, if the corrected agreement equals the bar
     mean_at_bar = 1 - (1 - bar) * max_excess_of_group / n_of_group
-    with np.errstate(divide="ignore"):
-        log_p = np.log(betainc(total, n_of_group - total + 1, mean_at_bar))
+    log_p = _log_binomial_tail(total, n_of_group, mean_at_bar)
 
     # significance level of all pairs together, divided among the groups of this size
     log_alpha = np.log(ALPHA) + _log_n_subsets(n_agents, 2) - _log_n_subsets(n_agents, size)
-    return _GroupTest(members, float(log_p), float(log_p - log_alpha))
+    return _GroupTest(members, log_p, float(log_p - log_alpha))
+
+
+def _log_binomial_tail(total: float, n: float, p: float) -> float:
+    """Return the log probability of at least `total` successes in n trials, −∞ if it is too small for a float."""
+    with np.errstate(divide="ignore"):
+        return float(np.log(betainc(total, n - total + 1, p)))
 
 
 def _has_weak_member(n: Floats, excess: Floats, max_excess: Floats, *, bar: float) -> bool:

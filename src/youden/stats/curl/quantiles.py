@@ -275,6 +275,17 @@ def _sort_checked_differences(matrix: Floats) -> _SortedDifferences:
     return _sort_differences(scores if n_agents <= n_items else scores.T)
 
 
+def _check_size(n_rows: int, n_columns: int) -> None:
+    """Raise StatisticsError [curl-too-large] if a matrix needs too many differences between its rows."""
+    n_differences = n_rows * (n_rows - 1) // 2 * n_columns
+    if n_differences > _MAX_DIFFERENCES:
+        raise StatisticsError(
+            f"The matrix is too large for exact curl: got {n_rows} × {n_columns}, which needs {n_differences:,} "
+            f"differences, at most {_MAX_DIFFERENCES:,}. Pass a subset of agents or items.",
+            slug="curl-too-large",
+        )
+
+
 def _sort_differences(scores: Floats) -> _SortedDifferences:
     """Sort the differences between the rows of each pair, rounded to a grid.
 
@@ -282,15 +293,8 @@ def _sort_differences(scores: Floats) -> _SortedDifferences:
 
     Raises StatisticsError [curl-too-large] if there are too many differences.
     """
-    n_rows, n_columns = scores.shape
-    upper, lower = np.triu_indices(n_rows, 1)
-    n_differences = len(upper) * n_columns
-    if n_differences > _MAX_DIFFERENCES:
-        raise StatisticsError(
-            f"The matrix is too large for exact curl: got {n_rows} × {n_columns}, which needs {n_differences:,} "
-            f"differences, at most {_MAX_DIFFERENCES:,}. Pass a subset of agents or items.",
-            slug="curl-too-large",
-        )
+    _check_size(*scores.shape)
+    upper, lower = np.triu_indices(len(scores), 1)
 
     # differences of each pair of rows, ascending, measured from the smallest one; NaN comes last
     difference = np.sort(scores[upper] - scores[lower], axis=1)
@@ -435,6 +439,22 @@ def median_differences(
     return tuple(differences)
 
 
+def _resample_corners(
+    observed: Bools, *, rng: np.random.Generator, n_rectangles: int
+) -> tuple[Positions, Positions, Positions, Positions]:
+    """Draw random rectangles from a bootstrap sample of agents and items.
+
+    Returns agents i and k and items j and m of each rectangle in `observed`; empty if the sample has none.
+    """
+    agents, items = (_resample(size, rng) for size in observed.shape)
+    try:
+        corners = sample_rectangles(observed[np.ix_(agents, items)], rng=rng, n_pairs=n_rectangles, n_per_pair=1)
+    except StatisticsError:  # there is no complete rectangle
+        none = np.empty((0, 1), dtype=np.int64)
+        return none, none, none, none
+    return agents[corners.i], agents[corners.k], items[corners.j], items[corners.m]
+
+
 def _resample_medians(
     values: Floats,
     observed: Bools,
@@ -455,15 +475,7 @@ def _resample_medians(
     """
     medians = []
     for _ in range(n_draws):
-        agents, items = (_resample(size, rng) for size in observed.shape)
-        try:
-            corners = sample_rectangles(observed[np.ix_(agents, items)], rng=rng, n_pairs=n_rectangles, n_per_pair=1)
-        except StatisticsError:  # the sample has no complete rectangle
-            continue
-
-        # agents i and k and items j and m of each rectangle, in the original matrix
-        i, k = agents[corners.i], agents[corners.k]
-        j, m = items[corners.j], items[corners.m]
+        i, k, j, m = _resample_corners(observed, rng=rng, n_rectangles=n_rectangles)
         if coincident == "drop":
             is_distinct = (i != k) & (j != m)
             i, k, j, m = i[is_distinct], k[is_distinct], j[is_distinct], m[is_distinct]

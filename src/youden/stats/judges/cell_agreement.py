@@ -234,13 +234,22 @@ def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -
     if np.isnan(jackknife).any() or max_rho > 1 - 1e-12:
         return Metric(rho, np.nan, np.nan, level, "none: without some items, the cells do not vary or ρ is ±1")
 
-    # tanh(atanh ρ ± t·SE)
+    low, high = _compute_jackknife_bounds(rho, jackknife, level)
+    return Metric(rho, low, high, level, f"Fisher z, jackknife over items in {n_groups} groups")
+
+
+def _compute_jackknife_bounds(rho: float, jackknife: Floats, level: float) -> tuple[float, float]:
+    """Compute the bounds tanh(atanh ρ ± t·SE) of a correlation.
+
+    jackknife : float array (n_groups,), ρ without each group, inside (−1, 1)
+    """
+    n_groups = len(jackknife)
     transformed = np.arctanh(jackknife)
     squares = (transformed - transformed.mean()) ** 2
     std_error = np.sqrt((n_groups - 1) / n_groups * squares.sum())
     margin = student.ppf((1 + level) / 2, n_groups - 1) * std_error
     low, high = np.tanh(np.arctanh(rho) + np.array([-margin, margin])).tolist()
-    return Metric(rho, low, high, level, f"Fisher z, jackknife over items in {n_groups} groups")
+    return low, high
 
 
 def _leave_out_groups(value_a: Floats, value_b: Floats, group: Positions) -> Floats:
