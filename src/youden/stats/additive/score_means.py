@@ -289,7 +289,7 @@ def _wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, level: fl
     n : number of scores of each agent. The interval uses the effective number, from the variance and its `df`.
     """
     z = float(ndtri((1 + level) / 2))
-    t = stdtrit(np.maximum(df, 1), (1 + level) / 2)
+    t = np.asarray(stdtrit(np.maximum(df, 1), (1 + level) / 2), dtype=np.float64)
     size = _compute_effective_sizes(mean, variance, n, z / t)
 
     # Wilson (1927): (θ + z²/2n* ± z·√(θ(1 − θ)/n* + z²/4n*²)) / (1 + z²/n*)

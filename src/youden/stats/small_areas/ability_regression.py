@@ -155,13 +155,10 @@ class _Regression:
 
         Returns likelihoods (not logarithms), with the indices and fractions of the interpolation.
         """
-        n_sds, n_grid, n_agents = self.likelihood.shape
+        _, n_grid, n_agents = self.likelihood.shape
 
-        # nearest SD, on a logarithmic scale: (n_slopes, n_agents)
         sd = np.hypot(tau, slopes[:, None] * self.std_error)
-        log_step = np.log(_KERNEL_SDS[1] / _KERNEL_SDS[0])
-        nearest = np.rint(np.log(sd / _KERNEL_SDS[0]) / log_step).astype(np.int64)
-        sd_index = np.clip(nearest, 0, n_sds - 1)
+        sd_index = _find_nearest_sd(sd)  # (n_slopes, n_agents)
 
         # position of the mean on the grid of logits, below the last point: (n_intercepts, n_slopes, n_agents)
         mean = intercepts[:, None, None] + slopes[:, None] * self.x
@@ -392,6 +389,31 @@ def _interpolate_slope(grid: _PosteriorGrid, slope: float) -> _PosteriorGrid:
     return replace(grid, slopes=grid.slopes[neighbours], weight=weight)
 
 
+def _find_nearest_sd(sd: Floats) -> Positions:
+    """Find the position in `_KERNEL_SDS` that is nearest to each standard deviation on a logarithmic scale."""
+    log_step = np.log(_KERNEL_SDS[1] / _KERNEL_SDS[0])
+    nearest = np.rint(np.log(sd / _KERNEL_SDS[0]) / log_step).astype(np.int64)
+    return np.asarray(np.clip(nearest, 0, len(_KERNEL_SDS) - 1))
+
+
+def _weigh_without_own_labels(grid: _PosteriorGrid, tau_index: int, likelihood: Floats) -> tuple[Floats, Floats]:
+    """Divide the posterior weights at one τ by the likelihood of each agent's own labels.
+
+    likelihood : float array (n_intercepts, n_slopes, n_agents), that of the labels if the agent is not an outlier
+
+    Returns the weights of not being an outlier, an array of this shape, and of being one, float array (n_agents,).
+    """
+    outlier_likelihood = grid.regression.outlier_likelihood
+    regular_weight = np.zeros_like(likelihood)
+    outlier_weight = np.zeros(likelihood.shape[2])
+    for share, weight in zip(_OUTLIER_SHARES, grid.weight[tau_index], strict=True):
+        own_likelihood = (1 - share) * likelihood + share * outlier_likelihood
+        weight_without_own = weight[:, :, None] / own_likelihood
+        regular_weight += (1 - share) * weight_without_own
+        outlier_weight += share * weight_without_own.sum(axis=(0, 1))
+    return regular_weight, outlier_weight
+
+
 def _add_prediction_weights(
     flat_weight: Floats, outlier_weight: Floats, grid: _PosteriorGrid, tau_index: int, tau: float
 ) -> None:
@@ -401,16 +423,10 @@ def _add_prediction_weights(
     outlier_weight : float array (n_agents,)
     tau_index, tau : position of τ in `grid`, and its value
     """
-    regression = grid.regression
-    interpolation = regression.interpolate_likelihood(grid.intercepts, grid.slopes, tau)
+    interpolation = grid.regression.interpolate_likelihood(grid.intercepts, grid.slopes, tau)
 
-    # posterior weights without the agent's own labels: (n_intercepts, n_slopes, n_agents)
-    regular_weight = np.zeros_like(interpolation.likelihood)
-    for share_index, share in enumerate(_OUTLIER_SHARES):
-        own_likelihood = (1 - share) * interpolation.likelihood + share * regression.outlier_likelihood
-        weight_without_own = grid.weight[tau_index, share_index][:, :, None] / own_likelihood
-        regular_weight += (1 - share) * weight_without_own
-        outlier_weight += share * weight_without_own.sum(axis=(0, 1))
+    regular_weight, tau_outlier_weight = _weigh_without_own_labels(grid, tau_index, interpolation.likelihood)
+    outlier_weight += tau_outlier_weight
 
     # divide each weight between the grid points below and above the mean; their indices differ by n_agents
     n_agents = len(outlier_weight)

@@ -571,21 +571,16 @@ class _RateFit:
         p_outlier = np.exp(log_outlier - log_likelihood)
 
         # For κ = 0, the first row, regular rates equal the mean rate. For other κ, their prior is a gamma distribution of
-        # shape 1/κ² with this mean. Their posterior is a gamma distribution, too, of shape 1/κ² + n_yes.
-        regular_mean = np.full((len(_KAPPA), len(n)), self._mean)
-        regular_variance = np.zeros_like(regular_mean)
-        squared_error_variance = np.zeros_like(regular_mean)
+        # shape 1/κ² with this mean.
         prior_shape = 1 / _KAPPA[1:, None] ** 2
-        shape = prior_shape + n_yes
-        inverse_scale = prior_shape / self._mean + n / dispersion
-        regular_mean[1:] = shape / inverse_scale
-        regular_variance[1:] = shape / inverse_scale**2
-        squared_error_variance[1:] = 2 * regular_variance[1:] ** 2 / shape
-
-        # the same for an outlier, with the mean and the shape of the outliers
-        outlier_inverse_scale = _OUTLIER_SHAPE / (_OUTLIER_FACTOR * self._mean) + n / dispersion
-        outlier_mean = (_OUTLIER_SHAPE + n_yes) / outlier_inverse_scale
-        outlier_variance = outlier_mean / outlier_inverse_scale
+        gamma_mean, gamma_variance = _update_gamma(self._mean, prior_shape, n_yes, n / dispersion)
+        zero = np.zeros((1, len(n)))
+        regular_mean = np.vstack([zero + self._mean, gamma_mean])
+        regular_variance = np.vstack([zero, gamma_variance])
+        squared_error_variance = np.vstack([zero, 2 * gamma_variance**2 / (prior_shape + n_yes)])
+        outlier_mean, outlier_variance = _update_gamma(
+            _OUTLIER_FACTOR * self._mean, _OUTLIER_SHAPE, n_yes, n / dispersion
+        )
 
         # mean and variance of the mixture of regular rates and outliers
         p_regular = 1 - p_outlier
@@ -670,11 +665,7 @@ class _RateFit:
         n_answers = max(self._totals.training_n, 1)
         mean_variance = self._linked_dispersion * self._mean / n_answers
 
-        # interval of a gamma distribution with the mean and the variance of the rate
-        variance = covariance_factor * np.diag(covariance) + mean_variance
-        shape, scale = rate**2 / variance, variance / rate
-        low = scale * gammaincinv(shape, 0.025)
-        high = scale * gammaincinv(shape, 0.975)
+        low, high = _compute_gamma_bounds(rate, covariance_factor * np.diag(covariance) + mean_variance)
 
         # the shift must be the same for all agents, so that it cancels in differences
         fitted_rates = self.shrunk_rate
@@ -694,6 +685,19 @@ class _RateFit:
             n_trials=n_trials.copy(),
             pooled=mean_answer,
         )
+
+
+def _update_gamma(prior_mean: float, prior_shape: Floats | float, n_yes: Floats, n: Floats) -> tuple[Floats, Floats]:
+    """Compute posterior mean and variance of rates with a gamma prior, from `n_yes` events in n trials."""
+    shape = prior_shape + n_yes
+    inverse_scale = prior_shape / prior_mean + n
+    return shape / inverse_scale, shape / inverse_scale**2
+
+
+def _compute_gamma_bounds(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+    """Compute the .025 and .975 quantiles of gamma distributions."""
+    shape, scale = mean**2 / variance, variance / mean
+    return scale * gammaincinv(shape, 0.025), scale * gammaincinv(shape, 0.975)
 
 
 def _log_likelihoods(n_yes: Floats, expected_n_yes: Floats) -> tuple[Floats, Floats]:

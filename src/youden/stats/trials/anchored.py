@@ -16,7 +16,7 @@ from scipy.special import ndtr, stdtr
 
 from youden.stats.base.pair_chunks import ChunkSource, PairChunk, check_trials, sum_by_effect_group
 from youden.stats.trials.comparisons import holm
-from youden.types.pool import Floats, Ids, ReadOnly
+from youden.types.pool import Floats, Ids, Positions, ReadOnly
 
 _PRIOR_BLOCKS = 6
 """Weight of the anchors' residual variance when an agent's variance is shrunk towards it, in blocks."""
@@ -132,17 +132,7 @@ class AnchorScale:
 
         Returns the number of trials.
         """
-        # number of trials and mean residual of each item, and squared deviations from these means
-        n_by_item = np.zeros(n_items, dtype=np.int64)
-        item_mean = np.zeros(n_items)
-        squares_within = 0.0
-        for items, chunk in _with_items(chunks()):
-            residual = self._residuals(chunk)
-            n_chunk_trials = np.bincount(chunk.item, minlength=chunk.n_items)
-            chunk_mean = np.bincount(chunk.item, residual, chunk.n_items) / np.maximum(n_chunk_trials, 1)
-            squares_within += float(((residual - chunk_mean[chunk.item]) ** 2).sum())
-            n_by_item[items] = n_chunk_trials
-            item_mean[items] = chunk_mean
+        n_by_item, item_mean, squares_within = self._average_by_item(chunks, n_items)
 
         # Variance of an answer given its item, and variance between the effects of items. On average, the square of the
         # mean of n residuals exceeds the squared effect of the item by residual_variance/n.
@@ -170,6 +160,23 @@ class AnchorScale:
     def _residuals(self, chunk: PairChunk) -> Floats:
         """Subtract the centre and the effects of both agents from answers: float array (n_trials,)."""
         return np.asarray(chunk.value - self.centre - self.effect[chunk.first] - self.effect[chunk.second])
+
+    def _average_by_item(self, chunks: ChunkSource, n_items: int) -> tuple[Positions, Floats, float]:
+        """Compute number and mean of each item's residuals (n_items,), and the sum of squared deviations from these means.
+
+        chunks : function that yields the answers in chunks of items
+        """
+        n_by_item = np.zeros(n_items, dtype=np.int64)
+        item_mean = np.zeros(n_items)
+        squares_within = 0.0
+        for items, chunk in _with_items(chunks()):
+            residual = self._residuals(chunk)
+            n_trials = np.bincount(chunk.item, minlength=chunk.n_items)
+            mean = np.bincount(chunk.item, residual, chunk.n_items) / np.maximum(n_trials, 1)
+            squares_within += float(((residual - mean[chunk.item]) ** 2).sum())
+            n_by_item[items] = n_trials
+            item_mean[items] = mean
+        return n_by_item, item_mean, squares_within
 
     def _estimate_shared_variances(self, chunks: ChunkSource) -> tuple[float, float]:
         """Estimate the cell variance and the pair variance, both at least 0.
@@ -390,12 +397,8 @@ def _sum_clusters(chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats
     n_agents = len(n)
     squares, n_blocks, item_linking_variance, share_squares = np.zeros((4, n_agents))
     for items, chunk in _with_items(chunks()):
-        # sum of the residuals of each agent in each of its blocks; the code of a combination is block · n_agents + agent
         residual = _linking_residuals(chunk, items, scale) - effect[chunk.agent]
-        code = chunk.block.astype(np.int64) * n_agents + chunk.agent
-        distinct_codes, index = np.unique(code, return_inverse=True)
-        residual_sum = np.bincount(index, residual)
-        agent = distinct_codes % n_agents
+        agent, residual_sum = _sum_by_block(chunk, residual, n_agents)
         squares += np.bincount(agent, residual_sum**2, n_agents)
         n_blocks += np.bincount(agent, minlength=n_agents)
 
@@ -418,6 +421,17 @@ def _linking_residuals(chunk: LinkingChunk, items: slice, scale: AnchorScale) ->
     return np.asarray(chunk.answer - scale.centre - scale.effect[chunk.partner] - item_effect)
 
 
+def _sum_by_block(chunk: LinkingChunk, residual: Floats, n_agents: int) -> tuple[Positions, Floats]:
+    """Sum the residuals (n_trials,) of each agent in each of its blocks.
+
+    Returns the agent of each sum, and the sums, arrays (n_sums,).
+    """
+    code = chunk.block.astype(np.int64) * n_agents + chunk.agent
+    distinct_codes, index = np.unique(code, return_inverse=True)
+    agent = distinct_codes % n_agents
+    return agent, np.bincount(index, residual).astype(np.float64, copy=False)
+
+
 def _count_by_agent(agent: Ids, unit: Ids, n_agents: int, n_units: int) -> Floats:
     """Count how often each agent occurs with each unit, such as an item: float array (n_agents, n_units).
 
@@ -425,6 +439,14 @@ def _count_by_agent(agent: Ids, unit: Ids, n_agents: int, n_units: int) -> Float
     """
     counts = np.bincount(agent.astype(np.int64) * n_units + unit, minlength=n_agents * n_units)
     return np.asarray(counts.reshape(n_agents, n_units), dtype=np.float64)
+
+
+def _sum_by_item(chunk: LinkingChunk, residual: Floats, n_agents: int) -> Floats:
+    """Sum the residuals (n_trials,) of each agent on each item: float array (n_agents, n_items)."""
+    cell = chunk.agent.astype(np.int64) * chunk.n_items + chunk.item  # index in the flattened array
+    return (
+        np.bincount(cell, residual, n_agents * chunk.n_items).reshape(n_agents, chunk.n_items).astype(float, copy=False)
+    )
 
 
 def compute_linked_influence(
@@ -468,26 +490,14 @@ def compute_linked_influence(
     n_trials = np.maximum(linked.n_trials, 1)[:, None]
     has_trials = linked.n_trials[:, None] > 0
 
-    # β_j, by which the mean residual of item j was shrunk, and its mean over the trials of each agent, Σ_l p_il·β_l
-    has_residual = scale.item_residual != 0
-    beta = np.divide(scale.item_effect, scale.item_residual, out=np.zeros(len(scale.item_effect)), where=has_residual)
-    mean_beta = np.zeros(n_agents)
-    for items, chunk in _with_items(chunks()):
-        item_share = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n_trials
-        mean_beta += item_share @ beta[items]
+    mean_beta = _average_item_shrinkage(chunks, scale, n_trials)
 
     def iter_influence() -> Iterator[tuple[slice, Floats, Floats]]:
-        """Yield, for each chunk, the slice of its items, their influence on each ability, and their share in its trials.
-
-        An item has influence on an ability in three ways, the terms of the formula in the notes. All arrays are float
-        arrays (n_agents, n_chunk_items).
-        """
+        """Yield the items of each chunk as a slice, and their influence and share, float arrays (n_agents, n_chunk_items)."""
         for items, chunk in _with_items(chunks()):
             # through the residuals of the agent's own trials on the item
             residual = _linking_residuals(chunk, items, scale) - linked.effect[chunk.agent]
-            cell = chunk.agent.astype(np.int64) * chunk.n_items + chunk.item  # index in the flattened array
-            residual_sum = np.bincount(cell, residual, n_agents * chunk.n_items).reshape(n_agents, chunk.n_items)
-            through_trials = residual_sum / n_trials
+            through_trials = _sum_by_item(chunk, residual, n_agents) / n_trials
 
             # through the centre of the scale, which contains the anchors' mean residual on the item
             remaining_share = (1 - mean_beta)[:, None]
@@ -503,6 +513,24 @@ def compute_linked_influence(
             yield items, np.where(has_trials, influence, 0.0), item_share
 
     return iter_influence
+
+
+def _average_item_shrinkage(chunks: LinkingChunkSource, scale: AnchorScale, n_trials: Positions) -> Floats:
+    """Compute Σ_l p_il·β_l, the mean of β over the trials of each agent: float array (n_agents,).
+
+    β_l is the factor by which the mean residual of item l was shrunk to its effect.
+
+    chunks : function that yields the anchor trials in chunks of items
+    n_trials : int array (n_agents, 1), at least 1
+    """
+    n_agents = len(n_trials)
+    has_residual = scale.item_residual != 0
+    beta = np.divide(scale.item_effect, scale.item_residual, out=np.zeros(len(scale.item_effect)), where=has_residual)
+    mean_beta = np.zeros(n_agents)
+    for items, chunk in _with_items(chunks()):
+        item_share = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n_trials
+        mean_beta += item_share @ beta[items]
+    return mean_beta
 
 
 @dataclass(frozen=True, eq=False)

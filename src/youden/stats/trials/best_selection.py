@@ -27,6 +27,8 @@ MARGIN, MIN_INCREASE = 1.2, 0.5
 so far."""
 _N_GRID, _N_PRIOR_STEPS = 400, 10
 """Grid points of abilities, and EM steps that estimate the prior."""
+_TINY = np.finfo(np.float64).tiny
+"""Smallest probability, so that no logarithm of 0 is computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -260,10 +262,15 @@ def _compute_t_quantiles(std_error: Floats, df: Floats, level: float) -> Floats:
 
     # linear interpolation between them, at the standard error of each agent as the control
     position = np.interp(std_error, control_errors, np.arange(len(control_errors), dtype=np.float64))
+    return _interpolate_rows(t_quantiles, position)
+
+
+def _interpolate_rows(table: Floats, position: Floats) -> Floats:
+    """Interpolate linearly between the rows of a table at fractional positions (n,), from 0 to the last row."""
     lower = np.floor(position).astype(np.int64)
-    upper = np.minimum(lower + 1, len(control_errors) - 1)
+    upper = np.minimum(lower + 1, len(table) - 1)
     fraction = (position % 1)[:, None]
-    return np.asarray(t_quantiles[lower] * (1 - fraction) + t_quantiles[upper] * fraction)
+    return np.asarray(table[lower] * (1 - fraction) + table[upper] * fraction)
 
 
 def next_allocation(
@@ -364,24 +371,29 @@ def best_probabilities(ability: Floats, differences: Differences) -> tuple[Float
 
     grid, posterior = _estimate_posteriors(ability, std_error)
     cumulative = np.cumsum(posterior, axis=1)
-    tiny = np.finfo(np.float64).tiny  # avoids the logarithm of 0
 
     # P(θ_i < x) of each agent; half of the probability of the grid point x itself counts as below it
-    p_below = np.maximum(cumulative - posterior / 2, tiny)
+    p_below = np.maximum(cumulative - posterior / 2, _TINY)
 
     # P(k is best) = Σ_x p_k(x)·Π_{i≠k} P(θ_i < x)
     log_p_below = np.log(p_below)
     log_p_others_below = log_p_below.sum(axis=0) - log_p_below
     p_best = (posterior * np.exp(log_p_others_below)).sum(axis=1)
 
-    # the best ability has the distribution function Π_i P(θ_i ≤ x), whose steps are its probabilities
-    log_cumulative = np.log(np.maximum(cumulative, tiny))
-    distribution_of_best = np.exp(log_cumulative.sum(axis=0))
-    p_of_best_ability = np.diff(distribution_of_best, prepend=0.0)
-
-    mean_of_best = float(p_of_best_ability @ grid)
     mean_of_highest_estimate = float(posterior[np.argmax(ability)] @ grid)
-    return np.asarray(p_best / p_best.sum()), max(mean_of_best - mean_of_highest_estimate, 0.0)
+    expected_regret = max(_compute_mean_of_maximum(cumulative, grid) - mean_of_highest_estimate, 0.0)
+    return np.asarray(p_best / p_best.sum()), expected_regret
+
+
+def _compute_mean_of_maximum(cumulative: Floats, grid: Floats) -> float:
+    """Compute the mean of the highest of several independent abilities.
+
+    cumulative : float array (n_agents, n_grid), P(θ_i ≤ x) for the points x of the grid
+    """
+    # the maximum has the distribution function Π_i P(θ_i ≤ x), whose steps are its probabilities
+    log_cumulative = np.log(np.maximum(cumulative, _TINY))
+    distribution = np.exp(log_cumulative.sum(axis=0))
+    return float(np.diff(distribution, prepend=0.0) @ grid)
 
 
 def expected_selection_bias(differences: Differences, selected: Bools) -> Floats:
@@ -442,6 +454,15 @@ def reliability(differences: Differences) -> float:
     return max(1 - error_variance / variance, 0.0)
 
 
+def _estimate_prior_variance(ability: Floats, std_error: Floats) -> float:
+    """Estimate the variance of the true abilities: that of the estimates minus the mean error variance."""
+    # If all abilities are equal, the standard error of this difference is error_variance·√(2/(n − 1)). The minimum is half
+    # of it.
+    error_variance = float((std_error**2).mean())
+    min_variance = error_variance * float(np.sqrt(0.5 / (len(ability) - 1)))
+    return max(float(ability.var(ddof=1)) - error_variance, min_variance)
+
+
 def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Floats]:
     """Compute the posterior distribution of each ability under a prior estimated from all of them.
 
@@ -449,14 +470,6 @@ def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Fl
 
     Returns the grid of abilities (n_grid,), and the posterior probabilities (n_agents, n_grid).
     """
-    n_agents = len(ability)
-
-    # Variance of the prior: variance of the estimates minus error variance. If all abilities are equal, the standard error
-    # of this difference is error_variance·√(2/(n − 1)). The minimum is half of it.
-    error_variance = float((std_error**2).mean())
-    min_variance = error_variance * float(np.sqrt(0.5 / (n_agents - 1)))
-    prior_variance = max(float(ability.var(ddof=1)) - error_variance, min_variance)
-
     margin = std_error.mean()
     grid = np.linspace(ability.min() - margin, ability.max() + margin, _N_GRID)
     grid_step = grid[1] - grid[0]
@@ -469,10 +482,10 @@ def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Fl
 
     # In an EM step, the mean of the agents' posterior distributions becomes the prior. After many steps, the prior would be
     # discrete (Laird 1978, J. American Statistical Association 73), and the expected regret too small.
-    prior = np.exp(-((grid - ability.mean()) ** 2) / (2 * prior_variance))
+    prior = np.exp(-((grid - ability.mean()) ** 2) / (2 * _estimate_prior_variance(ability, std_error)))
     for _ in range(_N_PRIOR_STEPS):
         marginal = likelihood @ prior
-        mean_posterior_per_prior = (1 / marginal) @ likelihood / n_agents
+        mean_posterior_per_prior = (1 / marginal) @ likelihood / len(ability)
         prior = prior * mean_posterior_per_prior
 
     marginal = likelihood @ prior

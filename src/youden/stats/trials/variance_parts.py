@@ -286,19 +286,16 @@ def _compute_sums_of_squares(
     """
     n_units_per_item = n_agents * n_repeats if responses is not None else n_agents
     max_items = max(20, MAX_DESIGN_ENTRIES // max(n_units_per_item**2, 1))
+    units = [(first, second)] if responses is None else [(first, second), responses]
     squares, expectations = [], []
     for trials in _group_by_item(item, max_items):
         # centred design matrices Z (n_trials_of_item, n_units), one by agents and one by responses
-        designs = [_make_centred_design(first[trials], second[trials])]
-        if responses is not None:
-            first_response, second_response = responses
-            designs.append(_make_centred_design(first_response[trials], second_response[trials]))
+        designs = [_make_centred_design(of_first[trials], of_second[trials]) for of_first, of_second in units]
 
         # Σ(Zᵀe)² over the units of each design, and Σe² over the trials, with the residuals e
         item_residual = residual[trials]
-        squares_by_unit = [float(((design.T @ item_residual) ** 2).sum()) for design in designs]
-        squares_by_trial = float((item_residual**2).sum())
-        squares.append([*squares_by_unit, squares_by_trial])
+        sums = [design.T @ item_residual for design in designs]
+        squares.append([float((values**2).sum()) for values in (*sums, item_residual)])
         expectations.append(_compute_expectation_coefficients(designs, len(trials)))
     return np.array(squares), np.array(expectations)
 
