@@ -114,12 +114,9 @@ class MatrixCompletion(Estimator, ABC):
 
     @abstractmethod
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
-        """Predict all cells of a score matrix that has at least one observed cell in each row and column.
+        """Predict all cells of a score matrix, with values that may exceed [−1, 1].
 
-        value : float array (n_agents, n_items), scores, 0 for unobserved cells
-        observed : bool of the same shape
-
-        Returns the predicted scores, float of the same shape; they may exceed [−1, 1].
+        value, observed : arrays (n_agents, n_items), scores (0 if unobserved) and a mask with a True in each row and column
         """
 
 

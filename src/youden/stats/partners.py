@@ -395,8 +395,7 @@ class _ItemSums(NamedTuple):
 def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_answer: float) -> _ItemSums:
     """Sum the answers of a chunk by agent and item, with their shares in the agent's ability.
 
-    answer_share : float array (n_agents, n_agents), share of an answer of weight 1 about a partner (column) in the ability
-        of an agent (row)
+    answer_share : float array (n_agents, n_agents), share of an answer of weight 1 about a partner (column)
     effect : float array (n_agents,)
     mean_answer : mean of all answers, which replaces the mean of each item
     """

@@ -311,9 +311,7 @@ def _bracket_bound(
     """Bisect an interval that contains the position of a bound until it is at most `BISECTION_WIDTH` wide.
 
     row_effect, column_effect : effects x and y, transformed so that the bound limits x from above and y from below
-    low, high : ends of the interval
-
-    Returns both ends.
+    low, high : ends of the interval, which are also returned
     """
     # the position v solves Σ n·(x − v)₊ = Σ m·(v − y)₊, with the total weights n of rows and m of columns
     while high - low > BISECTION_WIDTH:

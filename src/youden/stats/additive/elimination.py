@@ -310,14 +310,12 @@ def solve(
 def _solve_rows(
     equations: Equations, w: Floats, h: Floats, *, sigma: float, targets: list[Floats], cholesky: bool | None
 ) -> tuple[list[Floats], int]:
-    """Solve (S + σhhᵀ) x = target for each target, with S = diag(n + ridge) − A diag(w) Aᵀ.
+    """Solve (S + σhhᵀ) x = target for each target, with S as in `solve`.
 
-    A and n are the weights of the cells and their sums by row, as in `Equations`.
-
-    w : float array (n_columns,), 1/(m + ridge), with m the sum of the weights of each column
-    h : float array (n_rows,), coefficients of the constraint for the row effects after the elimination of the columns
-    sigma : positive factor σ; the matrix S alone is nearly singular
-    targets : float arrays (n_rows,), right-hand sides
+    w : float array (n_columns,), 1/(column weight + ridge)
+    h : float array (n_rows,), coefficients of the constraint after the elimination of the columns
+    sigma : positive factor σ; S alone is nearly singular
+    targets : float arrays (n_rows,)
     cholesky : whether to factorize the matrix; None to decide by its size
 
     Returns the solutions, and the number of iterations of the conjugate gradients.

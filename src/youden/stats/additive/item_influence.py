@@ -154,14 +154,12 @@ class _LinkedGroup(NamedTuple):
 
 
 def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids) -> Iterator[_LinkedGroup]:
-    """Yield the largest group of agents of each component that stay linked if any single cell is removed.
+    """Yield the largest group of agents of each component that stay linked by common items without any single cell.
 
-    Agents are linked if they have cells on a common item, directly or through other agents.
+    weight, residual : float arrays (n_cells,)
+    component : int array (n_agents,), −1 for an agent without a cell
 
-    weight, residual : float arrays (n_cells,), weight and residual of each cell
-    component : int array (n_agents,), component of each agent; −1 for an agent without a cell
-
-    Components without such a group are left out.
+    Components without such a group are omitted.
     """
     # the same cells, with positions among the agents that have a cell
     is_observed = component >= 0

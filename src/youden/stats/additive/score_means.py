@@ -230,15 +230,10 @@ def _compute_constant_half_widths(difference: Floats, n_common_items: Floats, le
 def _widen_for_few_items(differences: Differences, residual: Floats, component: Ids) -> Differences:
     """Widen the intervals of differences that depend on few items, because two models have few items in common.
 
-    With w_j the sum of the squared weights that the scores of item j have in a difference, m = (Σ w)²/Σ w² is its effective
-    number of items. It limits the degrees of freedom. If they decrease, the standard error has a minimum.
+    residual : float array (n_agents, n_items), NaN for missing cells
+    component : int array (n_agents,), number of each model's connected component
 
-    differences : differences of all pairs of models by the sandwich estimator
-    residual : float array (n_agents, n_items), residuals of the fit; NaN for missing cells
-    component : int array (n_agents,), number of each model's set of connected models
-
-    Returns the differences with new standard errors, degrees of freedom and half-widths. `significantly_better` is unchanged,
-    and the caller computes it again.
+    In the returned differences, `significantly_better` is unchanged; the caller computes it again.
     """
     # residual variance s²; one parameter per model and item, less one per component, is fitted
     observed = ~np.isnan(residual)

@@ -227,25 +227,10 @@ def _iter_influence(
 ) -> Iterator[InfluenceChunk]:
     """Yield the influence of the items of each chunk on the abilities.
 
-    Parameters
-    ----------
-    chunks : callable
-        Function that returns an iterator over all answers.
-    effect : float array (n_agents,)
-        Fitted effects of the agents.
-    inverse : float array (n_agents, n_agents)
-        Pseudo-inverse of the normal matrix.
-    total_weight : float array (n_agents,)
-        Total weight of each agent's trials, above 0.
-    scale : float
-        Ability per effect of an agent.
-    components : _ResidualComponents, optional
-        Sums to which the residuals and item means are added. Default: None.
-
-    Yields
-    ------
-    InfluenceChunk
-        Influence, direct influence and weight of the items of one chunk.
+    inverse : float array (n_agents, n_agents), pseudo-inverse of the normal matrix
+    total_weight : float array (n_agents,), weight of each agent's trials, above 0
+    scale : ability per effect of an agent
+    components : sums to which residuals and item means are added, if given
     """
     n_agents = len(effect)
     for chunk in chunks():
@@ -344,24 +329,13 @@ class _ResidualComponents:
         self._rate_sums += weight.sum(), weight @ rate, weight @ rate**2
 
     def finite_correction(self, sums: _TrialSums, total_weight: Floats, *, n_all: int, n_items: int) -> Floats:
-        """Compute finite population corrections: the variance for exactly these items over that for items like these.
+        """Compute the ratio of the variance for exactly these items to that for items like these, from 0 to 1: (n_agents,).
 
-        Parameters
-        ----------
-        sums : _TrialSums
-            Sums over all trials.
-        total_weight : float array (n_agents,)
-            Total weight of each agent's trials, above 0.
-        n_all : int
-            Number of answers that an agent has if every ordered pair is compared on every item.
-        n_items : int
-            Number of items that the plan may use.
+        total_weight : float array (n_agents,), weight of each agent's trials, above 0
+        n_all : number of answers about an agent if every ordered pair is compared on every item
+        n_items : number of items that the plan may use
 
-        Returns
-        -------
-        float array (n_agents,)
-            Factor of each variance, from 0 to 1; near 0 if every pair is compared on every item, unless false-positive
-            rates were estimated by pair. Without residual variance, it follows from the numbers of trials.
+        Without residual variance, it follows from the numbers of trials.
         """
         # variance of a residual, for each agent; that of all agents for an agent without residuals
         mean_variance = self._squares.sum() / max(self._n.sum(), 1)

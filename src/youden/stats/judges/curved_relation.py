@@ -344,15 +344,13 @@ def _fit_variance_ratio(design: _AdjustedDesign) -> tuple[float, float]:
 
 
 def _estimate_agent_shift(design: _AdjustedDesign, agent: int, noise_ratio: float) -> tuple[float, float, float]:
-    """Estimate how much the answers about one agent deviate from the curve that relates the two judges.
-
-    The agent has a fixed effect, its shift. The other agents have random effects, with the variance τ².
+    """Estimate an agent's shift, its deviation from the curve that relates two judges, as a fixed effect.
 
     design : cross products of the agents' columns and the answers, from which the curve was removed
     agent : position of the agent
     noise_ratio : variance of the agent's trials divided by that of all trials
 
-    Returns the shift, its standard error and its degrees of freedom; all are NaN if the shift is not determined.
+    Returns shift, standard error and degrees of freedom, NaN if not determined.
     """
     agent_square = float(design.agent_products[agent, agent])
     if agent_square < _TINY:

@@ -213,8 +213,8 @@ def _fit_effects(
 def _effect_variances(first: Ids, second: Ids, residual: Floats, inverse: Floats) -> Floats:
     """Compute the sampling variances of fitted effects, float array (n_agents,), with an error variance per trial.
 
-    Error variances differ: answers vary less for an agent to which a judge nearly always answers no. `residual` is a
-    float array (n_trials,), and `inverse` the pseudo-inverse of the normal matrix.
+    residual : float array (n_trials,)
+    inverse : pseudo-inverse of the normal matrix
     """
     leverage = inverse[:, first] + inverse[:, second]
     n_trials = len(residual)

@@ -164,11 +164,10 @@ def _check_labels(score: Floats, information: Floats, has_label: Bools) -> None:
 
 
 def _invert_permutation_test(thresholds: Floats, *, n: int, n_always: int, level: float) -> tuple[float, float, float]:
-    """Compute the confidence bounds of an effect c, and the two-sided p-value of c = 0, by inverting a permutation test.
+    """Compute the confidence bounds of an effect c, and the two-sided p-value of c = 0, by a permutation test.
 
-    thresholds : float array (n_thresholds,), ascending; the c from which on a permutation's statistic reaches the observed
-        one
-    n, n_always : numbers of all permutations, and of those whose statistic reaches it for every c
+    thresholds : float array (n_thresholds,), ascending; effects at which permutations become as extreme as the data
+    n, n_always : numbers of all permutations, and of those that are as extreme for every c
 
     Bounds are ∓∞ if no value can be excluded.
     """

@@ -113,10 +113,10 @@ def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_d
 def _draw_prior_variances(
     deviation: Floats, sampling_variance: Floats, slope: float, *, rng: np.random.Generator, n_draws: int
 ) -> Floats:
-    """Draw the prior variances of deviations from a line, given the observed deviations: float array (n_draws, n_vectors).
+    """Draw prior variances of the deviations from a line, given the observed ones: float array (n_draws, n_vectors).
 
     deviation, sampling_variance : float arrays (n_vectors,), in an orthonormal basis whose last vector is quadratic
-    slope : slope of the line, to which the SD of the quadratic term is proportional
+    slope : slope of the line
     """
     # grid of τ² (rows) and the variance of the quadratic term (columns)
     max_size = max(float(np.abs(deviation).max()), float(np.sqrt(sampling_variance.max())))
@@ -157,13 +157,11 @@ def _make_polynomials(x: Floats) -> tuple[Floats, Floats]:
 
 
 def _make_nonlinear_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]:
-    """Make an orthonormal basis of the space orthogonal to linear functions of x, and sampling variances along its vectors.
-
-    The last vector, quadratic in x, is 0 for 3 agents.
+    """Make an orthonormal basis of the space orthogonal to linear functions of x, and sampling variances along it.
 
     x : float array (n_agents,), effects under judge A, centred and divided by √Σx²
 
-    Returns float arrays (n_agents, n_vectors) and (n_vectors,); the variances are those of effects under judge B.
+    Returns float arrays (n_agents, n_vectors) and (n_vectors,). The last vector, quadratic in x, is 0 for 3 agents.
     """
     linear, quadratic = _make_polynomials(x)
     functions = linear

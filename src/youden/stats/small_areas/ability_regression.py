@@ -399,9 +399,9 @@ def _find_nearest_sd(sd: Floats) -> Positions:
 def _weigh_without_own_labels(grid: _PosteriorGrid, tau_index: int, likelihood: Floats) -> tuple[Floats, Floats]:
     """Divide the posterior weights at one τ by the likelihood of each agent's own labels.
 
-    likelihood : float array (n_intercepts, n_slopes, n_agents), that of the labels if the agent is not an outlier
+    likelihood : float array (n_intercepts, n_slopes, n_agents), of the labels of agents that are not outliers
 
-    Returns the weights of not being an outlier, an array of this shape, and of being one, float array (n_agents,).
+    Returns the weights of not being an outlier, of this shape, and of being one (n_agents,).
     """
     outlier_likelihood = grid.regression.outlier_likelihood
     regular_weight = np.zeros_like(likelihood)
@@ -417,9 +417,9 @@ def _weigh_without_own_labels(grid: _PosteriorGrid, tau_index: int, likelihood: 
 def _add_prediction_weights(
     flat_weight: Floats, outlier_weight: Floats, grid: _PosteriorGrid, tau_index: int, tau: float
 ) -> None:
-    """Add the posterior weights of a grid at one τ, without the agents' own labels, to the two arrays in place.
+    """Add the posterior weights of a grid at one τ, without the agents' own labels, to both arrays in place.
 
-    flat_weight : flattened float array (n_sds, n_grid, n_agents), by SD and mean of a normal distribution of logit quality
+    flat_weight : flattened float array (n_sds, n_grid, n_agents), by SD and mean of logit quality
     outlier_weight : float array (n_agents,)
     tau_index, tau : position of τ in `grid`, and its value
     """

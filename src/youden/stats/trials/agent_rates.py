@@ -621,13 +621,11 @@ class _RateFit:
         return self._make_rates(self.shrunk_rate, covariance, squared_error_variance, totals.n)
 
     def estimate_linked_rates(self, n: Floats, answer_sum: Floats) -> AgentRates:
-        """Estimate the false-positive rates of agents that joined later, with the fitted distribution as their prior.
-
-        Each rate depends only on this fit and the agent's own trials.
+        """Estimate the false-positive rates of agents that joined later, with this fit as the prior.
 
         n, answer_sum : float arrays (n_linked,), number and sum of the answers to an agent's independent trials
 
-        Returns rates with independent errors. The rate of an agent with n = 0 is the mean of the prior.
+        The errors of the rates are independent. The rate of an agent with n = 0 is the mean of the prior.
         """
         posterior = self._compute_posterior(n, answer_sum, self._linked_dispersion)
         likelihood = np.exp(posterior.log_likelihood - posterior.log_likelihood.max(axis=0))
@@ -653,12 +651,11 @@ class _RateFit:
     def _make_rates(
         self, rate: Floats, covariance: Floats, squared_error_variance: Floats, n_trials: Floats
     ) -> AgentRates:
-        """Shift all rates so that the mean of the fitted agents is the mean answer, within [0, 1], and add 95 % intervals.
+        """Shift all rates so that the mean of the fitted agents is the mean answer, and add 95 % intervals.
 
-        The covariance is increased by the uncertainty of the mean.
-
-        rate, squared_error_variance, n_trials : float arrays (n_agents,), the second being var(squared error of the rate)
-        covariance : float array (n_agents, n_agents)
+        rate, n_trials : float arrays (n_agents,)
+        covariance : float array (n_agents, n_agents), of the errors of the rates given their mean
+        squared_error_variance : float array (n_agents,), variances of the squared errors
         """
         # the relative variance of the mean rate is 1/number of yes answers
         covariance_factor = 1 + 1 / self._n_effective_yes
@@ -705,7 +702,7 @@ def _log_likelihoods(n_yes: Floats, expected_n_yes: Floats) -> tuple[Floats, Flo
 
     n_yes, expected_n_yes : float arrays (n_agents,), observed numbers, and those at the mean rate
 
-    Returns them for regular rates, float array (n_kappa, n_agents), and for outliers, float array (n_agents,).
+    Returns them for regular rates (n_kappa, n_agents), and for outliers (n_agents,).
     """
     # the distribution is Poisson for κ = 0, which comes first, and negative binomial for the other κ
     log_poisson = n_yes * np.log(expected_n_yes) - expected_n_yes

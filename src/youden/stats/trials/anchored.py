@@ -516,9 +516,7 @@ def compute_linked_influence(
 
 
 def _average_item_shrinkage(chunks: LinkingChunkSource, scale: AnchorScale, n_trials: Positions) -> Floats:
-    """Compute Σ_l p_il·β_l, the mean of β over the trials of each agent: float array (n_agents,).
-
-    β_l is the factor by which the mean residual of item l was shrunk to its effect.
+    """Compute the mean over each agent's trials of β, the shrinkage of an item's mean residual: float array (n_agents,).
 
     chunks : function that yields the anchor trials in chunks of items
     n_trials : int array (n_agents, 1), at least 1
@@ -700,12 +698,10 @@ class _ResidualSums:
         self.count += len(residual)
 
     def compute_means(self, *, df_share: float, centred: bool = False) -> tuple[Floats, Floats]:
-        """Compute the mean residual of each agent and its variance (n_agents,), with the residual variance of all agents.
+        """Compute the mean residual of each agent and the variance of this mean (n_agents,), NaN without a residual.
 
-        df_share : degrees of freedom of the residuals divided by their number
+        df_share : degrees of freedom of the residuals, of all agents together, divided by their number
         centred : whether the mean over all agents is subtracted from the residuals
-
-        Both are NaN for an agent without a residual.
         """
         overall_mean = float(self._total.sum()) / self.count if centred else 0.0
         mean_square = self._squares / self.count - overall_mean**2

@@ -203,12 +203,12 @@ def fit_preferences(
 def _iter_influence(
     design: csr_array, item: Ids | Positions, adjusted_residual: Floats, inverse: Floats
 ) -> Iterator[InfluenceChunk]:
-    """Yield the influence of the items of each chunk on the abilities, and the number of trials of each agent on them.
+    """Yield the influence of the items of each chunk on the abilities, and the numbers of trials.
 
     design : sparse array (n_trials, n_agents + 1), sorted by item; the last column is the position effect
     item : int array (n_trials,), ascending without gaps
     adjusted_residual : float array (n_trials,), corrected for leverage
-    inverse : float array (n_agents + 1, n_agents + 1)
+    inverse : pseudo-inverse of the normal matrix
     """
     n_agents = len(inverse) - 1
     n_items = int(item.max(initial=-1)) + 1
@@ -300,8 +300,8 @@ def _find_linked_agents(first: Ids | Positions, second: Ids | Positions, n_agent
 def _centre_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> Floats:
     """Return a copy of a pseudo-inverse that gives abilities relative to a mean over linked agents, weighted by trials.
 
-    inverse : float array (n_agents + 1, n_agents + 1); the last row, of the position effect, is not changed
-    n_trials, component : int arrays (n_agents,), numbers of trials, and of the set of linked agents
+    inverse : float array (n_agents + 1, n_agents + 1); its last row, of the position effect, stays
+    n_trials, component : int arrays (n_agents,)
     """
     is_same_component = component[:, None] == component
     weight = np.where(is_same_component, n_trials, 0.0)
@@ -312,17 +312,14 @@ def _centre_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> F
 
 
 def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Floats) -> Floats:
-    """Compute the effective number of items of each estimate, (Σ_j ω_j)²/Σ_j ω_j².
-
-    ω_j is the sum of the squared influences of the trials of item j.
+    """Compute the effective number of items of each ability and, last, of the position effect; 0 without influence.
 
     design : sparse array (n_trials, n_agents + 1), sorted by item
     item : int array (n_trials,), ascending without gaps
-    inverse : float array (n_agents + 1, n_agents + 1)
-
-    Returns a float array (n_agents + 1,), the position effect last; 0 without influence.
+    inverse : pseudo-inverse of the normal matrix
     """
-    # to limit memory, divide the trials into chunks of whole items; an item belongs to the chunk of its first trial
+    # (Σ_j ω_j)²/Σ_j ω_j², with ω_j the sum of the squared influences of the trials of item j. To limit memory, the trials
+    # are divided into chunks of whole items; an item belongs to the chunk of its first trial.
     trials_per_chunk = max(1, _MAX_CELLS_PER_CHUNK // len(inverse))
     first_trial_of_item = _find_first_positions(item)
     chunk_of_item = first_trial_of_item // trials_per_chunk
@@ -346,13 +343,12 @@ def _find_first_positions(values: Ids | Positions) -> Positions:
 
 
 def _min_error_variance(value: Floats, n_effective_items: Floats, *, has_position: bool) -> Floats:
-    """Compute the minimum variance min(1, 12/m)·s² of a trial's error for each of n_agents + 1 estimates.
+    """Compute the minimum variance min(1, 12/m)·s² of a trial's error for each estimate.
 
-    s² is the variance of the errors if all abilities are equal.
+    s² is the variance if all abilities are equal.
 
     value : float array (n_trials,), 2·answer − 1
     n_effective_items : float array (n_agents + 1,), m of the abilities and, last, of the position effect
-    has_position : whether the model has a position effect
     """
     # if all abilities are equal, the expected value of a trial is the position effect
     expected_if_equal = value.mean() if has_position else 0.0
@@ -386,9 +382,7 @@ def _limit_covariance(
 def _invert_normal_matrix(normal_matrix: Floats) -> tuple[Floats, bool]:
     """Compute the pseudo-inverse of the normal matrix, and whether the trials determine the position effect.
 
-    normal_matrix : float array (n_agents + 1, n_agents + 1), of the abilities and, last, the position effect
-
-    If they do not, its row and column of the pseudo-inverse are 0.
+    If they do not, the last row and column of the pseudo-inverse, those of this effect, are 0.
     """
     eigenvalues, eigenvectors = eigh(normal_matrix, check_finite=False)
     is_determined = eigenvalues > _MIN_EIGENVALUE * eigenvalues[-1]

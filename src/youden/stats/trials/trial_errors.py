@@ -536,10 +536,9 @@ class _BlockSums:
 def _shrink_trial_variance(mean_square: Floats, *, df: Floats) -> Floats:
     """Shrink the residual variances of agents towards their mean, which has the weight of `PRIOR_CLUSTERS` blocks.
 
-    mean_square : float array (n_agents,), mean squared residuals
-    df : float array (n_agents,), degrees of freedom of the variances clustered by block, which are shrunk in the same way
+    mean_square, df : float arrays (n_agents,), mean squared residuals, and degrees of freedom clustered by block
 
-    Returns a float array (n_agents,); NaN stays.
+    NaN stays.
     """
     n_blocks = df - PRIOR_CLUSTERS + 1  # the prior counts as PRIOR_CLUSTERS degrees of freedom
     variance = mean_square * n_blocks / (n_blocks - 1)

@@ -139,12 +139,10 @@ class VarianceComponents:
         n_repeats: int,
         n_items: int,
     ) -> None:
-        """Set the factors of the components.
+        """Set the factors of the components in the variance of an ability, measured from the mean ability.
 
-        An ability is the mean answer to the agent's trials, and is measured from the mean ability.
-
-        first, second, item : int arrays (n_trials,), agents and item of each trial
-        responses : int arrays (n_trials,), number of the response that the first and the second agent shows
+        first, second, item : int arrays (n_trials,)
+        responses : int arrays (n_trials,), responses of both agents
         n_repeats : largest number of responses of an agent to an item
         """
         # weight of a trial in the abilities of its agents, float (n_agents,), and in the mean ability, float (n_trials,)
@@ -191,19 +189,17 @@ def _compute_component_coefficient(
     weight: Floats,
     weight_in_mean: Floats,
 ) -> tuple[float, float]:
-    """Compute the coefficient of a variance component in the variance of an ability's distance from the mean ability.
+    """Compute the coefficient of a component, the variance between units, in the variance of a centred ability.
 
-    The component is the variance between units: agents on items, or responses to items. A trial shows two units, one of
-    each agent, and an ability is the mean answer to the agent's trials. A unit thus has a weight u in an ability, and a
-    weight v in the mean ability. The coefficient is Σ (u − v)² over all units.
+    It is Σ (u − v)² over units, agents on items or responses, of which a trial shows two. u is the weight of a unit in an
+    ability, and v in the mean ability.
 
-    first_unit, second_unit : int64 arrays (n_trials,), unit of the first and of the second agent of each trial
-    first, second : int arrays (n_trials,), agents of the trial
+    first_unit, second_unit : int64 arrays (n_trials,)
+    first, second : int arrays (n_trials,), agents
     weight : float array (n_agents,), weight of each of its trials in an agent's ability
     weight_in_mean : float array (n_trials,), weight of each trial in the mean ability
 
-    Returns the coefficient, and the share of the agent's own units (not those of its partners) in Σ u², both averaged over
-    agents.
+    Returns the coefficient, and the share of the agent's own units in it, averaged over agents.
     """
     n_agents = len(weight)
     units = np.append(first_unit, second_unit)
@@ -390,8 +386,7 @@ def _pair_component(
 ) -> Part | None:
     """Estimate the variance of the effects of pairs of agents, by the mean product of residuals on different items.
 
-    first, second, item : int arrays (n_trials,)
-    residual : float array (n_trials,)
+    first, second, item, residual : arrays (n_trials,)
     ability_variance : sampling variance of an ability
 
     Returns None if there are fewer than 2 products of a pair's residuals per agent.
