@@ -279,10 +279,10 @@ class NuclearNorm(MatrixCompletion):
         value, observed : arrays of this shape, scores (0 if unobserved) and whether each cell was observed
         """
         n_rows, n_columns = value.shape
-        if n_rows > n_columns:  # transposed, because `_impute` decomposes a matrix (n_rows, n_rows)
+        if n_rows > n_columns:  # transposed, because `_complete_matrix` decomposes a matrix (n_rows, n_rows)
             return self._predict_cells(value.T, observed.T).T
         self.penalty_ = self._select_penalty(value, observed) if self.penalty is None else self.penalty
-        return self._impute(value, observed, penalty=self.penalty_, start=np.zeros_like(value))
+        return self._complete_matrix(value, observed, penalty=self.penalty_, start=np.zeros_like(value))
 
     def _select_penalty(self, value: Floats, observed: Bools) -> float:
         """Return the penalty of `GRID` with the smallest sum of squared errors in cross-validation.
@@ -295,11 +295,11 @@ class NuclearNorm(MatrixCompletion):
             in_fold = fold == number
             predicted = np.zeros_like(value)
             for index, penalty in enumerate(GRID):
-                predicted = self._impute(value, observed & ~in_fold, penalty=penalty, start=predicted)
+                predicted = self._complete_matrix(value, observed & ~in_fold, penalty=penalty, start=predicted)
                 squared_error[index] += ((predicted - value)[in_fold] ** 2).sum()
         return GRID[int(squared_error.argmin())]
 
-    def _impute(self, value: Floats, observed: Bools, *, penalty: float, start: Floats) -> Floats:
+    def _complete_matrix(self, value: Floats, observed: Bools, *, penalty: float, start: Floats) -> Floats:
         """Minimize the penalized squared error for one penalty, by iterations from `start`.
 
         value, observed, start : arrays (n_rows, n_columns), as the result
@@ -415,11 +415,11 @@ class UVFactorization(MatrixCompletion):
         item_factors = standalone_stream(self.seed).normal(0, _INITIAL_SD, (n_items, self.rank))
         weight = observed.astype(np.float64)
         for _ in range(self.n_sweeps):
-            agent_factors = self._regress(value, weight, item_factors)
-            item_factors = self._regress(value.T, weight.T, agent_factors)
+            agent_factors = self._fit_factors(value, weight, item_factors)
+            item_factors = self._fit_factors(value.T, weight.T, agent_factors)
         return np.asarray(agent_factors @ item_factors.T)
 
-    def _regress(self, value: Floats, weight: Floats, factors: Floats) -> Floats:
+    def _fit_factors(self, value: Floats, weight: Floats, factors: Floats) -> Floats:
         """Regress each row of a score matrix on the same factors, by ridge regression: float array (n_rows, rank).
 
         value, weight : float arrays (n_rows, n_columns), scores and 1, both 0 for unobserved cells

@@ -127,7 +127,7 @@ def flag_groups(totals: PairTotals, *, prior_flags: Bools | None = None) -> Flag
     pairs = PairAgreement.from_totals(totals)
     for group in _iter_groups(pairs):
         # the agents in the order in which they joined: the first two, the first three, and so on
-        tests = [_test_group(pairs, group[:size]) for size in range(2, len(group) + 1)]
+        tests = [_test_group_agreement(pairs, group[:size]) for size in range(2, len(group) + 1)]
         significant = [test for test in tests if test.log_ratio <= 0]
         insufficient = [test for test in tests if test.log_p < 0]
         if significant:
@@ -339,7 +339,7 @@ class _GroupTest(NamedTuple):
     log_ratio: float
 
 
-def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
+def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
     """Test whether agents agree more than honest groups of this size in recorded runs; p = 1 if it has a weak member.
 
     group : positions of the agents

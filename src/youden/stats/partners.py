@@ -410,8 +410,9 @@ def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_an
 
     shape = len(effect), chunk.n_items
     cell = agent.astype(np.int64) * chunk.n_items + item  # index in the flattened array
-    used_weight = weight * (share > 0)
-    return _ItemSums(*(_sum_by_cell(cell, column, shape) for column in (share * residual, share, used_weight)))
+    columns = share * residual, share, weight * (share > 0)
+    sums = [_sum_by_cell(cell, column, shape) for column in columns]
+    return _ItemSums(*sums)
 
 
 def _sum_by_cell(cell: Positions, column: Floats, shape: tuple[int, int]) -> Floats:

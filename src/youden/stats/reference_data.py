@@ -237,7 +237,7 @@ def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
         Mean ρ of the reference data sets, and the expected range for a new pool, in which 1 − ρ is from a quarter of
         their smallest to 4 times their largest value. None for fewer than 60 or more than 900 trials.
     """
-    rho = _interpolate(trials, [data.rho for data in REFERENCE_DATA[kind]])
+    rho = _interpolate_in_trials(trials, [data.rho for data in REFERENCE_DATA[kind]])
     if rho is None:
         return None
     largest_loss, smallest_loss = 1 - rho.low, 1 - rho.high
@@ -262,7 +262,7 @@ def expected_recall(trials: float, kind: AnswerKind) -> ReferenceRange | None:
         Mean recall of the reference data sets, and the expected range for a new pool: their range, extended by 0.25 on
         either side within [0, 1]. None for fewer than 60 or more than 900 trials.
     """
-    recall = _interpolate(trials, [data.recall for data in REFERENCE_DATA[kind]])
+    recall = _interpolate_in_trials(trials, [data.recall for data in REFERENCE_DATA[kind]])
     if recall is None:
         return None
     low, high = max(recall.low - RECALL_MARGIN, 0.0), min(recall.high + RECALL_MARGIN, 1.0)
@@ -284,7 +284,7 @@ def expected_regret(trials: float, *, search: bool) -> ReferenceRange | None:
     ReferenceRange or None
         Range of the mean regret over the reference data sets; None outside the measured numbers of trials.
     """
-    return _interpolate(trials, REGRET["search" if search else "uniform"])
+    return _interpolate_in_trials(trials, REGRET["search" if search else "uniform"])
 
 
 def expected_regret_bound(trials: float, *, search: bool) -> ReferenceRange | None:
@@ -302,10 +302,10 @@ def expected_regret_bound(trials: float, *, search: bool) -> ReferenceRange | No
     ReferenceRange or None
         Range of the mean regret bound over the reference data sets; None outside the measured numbers of trials.
     """
-    return _interpolate(trials, REGRET_BOUND["search" if search else "uniform"])
+    return _interpolate_in_trials(trials, REGRET_BOUND["search" if search else "uniform"])
 
 
-def _interpolate(trials: float, rows: Sequence[tuple[float, ...]]) -> ReferenceRange | None:
+def _interpolate_in_trials(trials: float, rows: Sequence[tuple[float, ...]]) -> ReferenceRange | None:
     """Interpolate values at `REFERENCE_TRIALS`, one row per data set, linearly in log trials; None outside."""
     if not REFERENCE_TRIALS[0] <= trials <= REFERENCE_TRIALS[-1]:
         return None

@@ -482,8 +482,8 @@ class _Saturated:
         equations = self._equations
         row_total, column_total = equations.row_total, equations.column_total
         end = Effects(effects.rows + step.rows, effects.columns + step.columns)
-        plain_slope_at_start = _inner(equations.gradient(effects, row_total, column_total), step)
-        plain_slope_at_end = _inner(equations.gradient(end, row_total, column_total), step)
+        plain_slope_at_start = _compute_inner_product(equations.gradient(effects, row_total, column_total), step)
+        plain_slope_at_end = _compute_inner_product(equations.gradient(end, row_total, column_total), step)
         prediction = effects.rows[self._row] - effects.columns[self._column]
         prediction_change = step.rows[self._row] - step.columns[self._column]
 
@@ -503,6 +503,6 @@ class _Saturated:
         return float(brentq(slope, 0.0, 1.0, xtol=1e-15))
 
 
-def _inner(gradient: Effects, step: Effects) -> float:
+def _compute_inner_product(gradient: Effects, step: Effects) -> float:
     """Compute the inner product of a gradient and a step, over rows and columns."""
     return float(gradient.rows @ step.rows + gradient.columns @ step.columns)

@@ -211,7 +211,7 @@ def make_normal_equations(cells: Cells, *, ridge: float) -> Equations:
     sign = -1 if swapped else 1
     weighted_score = weight * cells.score * sign
 
-    weights = _weight_matrix(row, column, weight, shape=(n_rows, n_columns))
+    weights = _make_weight_matrix(row, column, weight, shape=(n_rows, n_columns))
     row_weight = np.asarray(weights.sum(axis=1), dtype=np.float64)
     column_weight = np.asarray(weights.sum(axis=0), dtype=np.float64)
     row_total = np.bincount(row, weighted_score, n_rows).astype(np.float64)
@@ -233,7 +233,9 @@ def make_normal_equations(cells: Cells, *, ridge: float) -> Equations:
     )
 
 
-def _weight_matrix(row: IdColumn, column: IdColumn, weight: Floats, *, shape: tuple[int, int]) -> Floats | csr_array:
+def _make_weight_matrix(
+    row: IdColumn, column: IdColumn, weight: Floats, *, shape: tuple[int, int]
+) -> Floats | csr_array:
     """Make the matrix of the weights of cells, sparse if it is large and mostly empty.
 
     row, column : int array (n_cells,)

@@ -266,7 +266,7 @@ def _step_towards(
     """
     step = 1.0
     for _ in range(_MAX_HALVINGS):
-        trial = _interpolate(fit, target, step)
+        trial = _interpolate_solutions(fit, target, step)
         trial_objective = _penalized_likelihood(cells, link, trial)
         if trial_objective >= objective:
             return trial, trial_objective
@@ -283,7 +283,7 @@ def _penalized_likelihood(cells: _Cells, link: Link, fit: Solution) -> float:
     return likelihood - cells.ridge / 2 * squared_norm
 
 
-def _interpolate(start: Solution, end: Solution, step: float) -> Solution:
+def _interpolate_solutions(start: Solution, end: Solution, step: float) -> Solution:
     """Return the solution at `start` + `step` · (`end` − `start`), with the diagnostics of `end`."""
     return replace(
         end,

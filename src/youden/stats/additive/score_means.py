@@ -152,7 +152,7 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
 
     fitted = mean[:, None] - difficulty
     residual = score - fitted
-    low, high = _wilson_bounds(np.clip(mean, 0, 1), variance, n_scores, df_of_mean, level)
+    low, high = _compute_wilson_bounds(np.clip(mean, 0, 1), variance, n_scores, df_of_mean, level)
     centred_covariance = CentredCovariance(covariance, df)
     differences, is_constant = _compare_models(residual, mean, centred_covariance, model.component_, level)
     return ScoreMeans(
@@ -278,7 +278,7 @@ def _fit(score: Floats) -> ClippedLinear:
     return ClippedLinear(constraint="none", ridge=1e-10).fit(score)
 
 
-def _wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, level: float) -> tuple[Floats, Floats]:
+def _compute_wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, level: float) -> tuple[Floats, Floats]:
     """Compute the lower and upper bounds of Wilson's interval of mean scores; NaN if the variance is NaN.
 
     n : number of scores of each agent. The interval uses the effective number, from the variance and its `df`.
@@ -527,10 +527,16 @@ def _test_uncorrelated(n_missing: Floats, difficulty: Floats) -> float:
     n_items = len(difficulty)
     if not products.any():  # for example, no cell is missing
         return 1.0
-    if n_items >= MIN_ITEMS_OF_T_TEST:
-        t = products.sum() / np.sqrt((products**2).sum())
-        return float(2 * stdtr(n_items - 1, -abs(t)))
+    if n_items < MIN_ITEMS_OF_T_TEST:
+        return _permutation_p_value(x, y)
 
+    # White's variance is valid also if difficulties of items with few scores vary more
+    t = products.sum() / np.sqrt((products**2).sum())
+    return float(2 * stdtr(n_items - 1, -abs(t)))
+
+
+def _permutation_p_value(x: Floats, y: Floats) -> float:
+    """Return the two-sided p-value of Σ xy over all pairings of x and y, float arrays (n_items,)."""
     from scipy.stats import permutation_test  # takes long to load
 
     def sum_of_products(permuted: Floats, axis: int) -> Floats:

@@ -100,19 +100,12 @@ class SampledCurl:
         Woodruff (1952), J. American Statistical Association 47, 635–646 (here over clusters).
         """
         ordered = np.sort(self.curl, axis=None)
-
-        def order_statistic(p: float) -> float:
-            """Return the ⌈pn⌉-th smallest of the n values."""
-            rank = math.ceil(p * len(ordered))
-            return float(ordered[min(max(rank, 1), len(ordered)) - 1])
-
-        value = np.array([order_statistic(p) for p in q])
-        std_error_of_share = self.ecdf(value).std_error.tolist()
-        std_errors = []
-        for p, error in zip(q, std_error_of_share, strict=True):
-            low, high = order_statistic(p - error), order_statistic(p + error)
-            std_errors.append((high - low) / 2)
-        return Estimates(value, np.array(std_errors))
+        probability = np.array(q, dtype=np.float64)
+        value = _select_order_statistics(ordered, probability)
+        error = self.ecdf(value).std_error
+        low = _select_order_statistics(ordered, probability - error)
+        high = _select_order_statistics(ordered, probability + error)
+        return Estimates(value, (high - low) / 2)
 
     def ecdf(self, x: ArrayLike) -> Estimates:
         """Estimate the share of rectangles (two agents, two items) with a curl |Δ| of at most x.
@@ -135,6 +128,15 @@ class SampledCurl:
             row[:] = is_within.mean(axis=1)
         std_error = share_by_pair.std(axis=1, ddof=1) / math.sqrt(n_pairs)
         return Estimates(share_by_pair.mean(axis=1), std_error)
+
+
+def _select_order_statistics(ordered: Floats, p: Floats) -> Floats:
+    """Return the ⌈pn⌉-th smallest of n values for each p, from the first to the last: float array (n_p,).
+
+    ordered : float array (n,), ascending
+    """
+    rank = np.ceil(p * len(ordered)).astype(np.int64)
+    return np.asarray(ordered[rank.clip(1, len(ordered)) - 1])
 
 
 def _rounding_tolerance(x: float) -> float:

@@ -286,6 +286,16 @@ def _check_size(n_rows: int, n_columns: int) -> None:
         )
 
 
+def _round_to_grid(distance: Floats, score_range: float) -> tuple[Positions, float]:
+    """Express distances (n,) in steps of a grid, and return the size of a step.
+
+    A step is relative to the range of the scores, so that rounding errors become 0 steps.
+    """
+    largest_value = max(float(distance.max()), score_range)
+    unit = largest_value / _GRID or 1 / _GRID
+    return np.rint(distance / unit).astype(np.int64), unit
+
+
 def _sort_differences(scores: Floats) -> _SortedDifferences:
     """Sort the differences between the rows of each pair, rounded to a grid.
 
@@ -302,11 +312,8 @@ def _sort_differences(scores: Floats) -> _SortedDifferences:
     n_by_pair = is_defined.sum(axis=1)
     relative = (difference - difference[:, :1])[is_defined]
 
-    # step of the grid, relative to the range of the scores, so that rounding errors become 0 steps
     score_range = float(np.nanmax(scores) - np.nanmin(scores))
-    largest_value = max(float(relative.max()), score_range)
-    unit = largest_value / _GRID or 1 / _GRID
-    steps = np.rint(relative / unit).astype(np.int64)
+    steps, unit = _round_to_grid(relative, score_range)
 
     # The differences of a pair are from 0 to _GRID steps. With offsets of 2·_GRID + 1, differences of separate pairs are
     # separated by more than _GRID steps.
@@ -446,7 +453,7 @@ def _resample_corners(
 
     Returns agents i and k and items j and m of each rectangle in `observed`; empty if the sample has none.
     """
-    agents, items = (_resample(size, rng) for size in observed.shape)
+    agents, items = (_draw_with_replacement(size, rng) for size in observed.shape)
     try:
         corners = sample_rectangles(observed[np.ix_(agents, items)], rng=rng, n_pairs=n_rectangles, n_per_pair=1)
     except StatisticsError:  # there is no complete rectangle
@@ -488,7 +495,7 @@ def _resample_medians(
     return np.array(medians, dtype=np.float64).reshape(-1, len(values))
 
 
-def _resample(size: int, rng: np.random.Generator) -> Positions:
+def _draw_with_replacement(size: int, rng: np.random.Generator) -> Positions:
     """Draw positions with replacement: int64 (size,)."""
     return rng.integers(0, size, size)
 

@@ -180,14 +180,14 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
     item_rhos = []
     for item in range(a.shape[1]):
         agents = has_both[:, item]
-        rho = _rho(a[agents, item], b[agents, item])
+        rho = _correlate_ranks(a[agents, item], b[agents, item])
         if not np.isnan(rho):
             item_rhos.append(rho)
     within_items = _average_rho(np.array(item_rhos), level=level)
     return CellCorrelation(overall, within_items, int(has_both.sum()), len(item_rhos))
 
 
-def _rho(a: Floats, b: Floats) -> float:
+def _correlate_ranks(a: Floats, b: Floats) -> float:
     """Compute Spearman's ρ of two arrays, float array (n,); NaN for fewer than 3 values, or if an array is constant."""
     return np.nan if len(a) < _MIN_AGENTS else rank_correlation(a, b)
 
@@ -217,14 +217,11 @@ def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -
     Bounds are NaN for fewer than 3 items, ρ = ±1, or constant values in a jackknife sample.
     """
     value_a, value_b = a[has_both], b[has_both]
-    rho = _rho(value_a, value_b)
+    rho = _correlate_ranks(value_a, value_b)
     if np.isnan(rho):
         return Metric(rho, rho, rho, level, "none: nothing varies")
 
-    # assign the observed items to groups in turn
-    _, item = np.nonzero(has_both)
-    _, observed_item = np.unique(item, return_inverse=True)
-    group = observed_item % _MAX_GROUPS
+    group = _group_cells_by_item(has_both)
     n_groups = int(group.max()) + 1
     if n_groups < _MIN_ITEMS:
         return Metric(rho, np.nan, np.nan, level, f"none: {n_groups} items are too few")
@@ -236,6 +233,13 @@ def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -
 
     low, high = _compute_jackknife_bounds(rho, jackknife, level)
     return Metric(rho, low, high, level, f"Fisher z, jackknife over items in {n_groups} groups")
+
+
+def _group_cells_by_item(has_both: Bools) -> Positions:
+    """Assign the observed items to groups in turn, and return the group of each observed cell, int64 array (n_cells,)."""
+    _, item = np.nonzero(has_both)
+    _, observed_item = np.unique(item, return_inverse=True)
+    return np.asarray(observed_item % _MAX_GROUPS)
 
 
 def _compute_jackknife_bounds(rho: float, jackknife: Floats, level: float) -> tuple[float, float]:
@@ -260,5 +264,5 @@ def _leave_out_groups(value_a: Floats, value_b: Floats, group: Positions) -> Flo
     rhos = []
     for left_out in range(int(group.max()) + 1):
         is_used = group != left_out
-        rhos.append(_rho(value_a[is_used], value_b[is_used]))
+        rhos.append(_correlate_ranks(value_a[is_used], value_b[is_used]))
     return np.array(rhos)

@@ -106,7 +106,7 @@ class JudgeShift:
         first_a, second_a = index[first[answered_by_a]], index[second[answered_by_a]]
         a, inverse_a = _fit_effects(first_a, second_a, answer_a[answered_by_a], K)
         residual_a = answer_a[answered_by_a] - a[first_a] - a[second_a]
-        variance_a = _effect_variances(first_a, second_a, residual_a, inverse_a)
+        variance_a = _compute_effect_variances(first_a, second_a, residual_a, inverse_a)
 
         # judge B given judge A, from the trials that both answered: y_B = α_i + α_k + β·y_A
         i, k = index[first[answered_by_both]], index[second[answered_by_both]]
@@ -210,7 +210,7 @@ def _fit_effects(
     return inverse @ target, inverse
 
 
-def _effect_variances(first: Ids, second: Ids, residual: Floats, inverse: Floats) -> Floats:
+def _compute_effect_variances(first: Ids, second: Ids, residual: Floats, inverse: Floats) -> Floats:
     """Compute the sampling variances of fitted effects, float array (n_agents,), with an error variance per trial.
 
     residual : float array (n_trials,)

@@ -197,6 +197,17 @@ class _Regression:
                 mixture = (1 - share) * likelihood + share * self.outlier_likelihood
                 log_weight[tau_index, share_index] = np.log(mixture).sum(axis=2)
 
+        self._add_prior(log_weight, intercepts)
+        if self.has_slope:
+            self._add_slope_prior(log_weight, slopes)
+        return log_weight
+
+    def _add_prior(self, log_weight: Floats, intercepts: Floats) -> None:
+        """Add the log prior of all parameters but the slope to log weights, in place.
+
+        log_weight : float array (n_taus, n_outlier_shares, n_intercepts, n_slopes)
+        intercepts : float array (n_intercepts,), equidistant
+        """
         # prior of the share of outliers, and normal prior of the intercept: its density times the step of the grid
         log_share_prior = np.log(_OUTLIER_PRIOR)[:, None, None]
         intercept_step = intercepts[1] - intercepts[0]
@@ -205,9 +216,6 @@ class _Regression:
         # prior of the regression, and prior of τ
         tau_prior = _TAU_PRIOR_WITH_SLOPE if self.has_slope else _TAU_PRIOR_WITHOUT_SLOPE
         log_weight += np.log(self.prior * tau_prior / tau_prior.sum())[:, None, None, None]
-        if self.has_slope:
-            self._add_slope_prior(log_weight, slopes)
-        return log_weight
 
     def _add_slope_prior(self, log_weight: Floats, slopes: Floats) -> None:
         """Add the log prior of each slope, a normal density times the step of the grid, to the last axis, in place."""
@@ -338,7 +346,7 @@ class RegressionPosterior:
 
         mean_quality = np.zeros(len(standardized))
         for grid in self.grids:
-            x, _ = _transform(standardized, grid.regression.curvature, reference)
+            x, _ = _transform_abilities(standardized, grid.regression.curvature, reference)
             logit = grid.intercepts[:, None, None] + grid.slopes[:, None] * x  # (n_intercepts, n_slopes, n_points)
             weight = grid.weight.sum(axis=(0, 1))  # (n_intercepts, n_slopes)
             mean_quality += np.tensordot(weight, expit(logit), axes=2)
@@ -372,7 +380,7 @@ class RegressionPosterior:
         # density of each agent (k) at each logit (h): sum of weight × normal density over SDs (s) and means (g)
         mixture_weight = flat_weight.reshape(shape)
         is_used = mixture_weight.any(axis=(1, 2))
-        kernels = _normal_kernels(regression.step)
+        kernels = _make_normal_kernels(regression.step)
         density = np.einsum("sgk,sgh->kh", mixture_weight[is_used], kernels[is_used], optimize=True)
 
         total = density.sum(axis=1) + outlier_weight
@@ -459,14 +467,14 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
     reference = _standardize(finite_ability, finite_ability)
     z, z_error = np.zeros(len(ability)), np.ones(len(ability))
     z[has_ability] = reference
-    z_error[has_ability] = std_error[has_ability] / _sd(finite_ability)
+    z_error[has_ability] = std_error[has_ability] / _compute_sd(finite_ability)
 
     p_no_slope = _P_NO_SLOPE + _P_NO_SLOPE_FEW / likelihood.n_labelled
     without_slope = _Regression(
         curvature=0.0,
         x=z,
         std_error=z_error,
-        likelihood=_normal_kernels(likelihood.step) @ likelihood.value.T,
+        likelihood=_make_normal_kernels(likelihood.step) @ likelihood.value.T,
         outlier_likelihood=likelihood.value @ likelihood.uniform,
         step=likelihood.step,
         has_slope=False,
@@ -474,7 +482,7 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
     )
     regressions = [without_slope]
     for curvature, form_prior in zip(_CURVATURES, _CURVATURE_PRIOR, strict=True):
-        x, derivative = _transform(z, curvature, reference)
+        x, derivative = _transform_abilities(z, curvature, reference)
         prior = form_prior * (1 - p_no_slope)
         regression = replace(
             without_slope, curvature=curvature, x=x, std_error=derivative * z_error, has_slope=True, prior=prior
@@ -489,7 +497,7 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
     return RegressionPosterior(grids, finite_ability)
 
 
-def _sd(x: Floats) -> float:
+def _compute_sd(x: Floats) -> float:
     """Compute the SD, or 1 if all values are equal or there are none."""
     return (float(x.std()) if len(x) else 0.0) or 1.0
 
@@ -497,10 +505,10 @@ def _sd(x: Floats) -> float:
 def _standardize(x: Floats, reference: Floats) -> Floats:
     """Standardize x such that the values of the reference have mean 0 and SD 1."""
     centre = float(reference.mean()) if len(reference) else 0.0
-    return (x - centre) / _sd(reference)
+    return (x - centre) / _compute_sd(reference)
 
 
-def _transform(z: Floats, curvature: float, reference: Floats) -> tuple[Floats, Floats]:
+def _transform_abilities(z: Floats, curvature: float, reference: Floats) -> tuple[Floats, Floats]:
     """Transform standardized abilities z to sign(c)·exp(c·z), or z if the curvature c is 0; return derivatives by z too.
 
     z : float array (n,)
@@ -512,12 +520,12 @@ def _transform(z: Floats, curvature: float, reference: Floats) -> tuple[Floats, 
     exponential = np.exp(curvature * np.clip(z, -_MAX_Z, _MAX_Z))
     reference_exponential = np.exp(curvature * np.clip(reference, -_MAX_Z, _MAX_Z))
     transformed = np.sign(curvature) * _standardize(exponential, reference_exponential)
-    derivative = abs(curvature) * exponential / _sd(reference_exponential)
+    derivative = abs(curvature) * exponential / _compute_sd(reference_exponential)
     return transformed, derivative
 
 
 @lru_cache(2)
-def _normal_kernels(step: float) -> Floats:
+def _make_normal_kernels(step: float) -> Floats:
     """Compute normal densities around each grid point for each SD: float array (n_sds, n_grid, n_grid), rows sum to 1."""
     logits = logit_grid(step)
     kernel = np.exp(-0.5 * ((logits[:, None] - logits) / _KERNEL_SDS[:, None, None]) ** 2)

@@ -551,7 +551,7 @@ class _RateFit:
         self._likelihood = np.exp(log_likelihood - log_likelihood.max())
 
         self._is_equal = K <= 2  # two agents have the same trials
-        self.shrunk_rate = self._kappa_weights(_SHRINKING_PRIOR) @ self._posterior.mean
+        self.shrunk_rate = self._compute_kappa_weights(_SHRINKING_PRIOR) @ self._posterior.mean
         if self._is_equal:
             self.shrunk_rate = np.full(len(totals.n), self._mean)
 
@@ -582,15 +582,11 @@ class _RateFit:
             _OUTLIER_FACTOR * self._mean, _OUTLIER_SHAPE, n_yes, n / dispersion
         )
 
-        # mean and variance of the mixture of regular rates and outliers
-        p_regular = 1 - p_outlier
-        mean = p_regular * regular_mean + p_outlier * outlier_mean
-        regular_square = regular_variance + (regular_mean - mean) ** 2
-        outlier_square = outlier_variance + (outlier_mean - mean) ** 2
-        variance = p_regular * regular_square + p_outlier * outlier_square
+        means, variances = (regular_mean, outlier_mean), (regular_variance, outlier_variance)
+        mean, variance = _mix_moments(p_outlier, means, variances)
         return _Posterior(mean, variance, squared_error_variance, log_likelihood)
 
-    def _kappa_weights(self, prior: Floats) -> Floats:
+    def _compute_kappa_weights(self, prior: Floats) -> Floats:
         """Compute the posterior probabilities of the κ on the grid from prior ones: float array (n_kappa,)."""
         weight = self._likelihood * prior
         return np.asarray(weight / weight.sum())
@@ -605,11 +601,11 @@ class _RateFit:
         if not totals.training_n:
             return AgentRates.unknown(n_agents)
         if self._is_equal:
-            return self._make_rates(self.shrunk_rate, np.zeros((n_agents, n_agents)), np.zeros(n_agents), totals.n)
+            return self._shift_rates(self.shrunk_rate, np.zeros((n_agents, n_agents)), np.zeros(n_agents), totals.n)
 
         # The prior probability of equal rates (κ = 0) shrinks the rates, but not this covariance of their errors. Given κ,
         # the errors of different agents are independent, and have the mean `bias`: (n_kappa, n_agents).
-        posterior, weight = self._posterior, self._kappa_weights(_PRIOR)
+        posterior, weight = self._posterior, self._compute_kappa_weights(_PRIOR)
         bias = posterior.mean - self.shrunk_rate
         mean_bias_product = (bias * weight[:, None]).T @ bias
         covariance = np.diag(weight @ posterior.variance) + mean_bias_product
@@ -618,7 +614,7 @@ class _RateFit:
         expected_square = posterior.variance + bias**2
         squared_error_variance = weight @ expected_square**2 - (weight @ expected_square) ** 2
         squared_error_variance += weight @ posterior.squared_error_variance
-        return self._make_rates(self.shrunk_rate, covariance, squared_error_variance, totals.n)
+        return self._shift_rates(self.shrunk_rate, covariance, squared_error_variance, totals.n)
 
     def estimate_linked_rates(self, n: Floats, answer_sum: Floats) -> AgentRates:
         """Estimate the false-positive rates of agents that joined later, with this fit as the prior.
@@ -632,7 +628,7 @@ class _RateFit:
 
         def kappa_weights(prior: Floats) -> Floats:
             """Compute the posterior of κ for each agent, given its trials and those of the first agents: (n_kappa, n_linked)."""
-            weight = self._kappa_weights(prior)[:, None] * likelihood
+            weight = self._compute_kappa_weights(prior)[:, None] * likelihood
             return np.asarray(weight / weight.sum(axis=0))
 
         # as in `to_rates`, the prior probability of equal rates (κ = 0) shrinks the rates, but not their error variances
@@ -646,9 +642,9 @@ class _RateFit:
         # variance of the squared errors: that of their expectation over κ, plus the mean of that given κ
         squared_error_variance = (weight * expected_square**2).sum(axis=0) - error_variance**2
         squared_error_variance += (weight * posterior.squared_error_variance).sum(axis=0)
-        return self._make_rates(rate, np.diag(error_variance), squared_error_variance, n)
+        return self._shift_rates(rate, np.diag(error_variance), squared_error_variance, n)
 
-    def _make_rates(
+    def _shift_rates(
         self, rate: Floats, covariance: Floats, squared_error_variance: Floats, n_trials: Floats
     ) -> AgentRates:
         """Shift all rates so that the mean of the fitted agents is the mean answer, and add 95 % intervals.
@@ -689,6 +685,17 @@ def _update_gamma(prior_mean: float, prior_shape: Floats | float, n_yes: Floats,
     shape = prior_shape + n_yes
     inverse_scale = prior_shape / prior_mean + n
     return shape / inverse_scale, shape / inverse_scale**2
+
+
+def _mix_moments(
+    p_second: Floats, means: tuple[Floats, Floats], variances: tuple[Floats, Floats]
+) -> tuple[Floats, Floats]:
+    """Compute mean and variance of a mixture of two distributions, the second with probability `p_second`."""
+    p_first = 1 - p_second
+    mean = p_first * means[0] + p_second * means[1]
+    first_square = variances[0] + (means[0] - mean) ** 2
+    second_square = variances[1] + (means[1] - mean) ** 2
+    return mean, p_first * first_square + p_second * second_square
 
 
 def _compute_gamma_bounds(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:

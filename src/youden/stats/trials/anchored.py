@@ -197,14 +197,14 @@ class AnchorScale:
                 product_sum += chunk_sum
                 n_products += n_chunk_products
 
-        # the variance of a residual contains two cell variances, one for each agent, which are limited to half of it
-        cell_variance = 0.0
-        if n_products:
-            mean_product = product_sum / n_products
-            max_cell_variance = self.residual_variance / 4
-            cell_variance = min(max(0.0, mean_product), max_cell_variance)
         pair_variance = _estimate_pair_variance(*pair_sums)
-        return cell_variance, pair_variance
+        if not n_products:
+            return 0.0, pair_variance
+
+        # the variance of a residual contains two cell variances, one for each agent, which are limited to half of it
+        mean_product = product_sum / n_products
+        max_cell_variance = self.residual_variance / 4
+        return min(max(0.0, mean_product), max_cell_variance), pair_variance
 
 
 def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) -> tuple[float, int]:

@@ -254,15 +254,20 @@ def _estimate_position_effect(
 
     one_position_wins_all = abs(effect) > 1 - ROUNDING
     if one_position_wins_all:
-        from youden.stats.trials.noninferiority import zero_event_upper_bound  # takes long to load
-
-        half_width = 2 * float(zero_event_upper_bound((1 - level) / 2, np.asarray(n_effective_items)))
+        half_width = _compute_zero_event_half_width(n_effective_items, level)
 
     has_too_few_items = n_effective_items < MIN_ITEMS - ROUNDING
     if has_too_few_items or half_width < ROUNDING:
         half_width = np.nan
     low, high = np.clip([effect - half_width, effect + half_width], -1, 1).tolist()
     return Metric(effect, low, high, level, _POSITION_METHOD)
+
+
+def _compute_zero_event_half_width(n_effective_items: float, level: float) -> float:
+    """Compute the half-width of a position effect of ±1, for which no trial was won by one of the positions."""
+    from youden.stats.trials.noninferiority import zero_event_upper_bound  # takes long to load
+
+    return 2 * float(zero_event_upper_bound((1 - level) / 2, np.asarray(n_effective_items)))
 
 
 def _make_design(first: Ids | Positions, second: Ids | Positions, n_agents: int) -> csr_array:

@@ -118,7 +118,7 @@ class VarianceComponents:
         variance += float(components[:-1].sum()) * self.partner_factor
         variance += components[-1] * self.residual_factor
         variance = max(variance, 0.0)
-        self.pair = _pair_component(
+        self.pair = _estimate_pair_component(
             first, second, item, residual, n_agents=n_agents, ability_variance=variance, n_items=n_items
         )
         components[0] += variance + (0.0 if self.pair is None else self.pair.value / (K - 1))
@@ -381,7 +381,7 @@ def _compute_jackknife_errors(jackknife: Floats) -> tuple[Floats, Floats]:
     return std_error, np.asarray(stdtrit(df, 0.975))
 
 
-def _pair_component(
+def _estimate_pair_component(
     first: Ids, second: Ids, item: Ids, residual: Floats, *, n_agents: int, ability_variance: float, n_items: int
 ) -> Part | None:
     """Estimate the variance of the effects of pairs of agents, by the mean product of residuals on different items.
