@@ -159,9 +159,9 @@ class IsotonicOnTop(MatrixCompletion):
         _check_at_least(2, n_folds=self.n_folds)
 
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
-        """Apply an isotonic curve to the clipped-linear predictions of all cells, float array (n_agents, n_items).
+        """Apply an isotonic curve to the clipped-linear predictions of all cells.
 
-        value, observed : arrays of this shape, scores (any value if unobserved) and whether each cell was observed
+        value, observed : arrays (n_agents, n_items), scores (any value if unobserved) and whether each cell was observed
 
         Raises StatisticsError [isotonic-folds] if no cell can be predicted from the others.
         """
@@ -274,9 +274,9 @@ class NuclearNorm(MatrixCompletion):
             _check_at_least(0, penalty=self.penalty)
 
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
-        """Predict all cells by matrix completion, float array (n_agents, n_items), and set `penalty_`.
+        """Predict all cells by matrix completion, and set `penalty_`.
 
-        value, observed : arrays of this shape, scores (0 if unobserved) and whether each cell was observed
+        value, observed : arrays (n_agents, n_items), scores (0 if unobserved) and whether each cell was observed
         """
         n_rows, n_columns = value.shape
         if n_rows > n_columns:  # transposed, because `_complete_matrix` decomposes a matrix (n_rows, n_rows)
@@ -302,7 +302,7 @@ class NuclearNorm(MatrixCompletion):
     def _complete_matrix(self, value: Floats, observed: Bools, *, penalty: float, start: Floats) -> Floats:
         """Minimize the penalized squared error for one penalty, by iterations from `start`.
 
-        value, observed, start : arrays (n_rows, n_columns), as the result
+        value, observed, start : arrays of the shape of the result
         """
         predicted = start
         for _ in range(self.max_rounds):
@@ -407,7 +407,7 @@ class UVFactorization(MatrixCompletion):
         _check_at_least(1e-12, ridge=self.ridge)
 
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
-        """Predict scores as products of factors of agents and items, fitted by `n_sweeps` alternating ridge regressions.
+        """Predict scores as products of factors of agents and of items, fitted by alternating ridge regressions.
 
         value, observed : arrays (n_agents, n_items), scores (0 if unobserved) and whether each cell was observed
         """
@@ -420,10 +420,12 @@ class UVFactorization(MatrixCompletion):
         return np.asarray(agent_factors @ item_factors.T)
 
     def _fit_factors(self, value: Floats, weight: Floats, factors: Floats) -> Floats:
-        """Regress each row of a score matrix on the same factors, by ridge regression: float array (n_rows, rank).
+        """Regress each row of a score matrix on given factors of the columns, by ridge regression.
 
         value, weight : float arrays (n_rows, n_columns), scores and 1, both 0 for unobserved cells
         factors : float array (n_columns, rank)
+
+        Returns the factors of the rows, float array (n_rows, rank).
         """
         # normal equations of row i: (Σ_j w_ij·v_j·v_jᵀ + ridge·I)·u_i = Σ_j s_ij·v_j, with the factors v_j of column j
         factor_products = factors[:, :, None] * factors[:, None, :]  # v_j·v_jᵀ: (n_columns, rank, rank)

@@ -226,10 +226,10 @@ class PairAgreement(NamedTuple):
 
 
 def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
-    """Yield at most `MAX_GROUPS` groups, grown from pairs in descending order of corrected agreement, excess / max_excess.
+    """Yield groups grown from candidate pairs, in descending order of the pairs' corrected agreement.
 
-    A group lists positions of agents in the order in which they joined. It starts with two agents of which at most one
-    is in an earlier group.
+    A pair is skipped if an earlier group contains both agents. There are at most `MAX_GROUPS` groups, lists of positions
+    in the order in which agents joined.
     """
     first, second = np.nonzero(np.triu(pairs.is_candidate, 1))
     corrected = np.round(pairs.excess[first, second] / pairs.max_excess[first, second], _DECIMALS)
@@ -311,8 +311,8 @@ def _agrees_like_group(
 ) -> Bools:
     """Return whether an agent agrees with a group about as much as its members agree with each other.
 
-    All arguments are numbers, or arrays (n_agents,) for several agents: corrected agreement and number of answers, of the
-    agent with the group, and of the group among its members.
+    Each pair of arguments is a corrected agreement and a number of answers: those of the agent with the group, and those
+    among the members. All are numbers, or arrays (n_agents,).
     """
     # standard error as for the difference of two proportions with the group's proportion
     variance = np.clip(corrected_of_group * (1 - corrected_of_group), 0, None)
@@ -340,9 +340,11 @@ class _GroupTest(NamedTuple):
 
 
 def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
-    """Test whether agents agree more than honest groups of this size in recorded runs; p = 1 if it has a weak member.
+    """Test whether agents agree more than honest groups of this size in recorded runs.
 
     group : positions of the agents
+
+    The p-value is 1 if the group has a weak member (see `_has_weak_member`).
     """
     n_agents = len(pairs.n)
     size = len(group)
@@ -372,15 +374,15 @@ def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupT
 
 
 def _log_binomial_tail(total: float, n: float, p: float) -> float:
-    """Return the log probability of at least `total` successes in n trials, −∞ if it is too small for a float."""
+    """Return the log probability of at least `total` successes in n trials."""
     with np.errstate(divide="ignore"):
         return float(np.log(betainc(total, n - total + 1, p)))
 
 
 def _has_weak_member(n: Floats, excess: Floats, max_excess: Floats, *, bar: float) -> bool:
-    """Return whether a member agrees less with the others than `bar`, or less than the others with each other.
+    """Return whether a member agrees less with the others than the bar, or than the others with each other.
 
-    n, excess, max_excess : float arrays (n_members,), sums of answers, excess and largest possible excess over its pairs
+    n, excess, max_excess : float arrays (n_members,), sums over the pairs of each member
     bar : minimum of excess / max_excess
     """
     is_below_bar = excess < bar * max_excess
@@ -477,9 +479,9 @@ def fit_robust_effects(means: PairMeans) -> Floats:
 
 
 def _fit_weighted_effects(first: Positions, second: Positions, mean: Floats, weight: Floats, n_agents: int) -> Floats:
-    """Fit the mean of each pair of agents by the sum of two agent effects (n_agents,), by weighted least squares.
+    """Fit the mean of each pair of agents by the sum of two agent effects, by weighted least squares.
 
-    first, second, mean, weight : arrays (n_pairs,), agents, mean and weight of each pair
+    first, second, mean, weight : arrays (n_pairs,)
     """
     pair_weight = np.zeros((n_agents, n_agents))
     pair_weight[first, second] = weight

@@ -101,7 +101,7 @@ def estimate_components(influence: InfluenceTable, variance: Floats) -> AgentVar
 
 
 def _shrink_to_mean(estimate: Floats, sampling_variance: float) -> Floats:
-    """Shrink estimates towards their mean, at least 0, by their reliability: the share of variance that is not sampling error.
+    """Shrink estimates towards their mean by their reliability. A negative mean is replaced by 0.
 
     estimate : float array (n_agents,)
     sampling_variance : sampling variance of each estimate

@@ -195,11 +195,12 @@ def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
 
 
 def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floats, Floats]:
-    """Make the matrix (n_rows + 3, n_rows + 3) and right-hand side of the equations of a fit with effects on bounds.
+    """Make the linear equations of a fit with effects on bounds.
 
     w : float array (n_columns,), 1/(column weight + ridge) for free columns, 0 for columns on a bound
 
-    The unknowns, and their equations, have the order row effects x, bounds p and q, multiplier ν of the constraint.
+    Returns the matrix (n_rows + 3, n_rows + 3) and the right-hand side. The unknowns, and their equations, are the row
+    effects x, the bounds p and q, and the multiplier ν of the constraint.
     """
     # the symbols are those of `Equations`
     A, c = equations.weights, equations.column_total
@@ -250,9 +251,11 @@ def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floa
 
 
 def _update_bounds_in_use(equations: Equations, active: OnBound, point: _BoxPoint) -> OnBound:
-    """Return the effects to put on the bounds next: those that violate a bound, or lower the objective on it.
+    """Return the effects that are on the bounds in the next round.
 
-    point : solution with the `active` effects on their bounds. An empty bound stays empty.
+    These are effects that violate a bound, and those on it that lower the objective there. An empty bound stays empty.
+
+    point : solution with the `active` effects on their bounds
     """
     revised = OnBound(active.rows.copy(), active.columns.copy())
     for k, bound in enumerate(point.bounds):
@@ -263,7 +266,7 @@ def _update_bounds_in_use(equations: Equations, active: OnBound, point: _BoxPoin
 
 
 def _select_effects_on_bound(equations: Equations, active: OnBound, point: _BoxPoint, k: int) -> tuple[Bools, Bools]:
-    """Return the row and the column effects to put on bound k next: bool arrays (n_rows,) and (n_columns,)."""
+    """Select the row and the column effects that are on bound k in the next round."""
     bound, sign = point.bounds[k], SIGNS[k]
 
     # effects stay on the bound, of sign e, if their gradients ∂x and ∂y have the right sign: e·∂x ≤ 0, e·∂y ≥ 0
@@ -283,7 +286,7 @@ def _select_effects_on_bound(equations: Equations, active: OnBound, point: _BoxP
 
 
 def _add_crossed_bounds(equations: Equations, effects: Effects, active: OnBound) -> OnBound:
-    """Return a copy of `active` in which each empty bound that a prediction violates has the effects beyond it."""
+    """Put effects on each empty bound that a prediction violates, in a copy of `active`."""
     is_observed_row = equations.row_weight > 0
     is_observed_column = equations.column_weight > 0
     extended = OnBound(active.rows.copy(), active.columns.copy())
@@ -326,7 +329,7 @@ def _bracket_bound(
 
 
 def _compute_largest_violation(equations: Equations, active: OnBound, point: _BoxPoint) -> float:
-    """Compute the largest violation of the optimality conditions of a fit in the box, 0 for an exact solution."""
+    """Compute the largest violation of the optimality conditions of a fit in the box, 0 if there is none."""
     row_effect, column_effect = point.effects
 
     # the effects of the observed items sum to 0

@@ -154,7 +154,7 @@ class _LinkedGroup(NamedTuple):
 
 
 def _iter_groups(cells: CellIndex, weight: Floats, residual: Floats, *, component: Ids) -> Iterator[_LinkedGroup]:
-    """Yield the largest group of agents of each component that stay linked by common items without any single cell.
+    """Yield the largest group of each component that stays linked by common items if any single cell is removed.
 
     weight, residual : float arrays (n_cells,)
     component : int array (n_agents,), −1 for an agent without a cell
@@ -208,12 +208,13 @@ def _iter_influence(
     inverse: Floats,
     is_member: Bools,
 ) -> Iterator[tuple[Floats, Floats]]:
-    """Yield the influence of each item on the members, and its share in their weights, both (n_members, n_chunk_items).
+    """Yield the influence of each item on the members, and its share in their weights, by chunks of items.
 
     adjusted_residual : float array (n_cells,), residual × weight × correction
     share_of_item, share_of_agent : float array (n_cells,), share in the total weight of the cell's item, of its agent
     inverse : float array (n_agents, n_agents), inverse normal matrix
-    is_member : bool array (n_agents,)
+
+    Both results have the shape (n_members, n_chunk_items).
     """
     # R (n_members, n_agents): change of each ability, minus the mean of the group, per unit of an agent's residual
     inverse_of_members = inverse[is_member]
@@ -247,9 +248,11 @@ class _FreeCellTerms(NamedTuple):
 
 
 def _compute_free_cell_terms(index: CellIndex, weight: Floats, leverage: Floats, is_free: Bools) -> _FreeCellTerms:
-    """Compute each agent's weight, and each cell's weight share and residual correction, from free cells only.
+    """Compute weights of agents, and shares and residual corrections of cells, from free cells only.
 
-    weight, leverage, is_free : array (n_cells,); a cell of leverage 1 is fitted exactly and not free
+    A cell of leverage 1 is fitted exactly, and is not free.
+
+    weight, leverage, is_free : arrays (n_cells,)
     """
     free_weight = np.where(is_free, weight, 0.0)
     agent_weight = np.bincount(index.agent, free_weight, index.n_agents).astype(np.float64)
@@ -264,7 +267,7 @@ def _compute_free_cell_terms(index: CellIndex, weight: Floats, leverage: Floats,
 
 
 def _invert_normal_matrix(index: CellIndex, weight: Floats, share_of_item: Floats, *, component: Ids) -> Floats:
-    """Invert the normal matrix of the agent effects, float array (n_agents, n_agents), with item effects eliminated.
+    """Invert the normal matrix of the agent effects, from which item effects were eliminated.
 
     share_of_item : float array (n_cells,), share of each cell in the total weight of its item
     component : int array (n_agents,)

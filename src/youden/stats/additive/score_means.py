@@ -218,7 +218,7 @@ def _compare_models(
 
 
 def _compute_constant_half_widths(difference: Floats, n_common_items: Floats, level: float) -> Floats:
-    """Compute half-widths of differences that are the same on all common items, so that their standard error is 0."""
+    """Compute half-widths of differences that are the same on all common items."""
     # A difference d may be −1 or 1 on a share q of all items. A sample of n common items contains none of them with
     # probability (1 − q)ⁿ. The largest q for which this probability is at least (1 − level)/2 gives the half-width
     # q·(1 + |d|).
@@ -299,7 +299,7 @@ def _compute_wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, l
 
 
 def _compute_effective_sizes(mean: Floats, variance: Floats, n: Ids, quantile_ratio: Floats) -> Floats:
-    """Compute the number of scores of 0 or 1 with which a mean would have its variance: float array (n_agents,).
+    """Compute the number of scores of 0 or 1 with which a mean would have its variance.
 
     quantile_ratio : float array (n_agents,), normal quantile divided by Student's t
     """
@@ -517,7 +517,7 @@ def _test_equal_missing_rates(n_scores: Positions, n_items: int) -> float:
 
 
 def _test_uncorrelated(n_missing: Floats, difficulty: Floats) -> float:
-    """Return the two-sided p-value of no correlation between the missing cells and the difficulty of items.
+    """Test whether the missing cells and the difficulty of items are uncorrelated, and return the two-sided p-value.
 
     n_missing, difficulty : float arrays (n_items,), without NaN
     """

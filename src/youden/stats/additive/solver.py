@@ -209,9 +209,11 @@ def _fit(constraint: Constraint, cells: Cells, equations: Equations) -> Fit:
 
 
 def _label_components(cells: Cells, equations: Equations, *, is_complete: bool) -> tuple[Ids, int]:
-    """Label the sets of agents that chains of `cells` connect, −1 for agents without a cell, and count the sets.
+    """Label the sets of agents that chains of cells connect, and count the sets.
 
     is_complete : whether `cells` are all observed cells
+
+    Returns the label of each agent, −1 without a cell, and the number of sets.
     """
     # a fast check, which recognizes most sets of cells that connect all agents
     if is_complete and reaches_all_rows(equations):
@@ -224,9 +226,10 @@ def _label_components(cells: Cells, equations: Equations, *, is_complete: bool) 
 
 
 def _select_heavy_cells(cells: Cells, *, ridge: float) -> Cells:
-    """Select the cells that make agents comparable: those of a weight not negligible compared with the ridge penalty.
+    """Select the cells whose weight is not negligible compared with the ridge penalty.
 
-    Raises StatisticsError [weights-scale] if an agent or item has only lighter cells, or if the weights may overflow.
+    Only they make agents comparable. Raises StatisticsError [weights-scale] if an agent or item has none of them, or if
+    the weights may overflow.
     """
     if cells.weight is None:
         return cells

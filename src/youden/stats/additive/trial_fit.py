@@ -164,9 +164,11 @@ class _TrialSums:
 
 
 def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
-    """Sum all trials into the normal equations of the agent effects, and the weights and items of each agent.
+    """Sum all trials into the normal equations of the agent effects.
 
     chunks : trials; all of an item, and all of an effect group (an item or a block), must be in one chunk
+
+    The sums also contain the weight and the number of items of each agent.
     """
     sums = _TrialSums(
         normal_matrix=np.zeros((n_agents, n_agents)),
@@ -190,7 +192,9 @@ def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
 
 
 def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: Any) -> None:
-    """Add the trials of a chunk to the normal equations in `sums`, in place, with item or block effects eliminated.
+    """Add the trials of a chunk to the normal equations in `sums`, in place.
+
+    The effects of items or blocks are eliminated from these equations.
 
     agent_weight : dense or sparse array (n_agents, n_groups), weight of each agent's trials in each item or block
     """
@@ -329,13 +333,13 @@ class _ResidualComponents:
         self._rate_sums += weight.sum(), weight @ rate, weight @ rate**2
 
     def finite_correction(self, sums: _TrialSums, total_weight: Floats, *, n_all: int, n_items: int) -> Floats:
-        """Compute the ratio of the variance for exactly these items to that for items like these, from 0 to 1: (n_agents,).
+        """Compute the variance for exactly these items divided by that for items like these: float array (n_agents,).
 
         total_weight : float array (n_agents,), weight of each agent's trials, above 0
         n_all : number of answers about an agent if every ordered pair is compared on every item
         n_items : number of items that the plan may use
 
-        Without residual variance, it follows from the numbers of trials.
+        The factors are from 0 to 1. Without residual variance, they follow from the numbers of trials.
         """
         # variance of a residual, for each agent; that of all agents for an agent without residuals
         mean_variance = self._squares.sum() / max(self._n.sum(), 1)
@@ -372,7 +376,9 @@ class _ResidualComponents:
 
 
 def _sum_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
-    """Sum values of trials by agent and effect group (block, or else item); a trial counts for both of its agents.
+    """Sum values of trials by agent and effect group: block, or item if there are no blocks.
+
+    A trial counts for both of its agents.
 
     column : float array (n_trials,), values
 

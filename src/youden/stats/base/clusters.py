@@ -350,7 +350,7 @@ def unseen_effect_square(effect: Floats, n: Floats | Positions, *, floor: float 
 
 
 def _estimate_unseen_square(squares: Floats, fourth_powers: Floats, n: Floats | Positions, *, floor: float) -> Floats:
-    """Estimate the squared effect of unobserved clusters by the formula of `unseen_effect_square`: float array (n_agents,).
+    """Estimate the squared effect of unobserved clusters by the formula of `unseen_effect_square`.
 
     squares, fourth_powers : float arrays (n_agents,), Σ d² and Σ d⁴ over the effects d of an agent's clusters
     n : array (n_agents,), number of clusters

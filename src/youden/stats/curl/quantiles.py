@@ -99,9 +99,11 @@ class _SortedDifferences:
         return _Bound(distance, n_within, first_beyond)
 
     def _list_between(self, low: _Bound, high: _Bound, *, step: int) -> Positions:
-        """List the distances above `low` and up to `high` in grid steps, unsorted: int64 array (n_listed,).
+        """List the distances above `low` and up to `high`, or a systematic sample of them, in grid steps.
 
-        step : list only the distances number step // 2, step // 2 + step, …, in the order of their differences; 1 lists all
+        step : interval of the sample, in the order of the differences; 1 to list all
+
+        Returns an int64 array (n_listed,), not sorted.
         """
         # each difference has one of these distances to every difference from low.first_beyond to high.first_beyond − 1
         n_by_first = high.first_beyond - low.first_beyond
@@ -145,7 +147,7 @@ class _SortedDifferences:
         return low, high
 
     def _guess_bounds(self, low: _Bound, high: _Bound, *, rank: int) -> tuple[int, int]:
-        """Guess closer bounds, in grid steps, for the distance of a rank among all distances, 1 for the smallest.
+        """Guess closer bounds for the distance of a rank, which is 1 for the smallest, in grid steps.
 
         The distance is probably above the lower bound and at most the upper one.
         """
@@ -254,7 +256,9 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
 
 
 def _sort_checked_differences(matrix: Floats) -> _SortedDifferences:
-    """Check a score matrix, and sort the differences of each pair of rows; the curl is the distance of two of them.
+    """Check a score matrix, and sort the differences between the rows of each pair.
+
+    The curl is the distance of two differences of a pair.
 
     matrix : float array (n_agents, n_items), NaN if unobserved; its shorter side becomes the rows
 
@@ -503,7 +507,7 @@ def _draw_with_replacement(size: int, rng: np.random.Generator) -> Positions:
 def _check_parameters(coincident: str, *, n_draws: int, n_rectangles: int) -> None:
     """Check the parameters of the bootstrap of median curl.
 
-    Raises StatisticsError [coincident] unless `coincident` is "drop" or "keep", [bootstrap-draws] if a number is too small.
+    Raises StatisticsError [coincident] unless it is "drop" or "keep", [bootstrap-draws] if a number is too small.
     """
     if coincident not in ("drop", "keep"):
         raise StatisticsError(

@@ -236,7 +236,7 @@ def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -
 
 
 def _group_cells_by_item(has_both: Bools) -> Positions:
-    """Assign the observed items to groups in turn, and return the group of each observed cell, int64 array (n_cells,)."""
+    """Assign the observed items to groups in turn, and return the group of each observed cell."""
     _, item = np.nonzero(has_both)
     _, observed_item = np.unique(item, return_inverse=True)
     return np.asarray(observed_item % _MAX_GROUPS)

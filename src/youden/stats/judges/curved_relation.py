@@ -215,7 +215,7 @@ def parabola_r2(ability: Floats, has_label: Floats) -> float:
 
 
 def _remove_fixed_part(fixed: Floats, is_in_trial: Floats, answer: Floats) -> _AdjustedDesign:
-    """Compute cross products of agent columns and answers, both with the fixed part of a model regressed out.
+    """Regress the fixed part of a model out of agent columns and answers, and multiply the residuals.
 
     fixed : float array (n_trials, n_columns), possibly collinear
     is_in_trial : float array (n_trials, n_agents), 1 for the two agents of a trial
@@ -238,7 +238,7 @@ def _remove_fixed_part(fixed: Floats, is_in_trial: Floats, answer: Floats) -> _A
 def _compute_label_statistics(
     design: _AdjustedDesign, x: Floats, x_variance: Floats, ratio: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Compute the score vector, its information matrix and its covariance, for effects of labels beyond a parabola in x.
+    """Compute the score vector for effects of labels beyond a parabola in x, its information matrix, and its covariance.
 
     The effect of a label f, 1 for agents with it and else 0, is f'score / f'information·f.
 
@@ -259,7 +259,7 @@ def _compute_label_statistics(
 
 
 def _make_parabola_remover(x: Floats, x_variance: Floats, information: Floats) -> Floats:
-    """Make the matrix (n_agents, n_agents) that removes a parabola in the abilities x from a score vector of agents.
+    """Make the matrix that removes a parabola in the abilities x from a score vector of agents.
 
     x, x_variance : float arrays (n_agents,), abilities and their error variances
     information : float array (n_agents, n_agents)
@@ -283,10 +283,12 @@ def _make_parabola_remover(x: Floats, x_variance: Floats, information: Floats) -
 
 
 def _estimate_powers(x: Floats, x_variance: Floats, *, weight: Floats) -> tuple[Floats, Floats]:
-    """Estimate x and x² from values with errors (n_agents, 2), and the errors' part of their second moments (2, 2).
+    """Estimate x and x² from values with errors, and the contribution of these errors to their second moments.
 
     x, x_variance : float arrays (n_agents,), values and their error variances
-    weight : float array (n_agents,), weights in the moments Σ weight × product
+    weight : float array (n_agents,), weights in the moments
+
+    Returns float arrays (n_agents, 2) and (2, 2).
     """
     # unbiased estimates of the powers 0 to 4 of the true x: power_(m+1) = x·power_m − m·variance·power_(m−1)
     power = [np.ones_like(x), x]
@@ -309,7 +311,7 @@ def _residuals(design: Floats, answer: Floats) -> Floats:
 
 
 def _compute_noise_ratio(residual: Floats, is_in_trial: Floats) -> Floats:
-    """Compute the mean squared residual of each agent divided by that of all trials, at least 1: float array (n_agents,).
+    """Compute the mean squared residual of each agent divided by that of all trials, but at least 1.
 
     residual : float array (n_trials,)
     is_in_trial : float array (n_trials, n_agents), 1 for the two agents of a trial
@@ -325,7 +327,10 @@ def _compute_noise_ratio(residual: Floats, is_in_trial: Floats) -> Floats:
 
 
 def _fit_variance_ratio(design: _AdjustedDesign) -> tuple[float, float]:
-    """Estimate the ratio τ²/σ² of the variance of agents to that of trials, and σ², by restricted maximum likelihood."""
+    """Estimate the variances of agents, τ², and of trials, σ², by restricted maximum likelihood.
+
+    Returns τ²/σ² and σ².
+    """
     # the effects are independent in the directions of the eigenvectors
     eigenvalues, eigenvectors = np.linalg.eigh(design.agent_products)
     eigenvalues = np.maximum(eigenvalues, 0)

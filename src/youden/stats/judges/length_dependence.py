@@ -77,7 +77,7 @@ def _quantile_classes(values: Floats, n_classes: int) -> Positions:
 def _compute_adjusted_r2(answer: Floats, weight: Floats, group: Positions) -> float:
     """Compute the adjusted R² of predicting answers by the weighted mean answer of their group.
 
-    answer, weight, group : arrays (n_trials,); the weights sum to 1, and a group is, for example, a range of lengths
+    answer, weight, group : arrays (n_trials,); the weights sum to 1, and groups are, for example, ranges of lengths
     """
     group_weight = np.bincount(group, weight)
     has_trials = group_weight > 0

@@ -89,10 +89,12 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
 
 
 def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_draws: int) -> Floats:
-    """Draw the true effects of the agents under judge B from their posterior distribution: float array (n_draws, n_agents).
+    """Draw the true effects of the agents under judge B from their posterior distribution.
 
     shift : estimated effects under judges A and B
     x : float array (n_agents,), effects under judge A, centred and divided by √Σx²
+
+    Returns a float array (n_draws, n_agents).
     """
     basis, sampling_variance = _make_nonlinear_basis(shift, x)
     deviation = basis.T @ shift.effect_b
@@ -113,10 +115,12 @@ def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_d
 def _draw_prior_variances(
     deviation: Floats, sampling_variance: Floats, slope: float, *, rng: np.random.Generator, n_draws: int
 ) -> Floats:
-    """Draw prior variances of the deviations from a line, given the observed ones: float array (n_draws, n_vectors).
+    """Draw prior variances of the deviations from a line, given the observed deviations.
 
     deviation, sampling_variance : float arrays (n_vectors,), in an orthonormal basis whose last vector is quadratic
     slope : slope of the line
+
+    Returns a float array (n_draws, n_vectors).
     """
     # grid of τ² (rows) and the variance of the quadratic term (columns)
     max_size = max(float(np.abs(deviation).max()), float(np.sqrt(sampling_variance.max())))
@@ -136,7 +140,10 @@ def _draw_prior_variances(
 
 
 def _draw_grid_points(log_likelihood: Floats, *, rng: np.random.Generator, n_draws: int) -> tuple[Positions, Positions]:
-    """Draw rows and columns of a grid, int64 arrays (n_draws,), with probabilities proportional to their likelihood."""
+    """Draw points of a grid with probabilities proportional to their likelihood.
+
+    Returns rows and columns, int64 arrays (n_draws,).
+    """
     weight = np.exp(log_likelihood - log_likelihood.max()).ravel()
     point = rng.choice(weight.size, n_draws, p=weight / weight.sum())
     row, column = np.unravel_index(point, log_likelihood.shape)
@@ -144,9 +151,10 @@ def _draw_grid_points(log_likelihood: Floats, *, rng: np.random.Generator, n_dra
 
 
 def _make_polynomials(x: Floats) -> tuple[Floats, Floats]:
-    """Make an orthonormal basis of the linear functions of x (n_agents, 2), and the part of x² orthogonal to them.
+    """Make an orthonormal basis of the linear functions of x, and the part of x² that is orthogonal to them.
 
-    The second result, float array (n_agents,), has the length 1, or is 0 for 3 agents and if x² is linear in x.
+    Returns float arrays (n_agents, 2) and (n_agents,). The second has the length 1, or is 0 for 3 agents and if x² is linear
+    in x.
     """
     n_agents = len(x)
     linear = np.column_stack([np.full(n_agents, n_agents**-0.5), x])
@@ -157,7 +165,7 @@ def _make_polynomials(x: Floats) -> tuple[Floats, Floats]:
 
 
 def _make_nonlinear_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]:
-    """Make an orthonormal basis of the space orthogonal to linear functions of x, and sampling variances along it.
+    """Make an orthonormal basis of the space orthogonal to linear functions of x, with the sampling variances along it.
 
     x : float array (n_agents,), effects under judge A, centred and divided by √Σx²
 

@@ -149,9 +149,9 @@ class _Regression:
     prior: float
 
     def interpolate_likelihood(self, intercepts: Floats, slopes: Floats, tau: float) -> _Interpolation:
-        """Interpolate the likelihood of each agent's labels for each intercept a and slope b, if it is not an outlier.
+        """Interpolate the likelihood of each agent's labels for each intercept a and slope b.
 
-        Its logit quality has the mean a + b·x and the SD √(τ² + (b·std_error)²), with x the transformed ability.
+        The logit quality of an agent that is not an outlier has the mean a + b·x and the SD √(τ² + (b·std_error)²).
 
         Returns likelihoods (not logarithms), with the indices and fractions of the interpolation.
         """
@@ -425,7 +425,7 @@ def _weigh_without_own_labels(grid: _PosteriorGrid, tau_index: int, likelihood: 
 def _add_prediction_weights(
     flat_weight: Floats, outlier_weight: Floats, grid: _PosteriorGrid, tau_index: int, tau: float
 ) -> None:
-    """Add the posterior weights of a grid at one τ, without the agents' own labels, to both arrays in place.
+    """Add the posterior weights of a grid at one τ, without the agents' own labels, in place.
 
     flat_weight : flattened float array (n_sds, n_grid, n_agents), by SD and mean of logit quality
     outlier_weight : float array (n_agents,)
@@ -509,10 +509,12 @@ def _standardize(x: Floats, reference: Floats) -> Floats:
 
 
 def _transform_abilities(z: Floats, curvature: float, reference: Floats) -> tuple[Floats, Floats]:
-    """Transform standardized abilities z to sign(c)·exp(c·z), or z if the curvature c is 0; return derivatives by z too.
+    """Transform standardized abilities z by sign(c)·exp(c·z), or not if the curvature c is 0.
 
     z : float array (n,)
     reference : float array (n_reference,), standardized abilities; transformed, they have mean 0 and SD 1
+
+    Returns the transformed abilities and their derivatives by z.
     """
     if curvature == 0:
         return z, np.ones(len(z))

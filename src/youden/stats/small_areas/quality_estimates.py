@@ -269,10 +269,12 @@ def _mean_by_agent(agent: Positions, x: Floats, n: Floats) -> Floats:
 
 
 def _estimate_relative_variance(agent: Positions, value: Floats, mean: Floats) -> float:
-    """Estimate the variance of labels divided by mean·(1 − mean), that of labels of 0 or 1: one number from 0.02 to 1.
+    """Estimate the variance of labels, divided by that of labels of 0 or 1 with the same mean.
 
     agent, value : arrays (n_labels,), agent of each label and the label
     mean : float array (n_agents,), mean label
+
+    Returns one number from 0.02 to 1 for all agents.
     """
     if np.isin(value, (0.0, 1.0)).all():
         return 1.0
@@ -333,7 +335,7 @@ def _widen_intervals(estimates: QualityEstimates, shared_variance: float) -> Qua
 
 
 def _binomial_likelihood(mean: Floats, n: Floats, step: float) -> Floats:
-    """Compute q^(n·mean)·(1 − q)^(n·(1 − mean)) divided by its maximum, on a grid of logits of q: (n_agents, n_grid).
+    """Compute the likelihood of each agent's labels, divided by its maximum, on a grid of logits: (n_agents, n_grid).
 
     mean, n : float arrays (n_agents,), label means and effective numbers of labels
     """
@@ -404,7 +406,7 @@ def _posterior_means(posterior: RegressionPosterior, likelihood: LabelLikelihood
 def _compute_credible_bounds(
     density: Floats, likelihood: LabelLikelihood, p_outlier: Floats, labels: _LabelMeans, level: float
 ) -> tuple[Floats, Floats]:
-    """Compute lower and upper credible bounds of quality (n_agents,), which contain the Wilson interval of a probable outlier.
+    """Compute credible bounds of quality, which contain the Wilson interval of a probable outlier.
 
     density : float array (n_agents, n_grid), posterior probabilities of the logits in `likelihood`
     p_outlier : float array (n_agents,), probability of deviating from the regression on ability

@@ -261,9 +261,9 @@ class IndependentTotals:
         self._add_by_agent(second, other_item, answer, counts=is_used & for_second)
 
     def _add_by_agent(self, agent: Ids | Positions, item: Ids | Positions, answer: Floats, *, counts: Bools) -> None:
-        """Add answers to the sums by agent and by cell, for the first or the second side of the trials, in place.
+        """Add answers to the sums by agent and by cell for one side of the trials, in place.
 
-        agent, item, answer, counts : arrays (n_trials,), agent and item of this side, answers, and whether they count for it
+        agent, item, answer, counts : arrays (n_trials,); `counts` is False if a trial does not count for this agent
         """
         n_agents = len(self.n)
         agent, item, answer = agent[counts], item[counts], answer[counts]
@@ -556,7 +556,7 @@ class _RateFit:
             self.shrunk_rate = np.full(len(totals.n), self._mean)
 
     def _compute_posterior(self, n: Floats, answer_sum: Floats, dispersion: float) -> _Posterior:
-        """Compute the posterior of each agent's rate for each coefficient of variation in `_KAPPA`: (n_kappa, n_agents).
+        """Compute the posterior of each agent's rate for each coefficient of variation in `_KAPPA`.
 
         A rate has a gamma prior, or is an outlier with a small prior probability.
 

@@ -126,7 +126,7 @@ class AnchorScale:
         self.centre_variance = trial_variance / max(n_trials, 1)
 
     def _fit_items(self, chunks: ChunkSource, n_items: int) -> int:
-        """Estimate item effects, their variances (attributes `item_…`) and `residual_variance` from the anchors' answers.
+        """Set the effects of items, their variances and the residual variance, from the anchors' answers.
 
         chunks : function that yields the answers in chunks of items
 
@@ -162,7 +162,7 @@ class AnchorScale:
         return np.asarray(chunk.value - self.centre - self.effect[chunk.first] - self.effect[chunk.second])
 
     def _average_by_item(self, chunks: ChunkSource, n_items: int) -> tuple[Positions, Floats, float]:
-        """Compute number and mean of each item's residuals (n_items,), and the sum of squared deviations from these means.
+        """Compute number and mean of each item's residuals, and the sum of squared deviations from these means.
 
         chunks : function that yields the answers in chunks of items
         """
@@ -208,10 +208,12 @@ class AnchorScale:
 
 
 def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) -> tuple[float, int]:
-    """Multiply the two residuals of each anchor in each block, and return the sum and the number of the products.
+    """Multiply the two residuals of each anchor in each block, and sum the products.
 
     chunk : trials between anchors, whose effect groups are the blocks; an anchor appears in a block at most twice
     residual : float array (n_trials,)
+
+    Returns the sum and the number of products.
     """
     n_in_block = sum_by_effect_group(chunk, np.ones(len(residual)), n_anchors)
     has_two = n_in_block == 2
@@ -224,7 +226,9 @@ def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) 
 
 
 def _sum_by_pair(chunk: PairChunk, residual: Floats, n_anchors: int) -> Floats:
-    """Compute number, sum and sum of squares of the residuals (n_trials,) of each unordered pair of anchors.
+    """Compute number, sum and sum of squares of the residuals of each unordered pair of anchors.
+
+    residual : float array (n_trials,)
 
     Returns a float array (3, n_anchors, n_anchors), filled above the diagonal.
     """
@@ -516,7 +520,7 @@ def compute_linked_influence(
 
 
 def _average_item_shrinkage(chunks: LinkingChunkSource, scale: AnchorScale, n_trials: Positions) -> Floats:
-    """Compute the mean over each agent's trials of β, the shrinkage of an item's mean residual: float array (n_agents,).
+    """Compute the mean of β, the shrinkage of the mean residual of an item, over each agent's trials.
 
     chunks : function that yields the anchor trials in chunks of items
     n_trials : int array (n_agents, 1), at least 1
@@ -698,7 +702,7 @@ class _ResidualSums:
         self.count += len(residual)
 
     def compute_means(self, *, df_share: float, centred: bool = False) -> tuple[Floats, Floats]:
-        """Compute the mean residual of each agent and the variance of this mean (n_agents,), NaN without a residual.
+        """Compute the mean residual of each agent and the variance of this mean, NaN for an agent without a residual.
 
         df_share : degrees of freedom of the residuals, of all agents together, divided by their number
         centred : whether the mean over all agents is subtracted from the residuals

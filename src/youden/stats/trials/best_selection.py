@@ -156,7 +156,7 @@ def select_best(
 def _compute_bound_distances(
     covariance: CentredCovariance, agent: int, n_candidates: int, level: float
 ) -> tuple[float, float]:
-    """Compute the distances, above 0, of the lower and upper confidence bound of the selected ability from its estimate.
+    """Compute the distances of both confidence bounds of the selected ability from its estimate.
 
     The lower bound holds for all candidates simultaneously, by Šidák's correction.
 
@@ -337,7 +337,7 @@ def next_allocation(
 
 
 def _split_std_errors(differences: Differences) -> Floats:
-    """Derive standard errors e (n_agents,) of abilities from pairwise differences, as if abilities were independent.
+    """Derive standard errors e of abilities from pairwise differences, as if abilities were independent.
 
     √(e_i² + e_k²) approximates the standard error of the difference of agents i and k by least squares.
     """
@@ -493,9 +493,7 @@ def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Fl
 
 
 def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level: float) -> Floats:
-    """Compute the `level` quantile of the largest standardized difference between a control and the other agents.
-
-    The errors of all agents are independent and normal.
+    """Compute the `level` quantile of the largest standardized difference from a control, for normal errors.
 
     control_errors : float array (n_sizes,), standard errors of the control, one for each quantile
     std_error : float array (n_agents,), standard errors of all agents

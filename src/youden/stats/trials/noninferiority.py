@@ -275,9 +275,9 @@ def estimate_difference(influence: InfluenceTable, new: int, old: int) -> Conser
 
 
 def _predict_variance(table: InfluenceTable, pair: list[int]) -> float:
-    """Predict the variance of the difference of two abilities as σ²·(1/n_new + 1/n_old), with each agent's trials n.
+    """Predict the variance of the difference of two abilities as σ²·(1/n_new + 1/n_old).
 
-    σ² is the variance per trial, averaged over all agents.
+    σ² is the variance per trial, averaged over all agents, and n are numbers of trials.
 
     pair : positions of the two agents
     """

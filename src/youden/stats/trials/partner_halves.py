@@ -106,7 +106,7 @@ def partner_split_half(
 
 
 def _compare_rankings(ability: Floats, other_ability: Floats) -> tuple[float, Floats]:
-    """Compute Spearman's ρ of two rankings, and the absolute change of each agent's rank (n_agents,).
+    """Compute Spearman's ρ of two rankings, and the absolute change of each agent's rank.
 
     ability, other_ability : float arrays (n_agents,); agents with a NaN are omitted, and their change is NaN
     """

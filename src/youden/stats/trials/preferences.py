@@ -264,7 +264,7 @@ def _estimate_position_effect(
 
 
 def _compute_zero_event_half_width(n_effective_items: float, level: float) -> float:
-    """Compute the half-width of a position effect of ±1, for which no trial was won by one of the positions."""
+    """Compute the half-width of a position effect of ±1, if the same position wins all trials."""
     from youden.stats.trials.noninferiority import zero_event_upper_bound  # takes long to load
 
     return 2 * float(zero_event_upper_bound((1 - level) / 2, np.asarray(n_effective_items)))
@@ -303,7 +303,7 @@ def _find_linked_agents(first: Ids | Positions, second: Ids | Positions, n_agent
 
 
 def _centre_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> Floats:
-    """Return a copy of a pseudo-inverse that gives abilities relative to a mean over linked agents, weighted by trials.
+    """Return a copy of a pseudo-inverse that gives abilities relative to the mean of linked agents, weighted by trials.
 
     inverse : float array (n_agents + 1, n_agents + 1); its last row, of the position effect, stays
     n_trials, component : int arrays (n_agents,)
@@ -317,7 +317,9 @@ def _centre_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> F
 
 
 def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Floats) -> Floats:
-    """Compute the effective number of items of each ability and, last, of the position effect; 0 without influence.
+    """Compute the effective number of items of each ability and, last, of the position effect.
+
+    It is 0 for an estimate that no trial influences.
 
     design : sparse array (n_trials, n_agents + 1), sorted by item
     item : int array (n_trials,), ascending without gaps
@@ -366,7 +368,7 @@ def _min_error_variance(value: Floats, n_effective_items: Floats, *, has_positio
 def _limit_covariance(
     estimate: CentredCovariance, *, min_variance: Floats, n_effective_items: Floats, max_df: float
 ) -> CentredCovariance:
-    """Raise variances to their minimum, and reduce degrees of freedom to their maximum, at the same correlations.
+    """Raise variances to their minimum at the same correlations, and reduce degrees of freedom to their maximum.
 
     min_variance, n_effective_items : float arrays (n_agents,)
     max_df : maximum of the degrees of freedom, itself at least 1

@@ -512,7 +512,7 @@ class _BlockSums:
 
         relative_variance : float array (n_agents,), residual variance divided by its mean over agents
 
-        Returns both (n_agents,), the second 0 if it has too few products; None if no agent appears twice in a block.
+        Returns both, the second 0 if it has too few products; None if no agent appears twice in a block.
         """
         n_agents = len(self.n)
         if not self.n_products.any():

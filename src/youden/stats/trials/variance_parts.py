@@ -245,7 +245,7 @@ def _variance_interval(value: float, std_error: float, t: float) -> Part:
 def _can_estimate_response_variance(
     first: Ids, second: Ids, item: Ids, responses: tuple[Ids, Ids], *, n_items: int
 ) -> bool:
-    """Return whether some agents have several responses to an item, and some responses are shown more than once.
+    """Return whether the trials allow an estimate of the variance between an agent's responses to one item.
 
     first, second, item : int arrays (n_trials,)
     responses : int arrays (n_trials,), responses of both agents, numbered differently for different agents
@@ -255,6 +255,7 @@ def _can_estimate_response_variance(
     shown_responses = np.append(*responses).astype(np.int64)
     items = np.tile(item, 2)
 
+    # some agents must have several responses to an item, and some responses must be shown more than once
     n_cells = len(np.unique(shown_agents * n_items + items))  # agents on items
     n_responses = len(np.unique(shown_responses * n_items + items))
     n_shown = len(shown_agents)
@@ -271,10 +272,10 @@ def _compute_sums_of_squares(
     n_agents: int,
     n_repeats: int,
 ) -> tuple[Floats, Floats]:
-    """Compute sums of squares of agents, responses (if given) and residuals for each item, and their expectations.
+    """Compute the sums of squares of agents, responses and residuals for each item, and their expectations.
 
     first, second, item, residual : arrays (n_trials,)
-    responses : int arrays (n_trials,), responses of both agents
+    responses : int arrays (n_trials,), responses of both agents; None for no such sum
     n_repeats : largest number of responses of an agent to an item
 
     Returns the sums (n_items, n_components), and their coefficients of the variance components (n_items, n_components,
@@ -297,10 +298,10 @@ def _compute_sums_of_squares(
 
 
 def _group_by_item(item: Ids, max_items: int) -> list[Positions]:
-    """Return the positions of each item's trials if it has two or more, int64 arrays.
+    """Return the positions of the trials of each item with two or more.
 
     item : int array (n_trials,)
-    max_items : limit of the number of items, above which a random sample is returned
+    max_items : number of items above which a random sample is returned
     """
     order = np.argsort(item, kind="stable")
     starts = np.flatnonzero(np.diff(item[order])) + 1
@@ -315,9 +316,9 @@ def _group_by_item(item: Ids, max_items: int) -> list[Positions]:
 
 
 def _make_centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
-    """Make the centred design matrix of one item's trials, float array (n_trials, n_units).
+    """Make the centred design matrix of one item's trials, with a column for each unit: an agent, or a response.
 
-    first_unit, second_unit : int arrays (n_trials,), an agent or response of either side
+    first_unit, second_unit : int arrays (n_trials,), unit on either side
     """
     n_trials = len(first_unit)
     trials = np.arange(n_trials)
@@ -329,9 +330,11 @@ def _make_centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
 
 
 def _compute_expectation_coefficients(designs: list[Floats], n_trials: int) -> Floats:
-    """Compute the coefficients of the variance components (column) in the expected sums of squares (row) of one item.
+    """Compute the coefficients of the variance components in the expected sums of squares of one item.
 
     designs : centred design matrices (n_trials, n_units) of all components but the residual variance, which is last
+
+    Rows are sums of squares, columns are components.
     """
     # With ‖ ‖² for a sum of squared entries, the expected values of the sums of squares of the residuals e are:
     # - effects of design Z_b and variance 1: ‖Z_aᵀZ_b‖² for ‖Z_aᵀe‖², and ‖Z_b‖² for ‖e‖²
@@ -347,10 +350,12 @@ def _compute_expectation_coefficients(designs: list[Floats], n_trials: int) -> F
 
 
 def _solve_moments(squares: Floats, expectations: Floats) -> tuple[Floats, Floats]:
-    """Estimate the variance components from all items (n_components,), and without each item (n_items, n_components).
+    """Estimate the variance components by setting sums of squares equal to their expectations.
 
-    squares : float array (n_items, n_components), sums of squares
-    expectations : float array (n_items, n_components, n_components), coefficients of the components in them
+    squares : float array (n_items, n_components)
+    expectations : float array (n_items, n_components, n_components), coefficients of the components
+
+    Returns the estimates from all items (n_components,), and without each item (n_items, n_components).
     """
     all_squares, all_expectations = squares.sum(axis=0), expectations.sum(axis=0)
     components = np.linalg.lstsq(all_expectations, all_squares, rcond=None)[0]
