@@ -26,11 +26,10 @@ from youden.types.pool import Bools, Codes, Floats, freeze
 
 
 def draw_folds(observed: Bools, *, n_folds: int, seed: int) -> Codes:
-    """Assign the observed cells to random folds for cross-validation, of equal size except for a remainder.
+    """Assign the observed cells to random folds of nearly equal size for cross-validation.
 
     observed : bool array (n_agents, n_items), whether each cell was observed
-    n_folds : number of folds, at most 128; some have no cell if it exceeds the number of observed cells
-    seed : seed of the random assignment
+    n_folds : number of folds, at most 128; some stay empty if there are fewer observed cells
 
     Returns an int8 array (n_agents, n_items): the fold from 0 to n_folds − 1, or −1 for an unobserved cell.
     """
@@ -73,8 +72,8 @@ class MatrixCompletion(Estimator, ABC):
         ------
         StatisticsError
             [baseline-parameter]: if a parameter is out of range; [scores-empty], [scores-holdout], [scores-numeric],
-            [scores-shape], [scores-infinite], [scores-range]: if the scores cannot be fitted; [isotonic-folds]: if no
-            cell can be predicted from the others (`IsotonicOnTop` only).
+            [scores-shape], [scores-infinite], [scores-range]: if the scores are invalid; [isotonic-folds]: if no cell can
+            be predicted from the others (`IsotonicOnTop` only).
         """
         self._check_parameters()
         value = observed_scores(scores)
@@ -115,12 +114,9 @@ class MatrixCompletion(Estimator, ABC):
 
     @abstractmethod
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
-        """Predict all cells of a score matrix that has at least one observed cell in each row and column.
+        """Predict all cells of a score matrix, with values that may exceed [−1, 1].
 
-        value : float array (n_agents, n_items), scores, 0 for unobserved cells
-        observed : bool of the same shape
-
-        Returns the predicted scores, float of the same shape; they may exceed [−1, 1].
+        value, observed : arrays (n_agents, n_items), scores (0 if unobserved) and a mask with a True in each row and column
         """
 
 
@@ -163,27 +159,14 @@ class IsotonicOnTop(MatrixCompletion):
         _check_at_least(2, n_folds=self.n_folds)
 
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
-        """Predict all cells with the clipped-linear model and apply the isotonic curve to the predictions.
+        """Apply an isotonic curve to the clipped-linear predictions of all cells.
 
-        value : float array (n_agents, n_items), scores; entries of unobserved cells are ignored
-        observed : bool array (n_agents, n_items), cells with a score
+        value, observed : arrays (n_agents, n_items), scores (any value if unobserved) and whether each cell was observed
 
-        Returns the predicted scores, float array (n_agents, n_items). Raises StatisticsError [isotonic-folds] if no cell
-        can be predicted from the others.
+        Raises StatisticsError [isotonic-folds] if no cell can be predicted from the others.
         """
         scores = np.where(observed, value, np.nan)
-
-        # Predict each observed cell with a model that was fitted to the other folds.
-        fold = draw_folds(observed, n_folds=self.n_folds, seed=self.seed)
-        out_of_fold = np.full(value.shape, np.nan)
-        n_nonempty_folds = int(fold.max()) + 1
-        for number in range(min(self.n_folds, n_nonempty_folds)):
-            in_fold = fold == number
-            if (observed & ~in_fold).any():
-                training_scores = np.where(in_fold, np.nan, scores)
-                predictions = self._fit_predict(training_scores)
-                out_of_fold[in_fold] = predictions[in_fold]
-
+        out_of_fold = self._predict_out_of_fold(scores)
         is_predicted = ~np.isnan(out_of_fold)
         if not is_predicted.any():
             raise StatisticsError(
@@ -197,6 +180,23 @@ class IsotonicOnTop(MatrixCompletion):
         mean_score = np.bincount(index, value[is_predicted]) / n_cells
         curve = isotonic_regression(mean_score, weights=n_cells).x
         return np.asarray(np.interp(self._fit_predict(scores), prediction, curve))
+
+    def _predict_out_of_fold(self, scores: Floats) -> Floats:
+        """Predict each observed cell with a model that was fitted to the other folds.
+
+        scores : float array (n_agents, n_items), NaN if unobserved
+
+        Returns an array of this shape, also NaN if a cell cannot be predicted from the others.
+        """
+        fold = draw_folds(~np.isnan(scores), n_folds=self.n_folds, seed=self.seed)
+        n_nonempty_folds = int(fold.max()) + 1
+        predictions = np.full(scores.shape, np.nan)
+        for number in range(min(self.n_folds, n_nonempty_folds)):
+            in_fold = fold == number
+            training_scores = np.where(in_fold, np.nan, scores)
+            if not np.isnan(training_scores).all():
+                predictions[in_fold] = self._fit_predict(training_scores)[in_fold]
+        return predictions
 
     def _fit_predict(self, scores: Floats) -> Floats:
         """Fit the clipped-linear model to scores, NaN if unobserved, and predict all cells: (n_agents, n_items)."""
@@ -274,24 +274,20 @@ class NuclearNorm(MatrixCompletion):
             _check_at_least(0, penalty=self.penalty)
 
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
-        """Predict all cells by matrix completion with a penalty, which is chosen by cross-validation if none is set.
+        """Predict all cells by matrix completion, and set `penalty_`.
 
-        value : float array (n_agents, n_items), scores, 0 for unobserved cells
-        observed : bool array (n_agents, n_items), cells with a score
-
-        Returns the predicted scores, float array (n_agents, n_items). Sets `penalty_`.
+        value, observed : arrays (n_agents, n_items), scores (0 if unobserved) and whether each cell was observed
         """
         n_rows, n_columns = value.shape
-        if n_rows > n_columns:  # transposed, because `_impute` decomposes a matrix (n_rows, n_rows)
+        if n_rows > n_columns:  # transposed, because `_complete_matrix` decomposes a matrix (n_rows, n_rows)
             return self._predict_cells(value.T, observed.T).T
         self.penalty_ = self._select_penalty(value, observed) if self.penalty is None else self.penalty
-        return self._impute(value, observed, penalty=self.penalty_, start=np.zeros_like(value))
+        return self._complete_matrix(value, observed, penalty=self.penalty_, start=np.zeros_like(value))
 
     def _select_penalty(self, value: Floats, observed: Bools) -> float:
         """Return the penalty of `GRID` with the smallest sum of squared errors in cross-validation.
 
-        value : float array (n_rows, n_columns), scores
-        observed : bool of the same shape
+        value, observed : arrays (n_rows, n_columns), scores and whether each cell was observed
         """
         fold = draw_folds(observed, n_folds=self.n_folds, seed=self.seed)
         squared_error = np.zeros(len(GRID))
@@ -299,17 +295,14 @@ class NuclearNorm(MatrixCompletion):
             in_fold = fold == number
             predicted = np.zeros_like(value)
             for index, penalty in enumerate(GRID):
-                predicted = self._impute(value, observed & ~in_fold, penalty=penalty, start=predicted)
+                predicted = self._complete_matrix(value, observed & ~in_fold, penalty=penalty, start=predicted)
                 squared_error[index] += ((predicted - value)[in_fold] ** 2).sum()
         return GRID[int(squared_error.argmin())]
 
-    def _impute(self, value: Floats, observed: Bools, *, penalty: float, start: Floats) -> Floats:
+    def _complete_matrix(self, value: Floats, observed: Bools, *, penalty: float, start: Floats) -> Floats:
         """Minimize the penalized squared error for one penalty, by iterations from `start`.
 
-        value, start : float array (n_rows, n_columns)
-        observed : bool of the same shape
-
-        Returns float of that shape.
+        value, observed, start : arrays of the shape of the result
         """
         predicted = start
         for _ in range(self.max_rounds):
@@ -359,12 +352,9 @@ class ImputedSVD(MatrixCompletion):
             )
 
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
-        """Fill unobserved cells with means, and approximate the matrix by its `rank` largest singular components.
+        """Approximate the matrix, with means in unobserved cells, by its `rank` largest singular components.
 
-        value : float array (n_agents, n_items), scores, 0 for unobserved cells
-        observed : bool array (n_agents, n_items), cells with a score
-
-        Returns the predicted scores, float array (n_agents, n_items).
+        value, observed : arrays (n_agents, n_items), scores (0 if unobserved) and whether each cell was observed
         """
         if self.fill == "agent":
             mean = (value.sum(axis=1) / observed.sum(axis=1))[:, None]
@@ -419,30 +409,23 @@ class UVFactorization(MatrixCompletion):
     def _predict_cells(self, value: Floats, observed: Bools) -> Floats:
         """Predict scores as products of factors of agents and of items, fitted by alternating ridge regressions.
 
-        The first factors of items are random. Then the factors of agents are fitted to those of items and the reverse,
-        `n_sweeps` times.
-
-        value : float array (n_agents, n_items), scores, 0 for unobserved cells
-        observed : bool array (n_agents, n_items), cells with a score
-
-        Returns the predicted scores, float array (n_agents, n_items).
+        value, observed : arrays (n_agents, n_items), scores (0 if unobserved) and whether each cell was observed
         """
         n_items = value.shape[1]
         item_factors = standalone_stream(self.seed).normal(0, _INITIAL_SD, (n_items, self.rank))
         weight = observed.astype(np.float64)
         for _ in range(self.n_sweeps):
-            agent_factors = self._regress(value, weight, item_factors)
-            item_factors = self._regress(value.T, weight.T, agent_factors)
+            agent_factors = self._fit_factors(value, weight, item_factors)
+            item_factors = self._fit_factors(value.T, weight.T, agent_factors)
         return np.asarray(agent_factors @ item_factors.T)
 
-    def _regress(self, value: Floats, weight: Floats, factors: Floats) -> Floats:
-        """Regress each row of a matrix of scores on the same factors, by ridge regression.
+    def _fit_factors(self, value: Floats, weight: Floats, factors: Floats) -> Floats:
+        """Regress each row of a score matrix on given factors of the columns, by ridge regression.
 
-        value : float array (n_rows, n_columns), scores, 0 for unobserved cells
-        weight : float array (n_rows, n_columns), 1 for observed and 0 for unobserved cells
-        factors : float array (n_columns, rank), one row for each column of the matrix
+        value, weight : float arrays (n_rows, n_columns), scores and 1, both 0 for unobserved cells
+        factors : float array (n_columns, rank)
 
-        Returns the coefficients, float array (n_rows, rank).
+        Returns the factors of the rows, float array (n_rows, rank).
         """
         # normal equations of row i: (Σ_j w_ij·v_j·v_jᵀ + ridge·I)·u_i = Σ_j s_ij·v_j, with the factors v_j of column j
         factor_products = factors[:, :, None] * factors[:, None, :]  # v_j·v_jᵀ: (n_columns, rank, rank)

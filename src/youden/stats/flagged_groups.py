@@ -127,7 +127,7 @@ def flag_groups(totals: PairTotals, *, prior_flags: Bools | None = None) -> Flag
     pairs = PairAgreement.from_totals(totals)
     for group in _iter_groups(pairs):
         # the agents in the order in which they joined: the first two, the first three, and so on
-        tests = [_test_group(pairs, group[:size]) for size in range(2, len(group) + 1)]
+        tests = [_test_group_agreement(pairs, group[:size]) for size in range(2, len(group) + 1)]
         significant = [test for test in tests if test.log_ratio <= 0]
         insufficient = [test for test in tests if test.log_p < 0]
         if significant:
@@ -226,11 +226,10 @@ class PairAgreement(NamedTuple):
 
 
 def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
-    """Grow groups from candidate pairs, in descending order of their corrected agreement, excess / max_excess.
+    """Yield groups grown from candidate pairs, in descending order of the pairs' corrected agreement.
 
-    A pair is skipped if an earlier group contains both agents.
-
-    Yields the positions of the agents of each group, in the order in which they joined. There are at most `MAX_GROUPS`.
+    A pair is skipped if an earlier group contains both agents. There are at most `MAX_GROUPS` groups, lists of positions
+    in the order in which agents joined.
     """
     first, second = np.nonzero(np.triu(pairs.is_candidate, 1))
     corrected = np.round(pairs.excess[first, second] / pairs.max_excess[first, second], _DECIMALS)
@@ -266,27 +265,32 @@ def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
         group = [*group, newcomer]
 
 
+def _can_join(pairs: PairAgreement, group: list[int]) -> Bools:
+    """Return which agents may join a group: bool array (n_agents,).
+
+    All compared pairs of such an agent with the members are candidates, and half of the pairs or more were compared.
+    """
+    is_compared = pairs.n[:, group] > 0
+    is_possible_pair = pairs.is_candidate[:, group] | ~is_compared
+    has_excess = pairs.max_excess[:, group].sum(axis=1) > 0
+    can_join = is_possible_pair.all(axis=1) & (2 * is_compared.sum(axis=1) >= len(group)) & has_excess
+    can_join[group] = False
+    return np.asarray(can_join)
+
+
 def _find_newcomer(pairs: PairAgreement, group: list[int]) -> int | None:
     """Find the agent with the largest corrected agreement with a group, Σ excess / Σ max_excess.
 
-    group : positions of the members
-
-    Returns the position of the agent, or None if no agent agrees with the members like they agree with each other.
+    Returns its position, or None if no agent agrees with the members as much as they agree with each other.
     """
-    # sums over the pairs of each agent with the members
-    members = np.array(group)
-    n_answers = pairs.n[:, members].sum(axis=1)
-    n_compared = (pairs.n[:, members] > 0).sum(axis=1)
-    excess = pairs.excess[:, members].sum(axis=1)
-    max_excess = pairs.max_excess[:, members].sum(axis=1)
-
-    # an agent is eligible if all its compared pairs with members are candidates, and half of the pairs were compared
-    can_be_in_group = pairs.is_candidate[:, members] | (pairs.n[:, members] == 0)
-    is_compared_enough = 2 * n_compared >= len(members)
-    is_eligible = can_be_in_group.all(axis=1) & is_compared_enough & (max_excess > 0)
-    is_eligible[members] = False
+    is_eligible = _can_join(pairs, group)
     if not is_eligible.any():
         return None
+
+    # sums over the pairs of each agent with the members
+    n_answers = pairs.n[:, group].sum(axis=1)
+    excess = pairs.excess[:, group].sum(axis=1)
+    max_excess = pairs.max_excess[:, group].sum(axis=1)
 
     # the eligible agent with the largest corrected agreement; ties are broken by numbers of answers and by effects
     no_agreement = np.full(len(excess), -np.inf)
@@ -295,7 +299,7 @@ def _find_newcomer(pairs: PairAgreement, group: list[int]) -> int | None:
     newcomer = int(order[0])
 
     # compare it with the members among themselves; each pair is in the sums twice
-    in_group = np.ix_(members, members)
+    in_group = np.ix_(group, group)
     corrected_of_group = pairs.excess[in_group].sum() / pairs.max_excess[in_group].sum()
     n_answers_of_group = pairs.n[in_group].sum() / 2
     is_similar = _agrees_like_group(corrected[newcomer], n_answers[newcomer], corrected_of_group, n_answers_of_group)
@@ -305,13 +309,10 @@ def _find_newcomer(pairs: PairAgreement, group: list[int]) -> int | None:
 def _agrees_like_group(
     corrected: Floats, n_answers: Floats, corrected_of_group: Floats, n_answers_of_group: Floats
 ) -> Bools:
-    """Return whether an agent agrees with a group about as much as the members of the group agree with each other.
+    """Return whether an agent agrees with a group about as much as its members agree with each other.
 
-    The agent's corrected agreement may be lower than the group's by at most `TOLERANCE` plus `TOLERANCE_ERRORS` standard
-    errors of the difference. All arguments are numbers, or arrays of one shape for several agents.
-
-    corrected, n_answers : corrected agreement of the agent with the group, and its number of answers
-    corrected_of_group, n_answers_of_group : the same for the members among themselves
+    Each pair of arguments is a corrected agreement and a number of answers: those of the agent with the group, and those
+    among the members. All are numbers, or arrays (n_agents,).
     """
     # standard error as for the difference of two proportions with the group's proportion
     variance = np.clip(corrected_of_group * (1 - corrected_of_group), 0, None)
@@ -338,13 +339,12 @@ class _GroupTest(NamedTuple):
     log_ratio: float
 
 
-def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
-    """Test whether a group of agents agrees more than honest groups of its size in recorded runs.
-
-    Honest groups had a corrected agreement, excess / max_excess, below the bar in `GROUP_BARS`. A group with a weak member
-    gets the p-value 1 (see `_has_weak_member`).
+def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
+    """Test whether agents agree more than honest groups of this size in recorded runs.
 
     group : positions of the agents
+
+    The p-value is 1 if the group has a weak member (see `_has_weak_member`).
     """
     n_agents = len(pairs.n)
     size = len(group)
@@ -364,25 +364,26 @@ def _test_group(pairs: PairAgreement, group: Sequence[int]) -> _GroupTest:
     max_excess_of_group = max_excess.sum() / 2
     total = pairs.total[in_group].sum() / 2
 
-    # binomial probability of a sum of at least `total`, if the corrected agreement equals the bar
+    # probability of a sum of at least `total`, if the corrected agreement equals the bar
     mean_at_bar = 1 - (1 - bar) * max_excess_of_group / n_of_group
-    with np.errstate(divide="ignore"):
-        log_p = np.log(betainc(total, n_of_group - total + 1, mean_at_bar))
+    log_p = _log_binomial_tail(total, n_of_group, mean_at_bar)
 
     # significance level of all pairs together, divided among the groups of this size
     log_alpha = np.log(ALPHA) + _log_n_subsets(n_agents, 2) - _log_n_subsets(n_agents, size)
-    return _GroupTest(members, float(log_p), float(log_p - log_alpha))
+    return _GroupTest(members, log_p, float(log_p - log_alpha))
+
+
+def _log_binomial_tail(total: float, n: float, p: float) -> float:
+    """Return the log probability of at least `total` successes in n trials."""
+    with np.errstate(divide="ignore"):
+        return float(np.log(betainc(total, n - total + 1, p)))
 
 
 def _has_weak_member(n: Floats, excess: Floats, max_excess: Floats, *, bar: float) -> bool:
-    """Return whether a member agrees less with the others than the bar, or less than the others with each other.
+    """Return whether a member agrees less with the others than the bar, or than the others with each other.
 
-    All arrays are float arrays (n_members,), sums over the pairs of each member with the others.
-
-    n : number of answers
-    excess : answers beyond their prediction
-    max_excess : largest possible excess
-    bar : smallest corrected agreement, excess / max_excess
+    n, excess, max_excess : float arrays (n_members,), sums over the pairs of each member
+    bar : minimum of excess / max_excess
     """
     is_below_bar = excess < bar * max_excess
     if is_below_bar.any():
@@ -480,10 +481,7 @@ def fit_robust_effects(means: PairMeans) -> Floats:
 def _fit_weighted_effects(first: Positions, second: Positions, mean: Floats, weight: Floats, n_agents: int) -> Floats:
     """Fit the mean of each pair of agents by the sum of two agent effects, by weighted least squares.
 
-    first, second : int arrays (n_pairs,), agents of each pair
-    mean, weight : float arrays (n_pairs,), mean of each pair and its weight
-
-    Returns the effects, float array (n_agents,).
+    first, second, mean, weight : arrays (n_pairs,)
     """
     pair_weight = np.zeros((n_agents, n_agents))
     pair_weight[first, second] = weight

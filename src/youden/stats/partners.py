@@ -14,8 +14,8 @@ import numpy as np
 
 from youden.errors import StatisticsError
 from youden.stats.base.clusters import CentredCovariance, covariance_of_chunks
-from youden.stats.base.pair_chunks import ChunkSource, PairChunk
-from youden.types.pool import Bools, Floats, Ids, ReadOnly
+from youden.stats.base.pair_chunks import ChunkSource, PairChunk, sum_by_pair
+from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,24 +61,24 @@ class PairTotals:
 
     @classmethod
     def from_chunks(cls, chunks: Iterable[PairChunk], n_agents: int) -> PairTotals:
-        """Sum the answers of some chunks, each minus the mean of its item.
+        """Sum the answers of chunks, each minus the mean of its item.
 
         Parameters
         ----------
         chunks : iterable of PairChunk
-            Answers; all answers on an item are in one chunk, because their mean is subtracted.
+            Answers; all answers on an item must be in one chunk.
         n_agents : int
             Number of agents.
 
         Returns
         -------
         PairTotals
-            Sums by ordered pair (first agent, second agent). The property `means` averages both orders, and adds the
-            mean of all answers, so that it is on the scale of answers.
+            Sums by ordered pair (first agent, second agent).
 
         Examples
         --------
-        Two comparisons of two agents on one item, once in each order, with the answers 1 and .5:
+        Two comparisons of two agents on one item, once in each order, with the answers 1 and .5. The property `means`
+        averages both orders on the scale of answers:
 
         >>> first, second, item = np.array([0, 1]), np.array([1, 0]), np.array([0, 0])
         >>> chunk = PairChunk(first, second, item, np.array([1.0, 0.5]), np.ones(2), np.zeros(2), n_items=1)
@@ -101,17 +101,11 @@ class PairTotals:
         """
         n_agents = len(self.weight)
         weight, centred = chunk.weight, _centre_by_item(chunk)
-        pair = chunk.first.astype(np.int64) * n_agents + chunk.second
-
-        def sum_by_pair(column: Floats | Bools) -> Floats:
-            """Sum a column (n_trials,) by ordered pair: float array (n_agents, n_agents)."""
-            return np.asarray(np.bincount(pair, column, n_agents * n_agents).reshape(n_agents, n_agents))
-
-        self.total += sum_by_pair(weight * centred)
-        self.weight += sum_by_pair(weight)
-        self.squares += sum_by_pair(weight * centred**2)
-        self.n_rows += sum_by_pair(weight > 0)
-        self.uncentred_total += sum_by_pair(weight * chunk.value)
+        self.total += sum_by_pair(chunk, weight * centred, n_agents)
+        self.weight += sum_by_pair(chunk, weight, n_agents)
+        self.squares += sum_by_pair(chunk, weight * centred**2, n_agents)
+        self.n_rows += sum_by_pair(chunk, weight > 0, n_agents)
+        self.uncentred_total += sum_by_pair(chunk, weight * chunk.value, n_agents)
 
     @property
     def mean_answer(self) -> float:
@@ -121,15 +115,13 @@ class PairTotals:
 
     @property
     def means(self) -> PairMeans:
-        """Mean answer to each pair of agents, adjusted for the items on which the pair was compared.
-
-        The mean of the item is subtracted from each answer, and the mean of all answers is added to each pair's mean.
+        """Mean answer to each pair of agents, with the mean of each answer's item replaced by the mean of all answers.
 
         Notes
         -----
-        The standard error of the mean of agents i and k is √(max(v, v_i, v_k)/n), with n the weight of their answers.
-        v is the variance of all answers around the means of their pairs, and v_i the same for the pairs of agent i. The
-        variance is not estimated from the pair alone: if two agents always agree, their answers do not vary.
+        The standard error for agents i and k is √(max(v, v_i, v_k)/n), with n the weight of their answers, v the variance of
+        all answers around the means of their pairs, and v_i that for the pairs of agent i. The pair's own variance would be 0
+        for two agents that always agree.
         """
         # add the entries of both orders of each pair
         pair_total = self.total + self.total.T
@@ -157,11 +149,11 @@ def _centre_by_item(chunk: PairChunk) -> Floats:
 def _add_std_errors(mean: Floats, weight: Floats, n_answers: Floats, squares: Floats) -> PairMeans:
     """Add standard errors to the mean answers to pairs of agents.
 
-    All arrays are symmetric float arrays (n_agents, n_agents), with one entry per pair.
+    All arrays are symmetric, (n_agents, n_agents).
 
-    mean : mean answer, NaN for a pair that was not compared
+    mean : NaN for a pair that was not compared
     weight, n_answers : total weight and number of the answers
-    squares : weighted sums of the squared deviations of the answers from `mean`
+    squares : weighted sums of squared deviations from `mean`
     """
     n_agents = len(weight)
     shape = n_agents, n_agents
@@ -215,9 +207,7 @@ def uniform_weights(n_agents: int) -> PartnerWeights:
 
 
 def group_balanced_weights(group: Ids) -> PartnerWeights:
-    """Make weights of partners (the agents that an agent is compared with) in which each group counts as one partner.
-
-    An agent's own group has no weight in its ability.
+    """Make weights with which each group counts as one partner (agent that an agent is compared with).
 
     Parameters
     ----------
@@ -227,7 +217,7 @@ def group_balanced_weights(group: Ids) -> PartnerWeights:
     Returns
     -------
     PartnerWeights
-        Weight 1/size of the partner's group for partners in other groups.
+        Weight 1/size of the partner's group for partners in other groups, 0 in the agent's own group.
 
     Raises
     ------
@@ -403,15 +393,11 @@ class _ItemSums(NamedTuple):
 
 
 def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_answer: float) -> _ItemSums:
-    """Sum the answers of a chunk by agent and item, with the shares of the answers in the agent's ability.
+    """Sum the answers of a chunk by agent and item, with their shares in the agent's ability.
 
-    An answer is first centred: the mean of its item is replaced by the mean of all answers. Its residual is the centred
-    answer minus the effects of its two agents.
-
-    answer_share : float array (n_agents, n_agents), share of an answer of weight 1 in the ability of the agent (row), if
-        it is about this partner (column)
-    effect : float array (n_agents,), effects of the agents
-    mean_answer : mean of all answers
+    answer_share : float array (n_agents, n_agents), share of an answer of weight 1 about a partner (column)
+    effect : float array (n_agents,)
+    mean_answer : mean of all answers, which replaces the mean of each item
     """
     # each trial counts twice, once for either agent, with the other agent as the partner
     agent = np.append(chunk.first, chunk.second)
@@ -422,13 +408,14 @@ def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_an
     share = answer_share[agent, partner] * weight
     residual = answer - effect[agent] - effect[partner]
 
-    n_agents = len(effect)
-    cell = agent.astype(np.int64) * chunk.n_items + item  # index in the flattened array (n_agents, n_items)
+    shape = len(effect), chunk.n_items
+    cell = agent.astype(np.int64) * chunk.n_items + item  # index in the flattened array
+    columns = share * residual, share, weight * (share > 0)
+    sums = [_sum_by_cell(cell, column, shape) for column in columns]
+    return _ItemSums(*sums)
 
-    def sum_by_cell(column: Floats) -> Floats:
-        """Sum a column (2·n_trials,) by agent and item."""
-        sums = np.bincount(cell, column, n_agents * chunk.n_items)
-        return np.asarray(sums.reshape(n_agents, chunk.n_items), dtype=np.float64)
 
-    has_share = share > 0
-    return _ItemSums(sum_by_cell(share * residual), sum_by_cell(share), sum_by_cell(weight * has_share))
+def _sum_by_cell(cell: Positions, column: Floats, shape: tuple[int, int]) -> Floats:
+    """Sum a column (n,) by cell, an index in the flattened array of the given shape."""
+    n_agents, n_items = shape
+    return np.bincount(cell, column, n_agents * n_items).reshape(shape).astype(np.float64, copy=False)

@@ -200,8 +200,7 @@ def components_at_quantile(quantile: float, kind: AnswerKind) -> AgentVariances:
     Parameters
     ----------
     quantile : float in [0, 1]
-        Quantile of the agents, 1 for the agent with the largest half-width. At quantiles of at most 0.5, the components
-        are those of the average agent.
+        Quantile of the agents, 1 for the largest half-width. Up to 0.5, the average agent is used.
     kind : {"graded", "yes or no", "lexical"}
         Kind of answers.
 
@@ -235,11 +234,10 @@ def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
     Returns
     -------
     ReferenceRange or None
-        Mean ρ of the reference data sets, and the expected range for a new pool. At the lower bound, 1 − ρ is 4 times
-        the largest value of the data sets; at the upper bound, it is a quarter of the smallest one. None for fewer than
-        60 or more than 900 trials, for which there are no measurements.
+        Mean ρ of the reference data sets, and the expected range for a new pool, in which 1 − ρ is from a quarter of
+        their smallest to 4 times their largest value. None for fewer than 60 or more than 900 trials.
     """
-    rho = _interpolate(trials, [data.rho for data in REFERENCE_DATA[kind]])
+    rho = _interpolate_in_trials(trials, [data.rho for data in REFERENCE_DATA[kind]])
     if rho is None:
         return None
     largest_loss, smallest_loss = 1 - rho.low, 1 - rho.high
@@ -249,9 +247,7 @@ def expected_rho(trials: float, kind: AnswerKind) -> ReferenceRange | None:
 
 
 def expected_recall(trials: float, kind: AnswerKind) -> ReferenceRange | None:
-    """Forecast the recall of the top 5 agents: the share of the true top 5 in the top 5 of a plan.
-
-    The true top 5 are the best agents in the dense design, which makes all comparisons.
+    """Forecast the share of the true top 5 agents, those of the dense design (all comparisons), in the top 5 of a plan.
 
     Parameters
     ----------
@@ -263,11 +259,10 @@ def expected_recall(trials: float, kind: AnswerKind) -> ReferenceRange | None:
     Returns
     -------
     ReferenceRange or None
-        Mean recall of the reference data sets, and the expected range for a new pool. The range of the data sets is
-        extended by 0.25 on either side, within [0, 1]. None for fewer than 60 or more than 900 trials, for which there
-        are no measurements.
+        Mean recall of the reference data sets, and the expected range for a new pool: their range, extended by 0.25 on
+        either side within [0, 1]. None for fewer than 60 or more than 900 trials.
     """
-    recall = _interpolate(trials, [data.recall for data in REFERENCE_DATA[kind]])
+    recall = _interpolate_in_trials(trials, [data.recall for data in REFERENCE_DATA[kind]])
     if recall is None:
         return None
     low, high = max(recall.low - RECALL_MARGIN, 0.0), min(recall.high + RECALL_MARGIN, 1.0)
@@ -289,7 +284,7 @@ def expected_regret(trials: float, *, search: bool) -> ReferenceRange | None:
     ReferenceRange or None
         Range of the mean regret over the reference data sets; None outside the measured numbers of trials.
     """
-    return _interpolate(trials, REGRET["search" if search else "uniform"])
+    return _interpolate_in_trials(trials, REGRET["search" if search else "uniform"])
 
 
 def expected_regret_bound(trials: float, *, search: bool) -> ReferenceRange | None:
@@ -307,10 +302,10 @@ def expected_regret_bound(trials: float, *, search: bool) -> ReferenceRange | No
     ReferenceRange or None
         Range of the mean regret bound over the reference data sets; None outside the measured numbers of trials.
     """
-    return _interpolate(trials, REGRET_BOUND["search" if search else "uniform"])
+    return _interpolate_in_trials(trials, REGRET_BOUND["search" if search else "uniform"])
 
 
-def _interpolate(trials: float, rows: Sequence[tuple[float, ...]]) -> ReferenceRange | None:
+def _interpolate_in_trials(trials: float, rows: Sequence[tuple[float, ...]]) -> ReferenceRange | None:
     """Interpolate values at `REFERENCE_TRIALS`, one row per data set, linearly in log trials; None outside."""
     if not REFERENCE_TRIALS[0] <= trials <= REFERENCE_TRIALS[-1]:
         return None

@@ -155,15 +155,7 @@ def fit_box(equations: Equations) -> Fit:
 
 
 def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
-    """Minimize the objective with given effects on the bounds, and the others free.
-
-    active : effects that are on the upper and on the lower bound
-
-    Returns the effects, the positions of both bounds, and the gradient.
-
-    The unknowns of the linear system are the row effects, the positions of both bounds, and the multiplier of the
-    constraint that the effects of the items sum to 0. The column effects follow from them.
-    """
+    """Minimize the objective with the `active` effects on their bounds, and the others free."""
     weights = equations.weights
     row_diagonal = equations.row_weight + equations.ridge
     column_diagonal = equations.column_weight + equations.ridge
@@ -203,14 +195,12 @@ def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
 
 
 def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floats, Floats]:
-    """Make the linear equations of the row effects x, the bounds p and q, and the multiplier ν of the constraint.
+    """Make the linear equations of a fit with effects on bounds.
 
-    active : the effects on the bounds
-    w : float array (n_columns,), 1/(m + ridge) for free columns, with m the sum of the column's weights, and 0 for
-        columns on a bound
+    w : float array (n_columns,), 1/(column weight + ridge) for free columns, 0 for columns on a bound
 
-    Returns the matrix, float array (n_rows + 3, n_rows + 3), and the right-hand side, float array (n_rows + 3,). The
-    unknowns are in the order x, p, q, ν; the equations are those of the rows, of p, of q, and of the constraint.
+    Returns the matrix (n_rows + 3, n_rows + 3) and the right-hand side. The unknowns, and their equations, are the row
+    effects x, the bounds p and q, and the multiplier ν of the constraint.
     """
     # the symbols are those of `Equations`
     A, c = equations.weights, equations.column_total
@@ -261,54 +251,42 @@ def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floa
 
 
 def _update_bounds_in_use(equations: Equations, active: OnBound, point: _BoxPoint) -> OnBound:
-    """Release effects from their bound if this decreases the objective, and add effects that violate the bound.
+    """Return the effects that are on the bounds in the next round.
 
-    Empty bounds stay empty.
+    These are effects that violate a bound, and those on it that lower the objective there. An empty bound stays empty.
 
-    active : effects on the upper and on the lower bound
-    point : solution with these effects on their bounds
-
-    Returns the effects on the bounds for the next round.
+    point : solution with the `active` effects on their bounds
     """
-    is_observed_row = equations.row_weight > 0
-    is_observed_column = equations.column_weight > 0
-    row_tolerance = TOLERANCE * equations.row_weight.max()
-    column_tolerance = TOLERANCE * equations.column_weight.max()
     revised = OnBound(active.rows.copy(), active.columns.copy())
-    for k, (bound, sign) in enumerate(zip(point.bounds, SIGNS, strict=True)):
+    for k, bound in enumerate(point.bounds):
         has_effects = not np.isnan(bound)
-        if not has_effects:
-            continue
-
-        # effects stay on the bound, of sign e, if their gradients ∂x and ∂y have the right sign: e·∂x ≤ 0, e·∂y ≥ 0
-        stays_row = sign * point.gradient.rows <= row_tolerance
-        stays_column = sign * point.gradient.columns >= -column_tolerance
-
-        # free effects x and y are beyond the bound, at position v, if e(x − v) > 0, e(y − v + e) < 0
-        is_beyond_row = sign * (point.effects.rows - bound) > TOLERANCE
-        is_beyond_column = sign * (point.effects.columns - bound + sign) < -TOLERANCE
-
-        rows_on_bound = np.where(active.rows[k], stays_row, is_beyond_row) & is_observed_row
-        columns_on_bound = np.where(active.columns[k], stays_column, is_beyond_column) & is_observed_column
-
-        # a bound needs row effects and column effects, because the gradients on it sum to 0
-        is_needed = rows_on_bound.any() and columns_on_bound.any()
-        revised.rows[k] = rows_on_bound & is_needed
-        revised.columns[k] = columns_on_bound & is_needed
+        if has_effects:
+            revised.rows[k], revised.columns[k] = _select_effects_on_bound(equations, active, point, k)
     return revised
 
 
+def _select_effects_on_bound(equations: Equations, active: OnBound, point: _BoxPoint, k: int) -> tuple[Bools, Bools]:
+    """Select the row and the column effects that are on bound k in the next round."""
+    bound, sign = point.bounds[k], SIGNS[k]
+
+    # effects stay on the bound, of sign e, if their gradients ∂x and ∂y have the right sign: e·∂x ≤ 0, e·∂y ≥ 0
+    stays_row = sign * point.gradient.rows <= TOLERANCE * equations.row_weight.max()
+    stays_column = sign * point.gradient.columns >= -TOLERANCE * equations.column_weight.max()
+
+    # free effects x and y are beyond the bound, at position v, if e(x − v) > 0, e(y − v + e) < 0
+    is_beyond_row = sign * (point.effects.rows - bound) > TOLERANCE
+    is_beyond_column = sign * (point.effects.columns - bound + sign) < -TOLERANCE
+
+    rows = np.where(active.rows[k], stays_row, is_beyond_row) & (equations.row_weight > 0)
+    columns = np.where(active.columns[k], stays_column, is_beyond_column) & (equations.column_weight > 0)
+
+    # a bound needs row effects and column effects, because the gradients on it sum to 0
+    is_needed = rows.any() and columns.any()
+    return rows & is_needed, columns & is_needed
+
+
 def _add_crossed_bounds(equations: Equations, effects: Effects, active: OnBound) -> OnBound:
-    """Start to use an empty bound if a prediction, row effect − column effect, violates it.
-
-    The upper bound limits predictions to at most 1, and the lower bound to at least −1. `_bracket_bound` finds a
-    position for the bound. All effects beyond this position are put on the bound.
-
-    effects : effects of rows and columns
-    active : effects that are already on the bounds
-
-    Returns a copy of `active` with the added effects.
-    """
+    """Put effects on each empty bound that a prediction violates, in a copy of `active`."""
     is_observed_row = equations.row_weight > 0
     is_observed_column = equations.column_weight > 0
     extended = OnBound(active.rows.copy(), active.columns.copy())
@@ -333,17 +311,12 @@ def _add_crossed_bounds(equations: Equations, effects: Effects, active: OnBound)
 def _bracket_bound(
     equations: Equations, row_effect: Floats, column_effect: Floats, low: float, high: float
 ) -> tuple[float, float]:
-    """Narrow an interval that contains the position of a bound to `BISECTION_WIDTH`.
+    """Bisect an interval that contains the position of a bound until it is at most `BISECTION_WIDTH` wide.
 
-    The position v solves Σ n·(x − v)₊ = Σ m·(v − y)₊. The left side is the excess of row effects x above v, the right side
-    that of column effects y below v. n and m are the total weights of rows and columns.
-
-    row_effect, column_effect : float arrays (n_rows,), (n_columns,), effects x and y, transformed so that the bound
-        limits x from above and y from below
-    low, high : ends of the interval
-
-    Returns the ends of the narrowed interval.
+    row_effect, column_effect : effects x and y, transformed so that the bound limits x from above and y from below
+    low, high : ends of the interval, which are also returned
     """
+    # the position v solves Σ n·(x − v)₊ = Σ m·(v − y)₊, with the total weights n of rows and m of columns
     while high - low > BISECTION_WIDTH:
         midpoint = (low + high) / 2
         row_excess = float(equations.row_weight @ np.maximum(row_effect - midpoint, 0))
@@ -356,86 +329,93 @@ def _bracket_bound(
 
 
 def _compute_largest_violation(equations: Equations, active: OnBound, point: _BoxPoint) -> float:
-    """Compute the largest violation of the optimality conditions of a fit with predictions in [−1, 1].
-
-    An exact solution has the violation 0.
-
-    active : effects that are on the upper and on the lower bound
-    point : solution with these effects on their bounds
-    """
+    """Compute the largest violation of the optimality conditions of a fit in the box, 0 if there is none."""
     row_effect, column_effect = point.effects
-    row_gradient, column_gradient = point.gradient
 
-    # free effects have the gradient 0, and the effects of the observed items sum to 0
+    # the effects of the observed items sum to 0
+    item_sum = equations.row_constraint @ row_effect + equations.column_constraint @ column_effect
+
+    # all predictions x − y are in [−1, 1]
+    x = row_effect[equations.row_weight > 0]
+    y = column_effect[equations.column_weight > 0]
+    excess_above_1 = x.max() - y.min() - 1
+    excess_below_minus_1 = y.max() - x.min() - 1
+
+    return max(
+        abs(float(item_sum)),
+        float(excess_above_1),
+        float(excess_below_minus_1),
+        _compute_largest_gradient_violation(active, point.gradient),
+    )
+
+
+def _compute_largest_gradient_violation(active: OnBound, gradient: Effects) -> float:
+    """Compute the largest violation of the optimality conditions of the gradient, at least 0."""
+    # free effects have the gradient 0
     is_free_row = ~active.rows.any(axis=0)
     is_free_column = ~active.columns.any(axis=0)
-    item_sum = equations.row_constraint @ row_effect + equations.column_constraint @ column_effect
-    violations = [np.abs(row_gradient[is_free_row]), np.abs(column_gradient[is_free_column]), np.abs([item_sum])]
+    violations = [np.abs(gradient.rows[is_free_row]), np.abs(gradient.columns[is_free_column])]
 
     # On the upper bound, row gradients are at most 0 and column gradients at least 0. On the lower bound, the signs are
     # reversed. The gradients on each bound sum to 0.
     for is_on_bound_row, is_on_bound_column, sign in zip(*active, SIGNS, strict=True):
-        row_gradient_on_bound = row_gradient[is_on_bound_row]
-        column_gradient_on_bound = column_gradient[is_on_bound_column]
-        gradient_sum = row_gradient_on_bound.sum() + column_gradient_on_bound.sum()
-        violations += [sign * row_gradient_on_bound, -sign * column_gradient_on_bound, np.abs([gradient_sum])]
-
-    # all predictions x − y are in [−1, 1]
-    observed_row_effect = row_effect[equations.row_weight > 0]
-    observed_column_effect = column_effect[equations.column_weight > 0]
-    excess_above_1 = observed_row_effect.max() - observed_column_effect.min() - 1
-    excess_below_minus_1 = observed_column_effect.max() - observed_row_effect.min() - 1
-    violations.append(np.array([excess_above_1, excess_below_minus_1]))
+        row_gradient = gradient.rows[is_on_bound_row]
+        column_gradient = gradient.columns[is_on_bound_column]
+        gradient_sum = row_gradient.sum() + column_gradient.sum()
+        violations += [sign * row_gradient, -sign * column_gradient, np.abs([gradient_sum])]
     return max(float(violation.max(initial=0.0)) for violation in violations)
 
 
 def fit_censored(cells: Cells, equations: Equations) -> Fit:
-    """Fit effects to censored scores, without a penalty for predictions above a score of 1 or below a score of −1.
+    """Fit effects without a penalty for predictions above a score of 1 or below a score of −1.
 
     Parameters
     ----------
     cells : Cells
         Observed cells.
     equations : Equations
-        Normal equations of all these cells.
+        Normal equations of these cells.
 
     Returns
     -------
     Fit
-        The effects. If `n_rounds` is `MAX_CENSORED_ROUNDS`, they may not have converged. In this case, `kkt_residual`
-        is large.
+        The effects. They may not have converged if `n_rounds` is `MAX_CENSORED_ROUNDS`; then, `kkt_residual` is large.
     """
     row_total, column_total = equations.row_total, equations.column_total
     saturated = _Saturated(cells, equations)
     effects, n_iterations = solve(equations, row_total, column_total)
     excess = saturated.excess(effects)
-    kkt_residual = equations.compute_kkt_residual(effects, *saturated.adjusted_totals(excess))
+    kkt_residual = saturated.compute_kkt_residual(effects, excess)
     largest_total = max(float(np.abs(row_total).max()), float(np.abs(column_total).max()))
     tolerance = RELATIVE_TOLERANCE * largest_total
 
     n_rounds = 1
     is_settled = False
     while not is_settled and kkt_residual > tolerance and n_rounds < MAX_CENSORED_ROUNDS:
-        # Newton step: the fit without the saturated cells that the predictions exceed
         is_exceeded = excess != 0
-        target, n_solver_iterations = saturated.fit_without(is_exceeded)
-        step = Effects(target.rows - effects.rows, target.columns - effects.columns)
-        length = saturated.line_search(effects, step)
-        is_full_step = length == 1
-        effects = target if is_full_step else _take_step(effects, length, step)
+        effects, is_full_step, n_solver_iterations = _take_newton_step(saturated, effects, is_exceeded)
 
         # the fit is exact if the predictions after a full step exceed the same scores
         excess = saturated.excess(effects)
-        kkt_residual = equations.compute_kkt_residual(effects, *saturated.adjusted_totals(excess))
+        kkt_residual = saturated.compute_kkt_residual(effects, excess)
         is_settled = is_full_step and np.array_equal(is_exceeded, excess != 0)
         n_rounds += 1
         n_iterations += n_solver_iterations
     return Fit(effects, kkt_residual, n_rounds, n_iterations)
 
 
-def _take_step(effects: Effects, length: float, step: Effects) -> Effects:
-    """Return effects + length · step."""
-    return Effects(effects.rows + length * step.rows, effects.columns + length * step.columns)
+def _take_newton_step(saturated: _Saturated, effects: Effects, is_exceeded: Bools) -> tuple[Effects, bool, int]:
+    """Change effects towards the fit without the exceeded saturated cells, as far as the objective falls.
+
+    Returns the effects, whether they are those of this fit, and the number of iterations of the conjugate gradients.
+    """
+    target, n_iterations = saturated.fit_without(is_exceeded)
+    step = Effects(target.rows - effects.rows, target.columns - effects.columns)
+    length = saturated.line_search(effects, step)
+    if length == 1:
+        return target, True, n_iterations
+    nearer = Effects(effects.rows + length * step.rows, effects.columns + length * step.columns)
+    return nearer, False, n_iterations
 
 
 class _Saturated:
@@ -467,38 +447,25 @@ class _Saturated:
         """Compute the excess of predictions in the direction of the rows, float array (n_saturated,)."""
         return self._sign * np.maximum(self._sign * prediction - 1, 0)
 
-    def adjusted_totals(self, excess: Floats) -> tuple[Floats, Floats]:
-        """Compute sums of weight × score over rows and columns after replacing exceeded scores by their predictions.
+    def compute_kkt_residual(self, effects: Effects, excess: Floats) -> float:
+        """Compute the largest residual of the optimality conditions, without a penalty for the excess of predictions.
 
-        A saturated score (±1) is exceeded if its prediction is beyond it, outside [−1, 1].
-
-        excess : float array (n_saturated,), prediction minus score of each saturated cell, 0 if it is not exceeded
-
-        Returns float arrays (n_rows,) and (n_columns,).
+        excess : float array (n_saturated,), as returned by `excess` for these effects
         """
+        # Σ weight × score over rows and columns, with predictions in place of the scores that they exceed
         equations = self._equations
         weighted_excess = self._weight * excess
         n_rows, n_columns = len(equations.row_total), len(equations.column_total)
         row_total = equations.row_total + np.bincount(self._row, weighted_excess, n_rows)
         column_total = equations.column_total + np.bincount(self._column, weighted_excess, n_columns)
-        return row_total, column_total
+        return equations.compute_kkt_residual(effects, row_total, column_total)
 
     def fit_without(self, is_left_out: Bools) -> tuple[Effects, int]:
-        """Fit the effects to all cells except some saturated ones.
+        """Fit the effects to all cells except some saturated ones, those with a score of ±1.
 
-        The effects of all observed items sum to 0, also if an item has no remaining cell.
+        is_left_out : bool array (n_saturated,), cells to omit
 
-        Parameters
-        ----------
-        is_left_out : bool array (n_saturated,)
-            Saturated cells (score ±1) to leave out.
-
-        Returns
-        -------
-        effects : Effects
-            Effects of the fit; all are 0 if no cell remains.
-        n_iterations : int
-            Number of iterations of the conjugate gradients.
+        Returns the effects, all 0 if no cell remains, and the number of iterations of the conjugate gradients.
         """
         full = self._equations
         is_used = np.ones(len(self._cells), dtype=np.bool_)
@@ -511,29 +478,15 @@ class _Saturated:
         return solve(reduced, reduced.row_total, reduced.column_total)
 
     def line_search(self, effects: Effects, step: Effects) -> float:
-        """Find the multiple of a step, in (0, 1], that minimizes the objective.
+        """Find the multiple of `step`, in (0, 1], that minimizes the objective from `effects` on.
 
-        The derivative of the objective along the step is the derivative of the plain fit minus the contribution of
-        exceeded scores. It is piecewise linear and increasing.
-
-        Parameters
-        ----------
-        effects : Effects
-            Effects at the beginning of the step.
-        step : Effects
-            Changes of the effects over the whole step.
-
-        Returns
-        -------
-        float
-            Multiple of the step. It is 1 if the objective falls until the end of the step, or does not fall at its
-            beginning.
+        It is 1 if the objective falls until the end of the step, or does not fall at its beginning.
         """
         equations = self._equations
         row_total, column_total = equations.row_total, equations.column_total
         end = Effects(effects.rows + step.rows, effects.columns + step.columns)
-        plain_slope_at_start = _inner(equations.gradient(effects, row_total, column_total), step)
-        plain_slope_at_end = _inner(equations.gradient(end, row_total, column_total), step)
+        plain_slope_at_start = _compute_inner_product(equations.gradient(effects, row_total, column_total), step)
+        plain_slope_at_end = _compute_inner_product(equations.gradient(end, row_total, column_total), step)
         prediction = effects.rows[self._row] - effects.columns[self._column]
         prediction_change = step.rows[self._row] - step.columns[self._column]
 
@@ -553,6 +506,6 @@ class _Saturated:
         return float(brentq(slope, 0.0, 1.0, xtol=1e-15))
 
 
-def _inner(gradient: Effects, step: Effects) -> float:
+def _compute_inner_product(gradient: Effects, step: Effects) -> float:
     """Compute the inner product of a gradient and a step, over rows and columns."""
     return float(gradient.rows @ step.rows + gradient.columns @ step.columns)

@@ -102,7 +102,7 @@ class Rasch(Estimator):
         ------
         StatisticsError
             [unknown-link], [rasch-method], [ridge]: if a parameter is invalid; [scores-empty], [scores-holdout],
-            [scores-numeric], [scores-shape], [scores-infinite], [scores-range]: if the scores cannot be fitted.
+            [scores-numeric], [scores-shape], [scores-infinite], [scores-range]: if the scores are invalid.
         """
         link = self._check_parameters()
         value = observed_scores(scores)
@@ -220,24 +220,28 @@ class _Cells:
         return np.asarray(fit.ability[self.agent] - fit.difficulty[self.item])
 
 
+def _fit_linearized_scores(cells: _Cells, link: Link, eta: Floats) -> Solution:
+    """Fit the linearized scores η + (s − ŝ)/ŝ'(η) by weighted least squares.
+
+    eta : float array (n_cells,), predictions on the scale of the link
+    """
+    predicted_score = link.inverse(eta)
+    slope = link.inverse_slope(eta)
+    variance = np.maximum(1 - predicted_score**2, _TINY)
+    linearized_score = eta + (cells.score - predicted_score) / np.maximum(slope, _TINY)
+    return cells.fit(linearized_score, slope**2 / variance)
+
+
 def _maximize_quasi_likelihood(cells: _Cells, link: Link, *, start: Solution) -> tuple[Solution, int]:
-    """Maximize the quasi-likelihood by Fisher scoring, and halve steps that would lower it.
+    """Maximize the quasi-likelihood by Fisher scoring from a least-squares fit.
 
-    start : least-squares fit
-
-    Returns the best fit found, and the number of scoring steps, which is `_MAX_ROUNDS` + 1 if the fit did not converge.
+    Returns the best fit, and the number of scoring steps, `_MAX_ROUNDS` + 1 if it did not converge.
     """
     fit = start
     eta = cells.predict(fit)  # predictions on the scale of the link
     objective = _penalized_likelihood(cells, link, fit)
     for n_rounds in range(1, _MAX_ROUNDS + 1):
-        # weighted least squares on the linearised scores η + (s − ŝ)/ŝ'(η)
-        predicted_score = link.inverse(eta)
-        slope = link.inverse_slope(eta)
-        variance = np.maximum(1 - predicted_score**2, _TINY)
-        working_value = eta + (cells.score - predicted_score) / np.maximum(slope, _TINY)
-        target = cells.fit(working_value, slope**2 / variance)
-
+        target = _fit_linearized_scores(cells, link, eta)
         improved = _step_towards(target, fit, objective, cells=cells, link=link)
         if improved is None:
             return fit, n_rounds
@@ -262,7 +266,7 @@ def _step_towards(
     """
     step = 1.0
     for _ in range(_MAX_HALVINGS):
-        trial = _interpolate(fit, target, step)
+        trial = _interpolate_solutions(fit, target, step)
         trial_objective = _penalized_likelihood(cells, link, trial)
         if trial_objective >= objective:
             return trial, trial_objective
@@ -279,7 +283,7 @@ def _penalized_likelihood(cells: _Cells, link: Link, fit: Solution) -> float:
     return likelihood - cells.ridge / 2 * squared_norm
 
 
-def _interpolate(start: Solution, end: Solution, step: float) -> Solution:
+def _interpolate_solutions(start: Solution, end: Solution, step: float) -> Solution:
     """Return the solution at `start` + `step` · (`end` − `start`), with the diagnostics of `end`."""
     return replace(
         end,

@@ -152,7 +152,7 @@ def estimate_score_means(score: Floats, *, level: float = 0.95) -> ScoreMeans:
 
     fitted = mean[:, None] - difficulty
     residual = score - fitted
-    low, high = _wilson_bounds(np.clip(mean, 0, 1), variance, n_scores, df_of_mean, level)
+    low, high = _compute_wilson_bounds(np.clip(mean, 0, 1), variance, n_scores, df_of_mean, level)
     centred_covariance = CentredCovariance(covariance, df)
     differences, is_constant = _compare_models(residual, mean, centred_covariance, model.component_, level)
     return ScoreMeans(
@@ -191,15 +191,12 @@ def _centre_components(model: ClippedLinear, observed: Bools) -> tuple[Floats, F
 def _compare_models(
     residual: Floats, mean: Floats, covariance: CentredCovariance, component: Ids, level: float
 ) -> tuple[Differences, Bools]:
-    """Compare all pairs of models, and find the pairs with the same difference on all common items (constant pairs).
+    """Compare the mean scores of all pairs of models.
 
-    residual : float array (n_agents, n_items), residuals of the fit, NaN for missing cells
-    mean : float array (n_agents,), mean scores of the models
-    covariance : covariance of the mean scores
-    component : int array (n_agents,), number of each model's set of connected models
-    level : confidence level
+    residual : float array (n_agents, n_items), NaN for missing cells
+    component : int array (n_agents,), number of each model's connected component
 
-    Returns the differences of mean scores, and the mask of constant pairs, bool array (n_agents, n_agents).
+    Returns the differences, and a mask of the pairs with the same difference on all common items.
     """
     observed = ~np.isnan(residual)
     differences = pairwise_differences(mean, covariance, level=level)
@@ -208,12 +205,7 @@ def _compare_models(
     if not observed.all():
         differences = _widen_for_few_items(differences, residual, component)
 
-    # A constant difference d has the standard error 0, but may be −1 or 1 on a share q of all items. A sample of n common
-    # items contains none of them with probability (1 − q)ⁿ. The largest q for which this probability is at least
-    # (1 − level)/2 gives the half-width q·(1 + |d|).
-    alpha_of_side = (1 - level) / 2
-    max_unseen_share = 1 - alpha_of_side ** (1 / n_common_items)
-    constant_half_width = max_unseen_share * (1 + np.abs(differences.value))
+    constant_half_width = _compute_constant_half_widths(differences.value, n_common_items, level)
     half_width = np.where(is_constant, constant_half_width, differences.half_width)
 
     # standard error that gives the same half-width
@@ -225,18 +217,23 @@ def _compare_models(
     return compared, is_constant
 
 
+def _compute_constant_half_widths(difference: Floats, n_common_items: Floats, level: float) -> Floats:
+    """Compute half-widths of differences that are the same on all common items."""
+    # A difference d may be −1 or 1 on a share q of all items. A sample of n common items contains none of them with
+    # probability (1 − q)ⁿ. The largest q for which this probability is at least (1 − level)/2 gives the half-width
+    # q·(1 + |d|).
+    alpha_of_side = (1 - level) / 2
+    max_unseen_share = 1 - alpha_of_side ** (1 / n_common_items)
+    return np.asarray(max_unseen_share * (1 + np.abs(difference)))
+
+
 def _widen_for_few_items(differences: Differences, residual: Floats, component: Ids) -> Differences:
     """Widen the intervals of differences that depend on few items, because two models have few items in common.
 
-    With w_j the sum of the squared weights that the scores of item j have in a difference, m = (Σ w)²/Σ w² is its effective
-    number of items. It limits the degrees of freedom. If they decrease, the standard error has a minimum.
+    residual : float array (n_agents, n_items), NaN for missing cells
+    component : int array (n_agents,), number of each model's connected component
 
-    differences : differences of all pairs of models by the sandwich estimator
-    residual : float array (n_agents, n_items), residuals of the fit; NaN for missing cells
-    component : int array (n_agents,), number of each model's set of connected models
-
-    Returns the differences with new standard errors, degrees of freedom and half-widths. `significantly_better` is unchanged,
-    and the caller computes it again.
+    In the returned differences, `significantly_better` is unchanged; the caller computes it again.
     """
     # residual variance s²; one parameter per model and item, less one per component, is fitted
     observed = ~np.isnan(residual)
@@ -281,36 +278,38 @@ def _fit(score: Floats) -> ClippedLinear:
     return ClippedLinear(constraint="none", ridge=1e-10).fit(score)
 
 
-def _wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, level: float) -> tuple[Floats, Floats]:
-    """Compute the bounds of Wilson's interval for mean scores, as for proportions of an effective number of scores.
+def _compute_wilson_bounds(mean: Floats, variance: Floats, n: Ids, df: Floats, level: float) -> tuple[Floats, Floats]:
+    """Compute the lower and upper bounds of Wilson's interval of mean scores; NaN if the variance is NaN.
 
-    mean, variance : float array (n_agents,), mean scores and their variances
-    n : int array (n_agents,), number of scores of each agent
-    df : float array (n_agents,), degrees of freedom of the variances
-    level : confidence level
-
-    Returns the lower and the upper bounds, float arrays (n_agents,); NaN if the variance is NaN.
+    n : number of scores of each agent. The interval uses the effective number, from the variance and its `df`.
     """
     z = float(ndtri((1 + level) / 2))
-    t = stdtrit(np.maximum(df, 1), (1 + level) / 2)
-
-    # effective number of scores n* = max(min(n, q), q·(z/t)²), q = θ(1 − θ)/variance; n* = n if θ is 0 or 1,
-    # or if all scores are equal, so that the variance is 0 except for rounding
-    bernoulli_variance = mean * (1 - mean)
-    has_variance = (bernoulli_variance > ROUNDING) & (variance > ROUNDING**2)
-    q = np.divide(bernoulli_variance, variance, out=n.astype(np.float64), where=has_variance)
-    size_with_variance = np.maximum(np.minimum(n, q), q * (z / t) ** 2)
-    size = np.where(has_variance, size_with_variance, n)
+    t = np.asarray(stdtrit(np.maximum(df, 1), (1 + level) / 2), dtype=np.float64)
+    size = _compute_effective_sizes(mean, variance, n, z / t)
 
     # Wilson (1927): (θ + z²/2n* ± z·√(θ(1 − θ)/n* + z²/4n*²)) / (1 + z²/n*)
     denominator = 1 + z**2 / size
     centre = (mean + z**2 / (2 * size)) / denominator
-    half_width = z / denominator * np.sqrt(bernoulli_variance / size + z**2 / (4 * size**2))
+    half_width = z / denominator * np.sqrt(mean * (1 - mean) / size + z**2 / (4 * size**2))
     low = np.maximum(centre - half_width, 0)
     high = np.minimum(centre + half_width, 1)
 
     is_unknown = np.isnan(variance)
     return np.where(is_unknown, np.nan, low), np.where(is_unknown, np.nan, high)
+
+
+def _compute_effective_sizes(mean: Floats, variance: Floats, n: Ids, quantile_ratio: Floats) -> Floats:
+    """Compute the number of scores of 0 or 1 with which a mean would have its variance.
+
+    quantile_ratio : float array (n_agents,), normal quantile divided by Student's t
+    """
+    # n* = max(min(n, q), q·ratio²), q = θ(1 − θ)/variance; n* = n if θ is 0 or 1, or if all scores are equal, so that the
+    # variance is 0 except for rounding
+    bernoulli_variance = mean * (1 - mean)
+    has_variance = (bernoulli_variance > ROUNDING) & (variance > ROUNDING**2)
+    q = np.divide(bernoulli_variance, variance, out=n.astype(np.float64), where=has_variance)
+    size = np.maximum(np.minimum(n, q), q * quantile_ratio**2)
+    return np.where(has_variance, size, n)
 
 
 class Removal(NamedTuple):
@@ -401,12 +400,12 @@ def count_items_to_separate(difference: float, std_error: float, n_items: int, *
     n_items : int
         Number of items.
     power : float, default 0.8
-        Probability of a significant difference, if the true one is as estimated.
+        Probability of a significant difference, if the estimate is true.
 
     Returns
     -------
     int or None
-        Number of additional items, at least 0; None if the difference is 0, or if it or its standard error is NaN.
+        Number of additional items, at least 0; None if the difference is 0 or NaN, or its standard error is NaN.
 
     Examples
     --------
@@ -472,7 +471,7 @@ def split_half_reliability(
 
 
 def missingness_p_value(observed: Bools, difficulty: Floats) -> float:
-    """Test whether cells are missing completely at random with respect to models and to the difficulty of items.
+    """Test whether cells are missing at random with respect to models and to the difficulty of items.
 
     Parameters
     ----------
@@ -488,11 +487,9 @@ def missingness_p_value(observed: Bools, difficulty: Floats) -> float:
 
     Notes
     -----
-    The first test is a χ² test that all models have the same missing rate.
-
-    The second test is that, over items, the number x of missing cells is not correlated with the difficulty y. With
-    centred x and y, it uses Student's t = Σ xy/√(Σ x²y²), because y varies more for items with few scores (White 1980).
-    With fewer than 10 items, it is a permutation test of Σ xy. Its p-value is 1 if all xy are 0.
+    A χ² test compares the missing rates of the models. The second test, of a correlation between the number x of
+    missing cells of an item and its difficulty y, uses Student's t = Σ xy/√(Σ x²y²) with centred x and y (White 1980).
+    With fewer than 10 items, it is a permutation test of Σ xy.
 
     References
     ----------
@@ -520,12 +517,9 @@ def _test_equal_missing_rates(n_scores: Positions, n_items: int) -> float:
 
 
 def _test_uncorrelated(n_missing: Floats, difficulty: Floats) -> float:
-    """Return the two-sided p-value of the hypothesis that missing cells and difficulties of items are uncorrelated.
+    """Test whether the missing cells and the difficulty of items are uncorrelated, and return the two-sided p-value.
 
-    It is a t test with White's variance, which is valid if difficulties of items with few scores vary more. With fewer
-    than `MIN_ITEMS_OF_T_TEST` items, it is a permutation test.
-
-    n_missing, difficulty : float arrays (n_items,), number of missing cells and difficulty of each item, without NaN
+    n_missing, difficulty : float arrays (n_items,), without NaN
     """
     x = n_missing - n_missing.mean()
     y = difficulty - difficulty.mean()
@@ -533,10 +527,16 @@ def _test_uncorrelated(n_missing: Floats, difficulty: Floats) -> float:
     n_items = len(difficulty)
     if not products.any():  # for example, no cell is missing
         return 1.0
-    if n_items >= MIN_ITEMS_OF_T_TEST:
-        t = products.sum() / np.sqrt((products**2).sum())
-        return float(2 * stdtr(n_items - 1, -abs(t)))
+    if n_items < MIN_ITEMS_OF_T_TEST:
+        return _permutation_p_value(x, y)
 
+    # White's variance is valid also if difficulties of items with few scores vary more
+    t = products.sum() / np.sqrt((products**2).sum())
+    return float(2 * stdtr(n_items - 1, -abs(t)))
+
+
+def _permutation_p_value(x: Floats, y: Floats) -> float:
+    """Return the two-sided p-value of Σ xy over all pairings of x and y, float arrays (n_items,)."""
     from scipy.stats import permutation_test  # takes long to load
 
     def sum_of_products(permuted: Floats, axis: int) -> Floats:

@@ -211,11 +211,9 @@ def _fit(constraint: Constraint, cells: Cells, equations: Equations) -> Fit:
 def _label_components(cells: Cells, equations: Equations, *, is_complete: bool) -> tuple[Ids, int]:
     """Label the sets of agents that chains of cells connect, and count the sets.
 
-    cells : cells that connect agents and items
-    equations : normal equations of all observed cells
     is_complete : whether `cells` are all observed cells
 
-    Returns the label of each agent, int32 array (n_agents,), −1 for an agent without a cell, and the number of sets.
+    Returns the label of each agent, −1 without a cell, and the number of sets.
     """
     # a fast check, which recognizes most sets of cells that connect all agents
     if is_complete and reaches_all_rows(equations):
@@ -228,12 +226,10 @@ def _label_components(cells: Cells, equations: Equations, *, is_complete: bool) 
 
 
 def _select_heavy_cells(cells: Cells, *, ridge: float) -> Cells:
-    """Select the heavy cells, whose weight is not negligible compared with the ridge penalty.
+    """Select the cells whose weight is not negligible compared with the ridge penalty.
 
-    Only heavy cells make agents comparable. Returns `cells` itself if all of them are heavy.
-
-    Raises: StatisticsError [weights-scale] if an agent or item has cells but no heavy ones, or if the sum of the weights
-        may overflow.
+    Only they make agents comparable. Raises StatisticsError [weights-scale] if an agent or item has none of them, or if
+    the weights may overflow.
     """
     if cells.weight is None:
         return cells
@@ -247,14 +243,12 @@ def _select_heavy_cells(cells: Cells, *, ridge: float) -> Cells:
     if is_heavy.all():
         return cells
 
-    for ids, size, noun in ((cells.agent, cells.n_agents, "agent"), (cells.item, cells.n_items, "item")):
-        n_cells = np.bincount(ids, minlength=size)
-        n_heavy = np.bincount(ids[is_heavy], minlength=size)
-        has_only_light_cells = (n_cells > 0) & (n_heavy == 0)
-        if not has_only_light_cells.any():
+    for ids, noun in ((cells.agent, "agent"), (cells.item, "item")):
+        without_heavy_cells = np.setdiff1d(ids, ids[is_heavy])  # ascending
+        if not without_heavy_cells.size:
             continue
 
-        position = int(np.argmax(has_only_light_cells))  # the first one
+        position = int(without_heavy_cells[0])
         max_weight = cells.weight[ids == position].max()
         raise StatisticsError(
             f"The ridge outweighs all cells of {noun} {position}: got ridge = {ridge:g} for a largest weight of "

@@ -16,7 +16,14 @@ from scipy.linalg import eigh
 from scipy.sparse import coo_array
 
 from youden.stats.base.clusters import ROUNDING, CentredCovariance, covariance_of_chunks, shrink_component
-from youden.stats.base.pair_chunks import ChunkSource, InfluenceChunk, PairChunk, sum_by_effect_group, sum_by_item
+from youden.stats.base.pair_chunks import (
+    ChunkSource,
+    InfluenceChunk,
+    PairChunk,
+    sum_by_effect_group,
+    sum_by_item,
+    sum_by_pair,
+)
 from youden.types.pool import Bools, Floats, Positions
 
 _MIN_EIGENVALUE = 1e-9
@@ -157,11 +164,11 @@ class _TrialSums:
 
 
 def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
-    """Sum all trials into the normal equations of the agents' effects, with the weights and items of each agent.
+    """Sum all trials into the normal equations of the agent effects.
 
-    An effect group is a set of trials with one common effect: those of an item, or of a block.
+    chunks : trials; all of an item, and all of an effect group (an item or a block), must be in one chunk
 
-    chunks : trials in chunks of items; all trials on an item, and all of an effect group, must be in one chunk
+    The sums also contain the weight and the number of items of each agent.
     """
     sums = _TrialSums(
         normal_matrix=np.zeros((n_agents, n_agents)),
@@ -185,20 +192,17 @@ def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
 
 
 def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: Any) -> None:
-    """Add the trials of a chunk to the normal equations for the agent effects in `sums`, in place.
+    """Add the trials of a chunk to the normal equations in `sums`, in place.
 
-    The effects of items or blocks (effect groups) are eliminated from these equations.
+    The effects of items or blocks are eliminated from these equations.
 
-    chunk : trials, with their agents (`first`, `second`), answers (`value`), weights and effect groups
-    agent_weight : array or sparse array (n_agents, n_groups), total weight of each agent's trials in each effect group
+    agent_weight : dense or sparse array (n_agents, n_groups), weight of each agent's trials in each item or block
     """
     n_agents = len(sums.weight)
 
-    # Normal matrix before the elimination: the weight of each pair of agents, and of each agent on the diagonal.
-    pair = chunk.first * np.int64(n_agents) + chunk.second  # index in the flattened matrix
-    ordered_pair_weight = np.bincount(pair, chunk.weight, n_agents * n_agents).reshape(n_agents, n_agents)
-    pair_weight = ordered_pair_weight + ordered_pair_weight.T
-    matrix = pair_weight + np.diag(agent_weight.sum(axis=1))
+    # normal matrix before the elimination: the weight of each pair of agents, and of each agent on the diagonal
+    pair_weight = sum_by_pair(chunk, chunk.weight, n_agents)
+    matrix = pair_weight + pair_weight.T + np.diag(agent_weight.sum(axis=1))
 
     # right-hand side before the elimination: the weighted sum of the answers to each agent's trials
     group_answers_of_agent = _sum_by_group(chunk, chunk.weight * chunk.value, n_agents)
@@ -227,25 +231,10 @@ def _iter_influence(
 ) -> Iterator[InfluenceChunk]:
     """Yield the influence of the items of each chunk on the abilities.
 
-    Parameters
-    ----------
-    chunks : callable
-        Function that returns an iterator over all answers.
-    effect : float array (n_agents,)
-        Fitted effects of the agents.
-    inverse : float array (n_agents, n_agents)
-        Pseudo-inverse of the normal matrix.
-    total_weight : float array (n_agents,)
-        Total weight of each agent's trials, above 0.
-    scale : float
-        Ability per effect of an agent.
-    components : _ResidualComponents, optional
-        Sums to which the residuals and item means are added. Default: None.
-
-    Yields
-    ------
-    InfluenceChunk
-        Influence, direct influence and weight of the items of one chunk.
+    inverse : float array (n_agents, n_agents), pseudo-inverse of the normal matrix
+    total_weight : float array (n_agents,), weight of each agent's trials, above 0
+    scale : ability per effect of an agent
+    components : sums to which residuals and item means are added, if given
     """
     n_agents = len(effect)
     for chunk in chunks():
@@ -274,16 +263,11 @@ def _iter_influence(
 
 
 def _compute_leverages(chunk: PairChunk, agent_weight: Any, group_weight: Floats, inverse: Floats) -> Floats:
-    """Compute the leverage of each trial, float array (n_trials,).
+    """Compute the leverage of each trial, the change of its fitted value per unit change of its answer.
 
-    Leverage is the change of the fitted value of a trial per unit change of its answer. An effect group contains the
-    trials of one item or block.
-
-    chunk : trials, with their agents (`first`, `second`), weights and effect groups
-    agent_weight : array or sparse array (n_agents, n_groups), total weight of each agent's trials in each effect group
-    group_weight : float array (n_groups,), total weight of each effect group
-    inverse : float array (n_agents, n_agents), pseudo-inverse P of the matrix of the normal equations for the agent
-        effects
+    agent_weight : dense or sparse array (n_agents, n_groups), weight of each agent's trials in each item or block
+    group_weight : float array (n_groups,)
+    inverse : float array (n_agents, n_agents), pseudo-inverse of the normal matrix
     """
     first, second, group = chunk.first, chunk.second, chunk.effect_groups
 
@@ -320,15 +304,18 @@ class _ResidualComponents:
         self._n_added_items = end
 
     def add(self, chunk: PairChunk, residual: Floats, is_free: Bools, n_agents: int) -> None:
-        """Add the squares and products of the residuals of a chunk to the sums, in place.
+        """Add the squares of a chunk's residuals, and their products on one item for each agent, to the sums in place.
 
-        A product consists of two residuals of an agent on one item. The weights and false-positive rates of the trials
-        are added to other sums, which give the variance of the rates.
-
-        chunk : trials, with their agents, items, weights and rates
-        residual : float array (n_trials,), residuals of the trials of `chunk`
-        is_free : bool array (n_trials,), False for a trial that is fitted exactly and therefore not counted
-        n_agents : number of agents
+        Parameters
+        ----------
+        chunk : PairChunk
+            Trials with agents, items, weights and false-positive rates; weights and rates are summed too.
+        residual : float array (n_trials,)
+            Residuals of these trials.
+        is_free : bool array (n_trials,)
+            False for a trial that is fitted exactly, which is not counted.
+        n_agents : int
+            Number of agents.
         """
         counted_residual = np.where(is_free & (np.abs(residual) > ROUNDING), residual, 0.0)
         n_residuals = sum_by_item(chunk, is_free.astype(np.float64), n_agents)
@@ -346,24 +333,13 @@ class _ResidualComponents:
         self._rate_sums += weight.sum(), weight @ rate, weight @ rate**2
 
     def finite_correction(self, sums: _TrialSums, total_weight: Floats, *, n_all: int, n_items: int) -> Floats:
-        """Compute finite population corrections: the variance for exactly these items over that for items like these.
+        """Compute the variance for exactly these items divided by that for items like these: float array (n_agents,).
 
-        Parameters
-        ----------
-        sums : _TrialSums
-            Sums over all trials.
-        total_weight : float array (n_agents,)
-            Total weight of each agent's trials, above 0.
-        n_all : int
-            Number of answers that an agent has if every ordered pair is compared on every item.
-        n_items : int
-            Number of items that the plan may use.
+        total_weight : float array (n_agents,), weight of each agent's trials, above 0
+        n_all : number of answers about an agent if every ordered pair is compared on every item
+        n_items : number of items that the plan may use
 
-        Returns
-        -------
-        float array (n_agents,)
-            Factor of each variance, from 0 to 1; near 0 if every pair is compared on every item, unless false-positive
-            rates were estimated by pair. Without residual variance, it follows from the numbers of trials.
+        The factors are from 0 to 1. Without residual variance, they follow from the numbers of trials.
         """
         # variance of a residual, for each agent; that of all agents for an agent without residuals
         mean_variance = self._squares.sum() / max(self._n.sum(), 1)
@@ -400,14 +376,13 @@ class _ResidualComponents:
 
 
 def _sum_by_group(chunk: PairChunk, column: Floats, n_agents: int) -> Any:
-    """Sum the values of trials by agent and effect group. A trial counts for both of its agents.
+    """Sum values of trials by agent and effect group: block, or item if there are no blocks.
 
-    The trials of a block are an effect group. Without blocks, the trials of an item are one.
+    A trial counts for both of its agents.
 
-    chunk : trials, with their agents and effect groups
     column : float array (n_trials,), values
 
-    Returns an array (n_agents, n_groups), or a `csr_array` if most of its entries would be 0.
+    Returns a dense or sparse array (n_agents, n_groups).
     """
     if chunk.effect_group is None:
         return sum_by_effect_group(chunk, column, n_agents)

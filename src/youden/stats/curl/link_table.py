@@ -78,7 +78,7 @@ class SampledCurl:
         return cls(np.abs((ij - kj) - (im - km)))
 
     def quantiles(self, q: Sequence[float]) -> Estimates:
-        """Estimate quantiles of the curl over all rectangles.
+        """Estimate quantiles of the curl over all rectangles (two agents, two items).
 
         Parameters
         ----------
@@ -88,32 +88,24 @@ class SampledCurl:
         Returns
         -------
         Estimates
-            The ⌈qn⌉-th smallest of the n sampled values for each q, with standard errors, in the unit of the link.
+            The ⌈qn⌉-th smallest of n sampled values for each q, with standard errors, in the unit of the link.
 
         Notes
         -----
-        Let e be the standard error of the estimated share of rectangles with at most this curl (see `ecdf`). The standard
-        error of the q quantile is half the difference between the q + e and the q − e quantiles. It is 0 if these are
-        equal, for example because scores have few different values.
+        The standard error is half the difference between the q + e and q − e quantiles, with e the standard error of the
+        share of rectangles with at most this curl. It is 0 if these quantiles are equal.
 
         References
         ----------
         Woodruff (1952), J. American Statistical Association 47, 635–646 (here over clusters).
         """
         ordered = np.sort(self.curl, axis=None)
-
-        def order_statistic(p: float) -> float:
-            """Return the ⌈pn⌉-th smallest of the n values."""
-            rank = math.ceil(p * len(ordered))
-            return float(ordered[min(max(rank, 1), len(ordered)) - 1])
-
-        value = np.array([order_statistic(p) for p in q])
-        std_error_of_share = self.ecdf(value).std_error.tolist()
-        std_errors = []
-        for p, error in zip(q, std_error_of_share, strict=True):
-            low, high = order_statistic(p - error), order_statistic(p + error)
-            std_errors.append((high - low) / 2)
-        return Estimates(value, np.array(std_errors))
+        probability = np.array(q, dtype=np.float64)
+        value = _select_order_statistics(ordered, probability)
+        error = self.ecdf(value).std_error
+        low = _select_order_statistics(ordered, probability - error)
+        high = _select_order_statistics(ordered, probability + error)
+        return Estimates(value, (high - low) / 2)
 
     def ecdf(self, x: ArrayLike) -> Estimates:
         """Estimate the share of rectangles (two agents, two items) with a curl |Δ| of at most x.
@@ -126,8 +118,7 @@ class SampledCurl:
         Returns
         -------
         Estimates
-            Shares with their standard errors. Because rectangles of one pair of rows are not independent, standard
-            errors are computed from the shares of the pairs.
+            Shares with standard errors, which are clustered by pairs of rows.
         """
         points = np.asarray(x, dtype=np.float64)
         n_pairs = len(self.curl)
@@ -137,6 +128,15 @@ class SampledCurl:
             row[:] = is_within.mean(axis=1)
         std_error = share_by_pair.std(axis=1, ddof=1) / math.sqrt(n_pairs)
         return Estimates(share_by_pair.mean(axis=1), std_error)
+
+
+def _select_order_statistics(ordered: Floats, p: Floats) -> Floats:
+    """Return the ⌈pn⌉-th smallest of n values for each p, from the first to the last: float array (n_p,).
+
+    ordered : float array (n,), ascending
+    """
+    rank = np.ceil(p * len(ordered)).astype(np.int64)
+    return np.asarray(ordered[rank.clip(1, len(ordered)) - 1])
 
 
 def _rounding_tolerance(x: float) -> float:
@@ -221,7 +221,7 @@ class LinkCurls(NamedTuple):
     def curves(self, *, n_steps: int = 41) -> tuple[CurlCurve, ...]:
         """Compute the distribution function of the curl on the scale of every link function.
 
-        The curl of a rectangle of two agents and two items is the absolute deviation of its scores from additivity.
+        The curl of two agents and two items is the absolute deviation of their scores from additivity.
 
         Parameters
         ----------
@@ -231,8 +231,8 @@ class LinkCurls(NamedTuple):
         Returns
         -------
         tuple of CurlCurve
-            One curve per link: its name, the values of the curl, the share of rectangles with at most this curl, the
-            standard errors of the shares (0 if curl is exact), and the standard deviation of the transformed scores.
+            For each link, the values of the curl, the share of rectangles with at most this curl, its standard error (0 if
+            curl is exact), and the standard deviation of the transformed scores.
         """
         curves = []
         for name, measurement in self.measured.items():
@@ -341,13 +341,11 @@ def _compute_additive_residuals(index: CellIndex, value: Floats) -> Floats:
 
 
 def _summarize_link(measurement: _LinkMeasurement, index: CellIndex) -> LinkFacts:
-    """Summarize how additive scores are on the scale of one link function.
+    """Summarize the curl, the deviation from additivity, of scores on the scale of one link function.
 
-    measurement : transformed scores, with their curl (deviation from additivity) and standard deviation
-    index : cells (agent, item) of the scores
+    index : cells of the transformed scores in `measurement`
 
-    Returns the median and the 95th percentile of the curl, raw and per standard deviation of the scores, with standard
-    errors if rectangles were sampled, and R² of the additive fit.
+    Standard errors are None if the curl is exact.
     """
     quantiles = measurement.curl.quantiles((0.5, 0.95))
     median, p95 = quantiles.value.tolist()

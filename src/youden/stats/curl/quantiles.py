@@ -99,12 +99,11 @@ class _SortedDifferences:
         return _Bound(distance, n_within, first_beyond)
 
     def _list_between(self, low: _Bound, high: _Bound, *, step: int) -> Positions:
-        """List the distances above `low` and up to `high`, or a systematic sample of them.
+        """List the distances above `low` and up to `high`, or a systematic sample of them, in grid steps.
 
-        The distances are ordered by the indices of their two differences. For `step` = 1, all of them are listed. For a
-        larger step, the sample consists of those numbered step // 2, step // 2 + step, and so on, counted from 0.
+        step : interval of the sample, in the order of the differences; 1 to list all
 
-        Returns an int64 array (n_listed,), in steps of the grid, not sorted.
+        Returns an int64 array (n_listed,), not sorted.
         """
         # each difference has one of these distances to every difference from low.first_beyond to high.first_beyond − 1
         n_by_first = high.first_beyond - low.first_beyond
@@ -119,10 +118,7 @@ class _SortedDifferences:
         return distances
 
     def find_order_statistic(self, rank: int) -> float:
-        """Find the distance of the given rank, in the unit of the scores; rank 1 is the smallest.
-
-        A lower and an upper bound are narrowed until few distances are left between them. These distances are listed.
-        """
+        """Find the distance of the given rank, 1 for the smallest, in the unit of the scores."""
         low = _Bound(-1, n_within=0, first_beyond=np.arange(1, len(self.position) + 1))
         high = _Bound(self.largest, self.n_distances, self.end)
         while high.distance - low.distance > 1 and high.n_within - low.n_within > _MAX_LISTED:
@@ -151,12 +147,9 @@ class _SortedDifferences:
         return low, high
 
     def _guess_bounds(self, low: _Bound, high: _Bound, *, rank: int) -> tuple[int, int]:
-        """Guess closer bounds for the distance of the given rank, from a sample of the distances between two bounds.
+        """Guess closer bounds for the distance of a rank, which is 1 for the smallest, in grid steps.
 
-        rank : rank among all distances, 1 for the smallest
-
-        Returns a lower and an upper bound, in steps of the grid. The distance is probably above the lower one and at most
-        the upper one.
+        The distance is probably above the lower bound and at most the upper one.
         """
         step = (high.n_within - low.n_within) // _SAMPLED
         sample = np.sort(self._list_between(low, high, step=step))
@@ -227,17 +220,17 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
     matrix : float array (n_agents, n_items)
         Scores on any scale; NaN is unobserved.
     x : float array_like (n,)
-        Values in the unit of scores, in any order. Rounding errors of up to 1e-13 of the range of scores are ignored.
+        Values in the unit of scores. Rounding errors of up to 1e-13 of the range of scores are ignored.
 
     Returns
     -------
     float array (n,)
-        Share of the rectangles with |Δ| ≤ x, among those whose four cells were observed.
+        Share of the completely observed rectangles with |Δ| ≤ x.
 
     Raises
     ------
     StatisticsError
-        [curl-at]: if an x is NaN, or x is not one-dimensional; [curl-no-rectangles]: if there is no complete rectangle;
+        [curl-at]: if an x is NaN, or x is not one-dimensional; [curl-no-rectangles]: if no rectangle is complete;
         [curl-infinite]: if a score is infinite; [curl-too-large]: if the matrix needs too much memory;
         [scores-numeric], [scores-shape]: if the scores are no matrix of numbers.
 
@@ -263,12 +256,11 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
 
 
 def _sort_checked_differences(matrix: Floats) -> _SortedDifferences:
-    """Check a matrix of scores, and sort the differences of all pairs of rows.
+    """Check a score matrix, and sort the differences between the rows of each pair.
 
-    matrix : float array (n_agents, n_items), NaN for unobserved cells; the shorter side becomes the rows
+    The curl is the distance of two differences of a pair.
 
-    Returns the differences of the scores of two rows in one column, sorted for each pair of rows. The curl of a rectangle
-    is the distance of two differences of one pair.
+    matrix : float array (n_agents, n_items), NaN if unobserved; its shorter side becomes the rows
 
     Raises StatisticsError [curl-infinite], [curl-no-rectangles], [curl-too-large], [scores-numeric] or [scores-shape].
     """
@@ -287,16 +279,9 @@ def _sort_checked_differences(matrix: Floats) -> _SortedDifferences:
     return _sort_differences(scores if n_agents <= n_items else scores.T)
 
 
-def _sort_differences(scores: Floats) -> _SortedDifferences:
-    """Compute the differences between all pairs of rows of a matrix, sort them by pair, and round them to a grid.
-
-    scores : float array (n_rows, n_columns), NaN for unobserved cells
-
-    Raises StatisticsError [curl-too-large] if there are too many differences.
-    """
-    n_rows, n_columns = scores.shape
-    upper, lower = np.triu_indices(n_rows, 1)
-    n_differences = len(upper) * n_columns
+def _check_size(n_rows: int, n_columns: int) -> None:
+    """Raise StatisticsError [curl-too-large] if a matrix needs too many differences between its rows."""
+    n_differences = n_rows * (n_rows - 1) // 2 * n_columns
     if n_differences > _MAX_DIFFERENCES:
         raise StatisticsError(
             f"The matrix is too large for exact curl: got {n_rows} × {n_columns}, which needs {n_differences:,} "
@@ -304,17 +289,35 @@ def _sort_differences(scores: Floats) -> _SortedDifferences:
             slug="curl-too-large",
         )
 
+
+def _round_to_grid(distance: Floats, score_range: float) -> tuple[Positions, float]:
+    """Express distances (n,) in steps of a grid, and return the size of a step.
+
+    A step is relative to the range of the scores, so that rounding errors become 0 steps.
+    """
+    largest_value = max(float(distance.max()), score_range)
+    unit = largest_value / _GRID or 1 / _GRID
+    return np.rint(distance / unit).astype(np.int64), unit
+
+
+def _sort_differences(scores: Floats) -> _SortedDifferences:
+    """Sort the differences between the rows of each pair, rounded to a grid.
+
+    scores : float array (n_rows, n_columns), NaN for unobserved cells
+
+    Raises StatisticsError [curl-too-large] if there are too many differences.
+    """
+    _check_size(*scores.shape)
+    upper, lower = np.triu_indices(len(scores), 1)
+
     # differences of each pair of rows, ascending, measured from the smallest one; NaN comes last
     difference = np.sort(scores[upper] - scores[lower], axis=1)
     is_defined = ~np.isnan(difference)
     n_by_pair = is_defined.sum(axis=1)
     relative = (difference - difference[:, :1])[is_defined]
 
-    # step of the grid, relative to the range of the scores, so that rounding errors become 0 steps
     score_range = float(np.nanmax(scores) - np.nanmin(scores))
-    largest_value = max(float(relative.max()), score_range)
-    unit = largest_value / _GRID or 1 / _GRID
-    steps = np.rint(relative / unit).astype(np.int64)
+    steps, unit = _round_to_grid(relative, score_range)
 
     # The differences of a pair are from 0 to _GRID steps. With offsets of 2·_GRID + 1, differences of separate pairs are
     # separated by more than _GRID steps.
@@ -447,6 +450,22 @@ def median_differences(
     return tuple(differences)
 
 
+def _resample_corners(
+    observed: Bools, *, rng: np.random.Generator, n_rectangles: int
+) -> tuple[Positions, Positions, Positions, Positions]:
+    """Draw random rectangles from a bootstrap sample of agents and items.
+
+    Returns agents i and k and items j and m of each rectangle in `observed`; empty if the sample has none.
+    """
+    agents, items = (_draw_with_replacement(size, rng) for size in observed.shape)
+    try:
+        corners = sample_rectangles(observed[np.ix_(agents, items)], rng=rng, n_pairs=n_rectangles, n_per_pair=1)
+    except StatisticsError:  # there is no complete rectangle
+        none = np.empty((0, 1), dtype=np.int64)
+        return none, none, none, none
+    return agents[corners.i], agents[corners.k], items[corners.j], items[corners.m]
+
+
 def _resample_medians(
     values: Floats,
     observed: Bools,
@@ -458,28 +477,16 @@ def _resample_medians(
 ) -> Floats:
     """Compute the median curl on each link in bootstrap samples of agents and items.
 
-    A rectangle consists of two agents i, k and two items j, m, and is complete if all four cells have a score. Its curl
-    is |s_ij − s_kj − s_im + s_km|, with s the transformed scores.
+    values : float array (n_links, n_agents, n_items), transformed scores
+    observed : bool array (n_agents, n_items)
+    coincident : "drop" or "keep" rectangles in which one agent or item occurs twice
+    n_rectangles : random rectangles per sample
 
-    values : float array (n_links, n_agents, n_items), scores transformed by each link function
-    observed : bool array (n_agents, n_items), cells with a score
-    coincident : "drop" or "keep" rectangles in which one agent or one item, drawn twice, takes both places
-    n_draws : number of bootstrap samples
-    n_rectangles : number of random rectangles per sample
-
-    Returns float array (n_valid, n_links), one row per sample that has a complete rectangle.
+    Returns a float array (n_valid, n_links), without samples that have no complete rectangle.
     """
     medians = []
     for _ in range(n_draws):
-        agents, items = (_resample(size, rng) for size in observed.shape)
-        try:
-            corners = sample_rectangles(observed[np.ix_(agents, items)], rng=rng, n_pairs=n_rectangles, n_per_pair=1)
-        except StatisticsError:  # the sample has no complete rectangle
-            continue
-
-        # agents i and k and items j and m of each rectangle, in the original matrix
-        i, k = agents[corners.i], agents[corners.k]
-        j, m = items[corners.j], items[corners.m]
+        i, k, j, m = _resample_corners(observed, rng=rng, n_rectangles=n_rectangles)
         if coincident == "drop":
             is_distinct = (i != k) & (j != m)
             i, k, j, m = i[is_distinct], k[is_distinct], j[is_distinct], m[is_distinct]
@@ -492,19 +499,15 @@ def _resample_medians(
     return np.array(medians, dtype=np.float64).reshape(-1, len(values))
 
 
-def _resample(size: int, rng: np.random.Generator) -> Positions:
+def _draw_with_replacement(size: int, rng: np.random.Generator) -> Positions:
     """Draw positions with replacement: int64 (size,)."""
     return rng.integers(0, size, size)
 
 
 def _check_parameters(coincident: str, *, n_draws: int, n_rectangles: int) -> None:
-    """Check the parameters of the bootstrap of median curl, which is computed from rectangles: two agents and two items.
+    """Check the parameters of the bootstrap of median curl.
 
-    coincident : what to do with rectangles that contain an agent or item twice, because it was drawn twice: "drop" or "keep"
-    n_draws : number of bootstrap samples
-    n_rectangles : number of rectangles of each sample
-
-    Raises StatisticsError [coincident] for another value, [bootstrap-draws] if one of the numbers is too small.
+    Raises StatisticsError [coincident] unless it is "drop" or "keep", [bootstrap-draws] if a number is too small.
     """
     if coincident not in ("drop", "keep"):
         raise StatisticsError(

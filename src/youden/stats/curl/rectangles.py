@@ -155,7 +155,7 @@ def sample_rectangles(
     size = n_shared[sampled][:, None]
     first_rank = rng.integers(0, size, (n_pairs, n_per_pair))
     second_rank = (first_rank + rng.integers(1, size, (n_pairs, n_per_pair))) % size
-    j, m = _select_shared_columns(row_pairs, sampled, first_rank, second_rank)
+    j, m = _select_shared_columns(row_pairs, sampled, np.stack([first_rank, second_rank]))
 
     i = np.broadcast_to(row_pairs.upper[sampled][:, None], j.shape)
     k = np.broadcast_to(row_pairs.lower[sampled][:, None], j.shape)
@@ -164,44 +164,39 @@ def sample_rectangles(
     return Corners(i, k, j, m, n_all)
 
 
-def _select_shared_columns(
-    row_pairs: _RowPairs, sampled: Positions, first_rank: Positions, second_rank: Positions
-) -> tuple[Positions, Positions]:
-    """Select the two columns of each sampled rectangle by their ranks among the columns that its two rows share.
+def _select_shared_columns(row_pairs: _RowPairs, sampled: Positions, ranks: Positions) -> Positions:
+    """Select the two columns of each sampled rectangle by their ranks among the columns observed in both rows.
 
-    Two rows share a column if both were observed in it.
-
-    row_pairs : all pairs of rows, with the number of columns that each pair shares
-    sampled : int64 array (n_pairs,), positions of the sampled pairs of rows in `row_pairs`, ascending; a pair may occur
-        several times
-    first_rank, second_rank : int64 arrays (n_pairs, n_per_pair), ranks of the columns, from 0
-
-    Returns two int64 arrays (n_pairs, n_per_pair) of columns.
+    sampled : int64 array (n_pairs,), ascending positions in `row_pairs`, possibly repeated
+    ranks : int64 array (2, n_pairs, n_per_pair), from 0, as the result
     """
-    rows, upper, lower, n_shared = row_pairs
-    n_columns = rows.shape[1]
     distinct_pairs, n_samples = np.unique(sampled, return_counts=True)
-    first_column, second_column = np.empty_like(first_rank), np.empty_like(first_rank)
+    columns = np.empty_like(ranks)
 
     # chunks of distinct pairs, because masks of all pairs may exceed the memory
-    step = max(1, _SAMPLED_CELLS_PER_CHUNK // n_columns)
+    step = max(1, _SAMPLED_CELLS_PER_CHUNK // row_pairs.rows.shape[1])
     n_done = 0
     for start in range(0, len(distinct_pairs), step):
-        pairs = distinct_pairs[start : start + step]
+        shared_columns, pair_starts = _list_shared_columns(row_pairs, distinct_pairs[start : start + step])
         n_samples_of_pair = n_samples[start : start + step]
-
-        # shared columns of all pairs in one array, and the index at which each pair starts
-        is_shared = rows[upper[pairs]] & rows[lower[pairs]]
-        shared_columns = np.flatnonzero(is_shared) % n_columns
-        pair_start = np.cumsum(n_shared[pairs]) - n_shared[pairs]
 
         # select the columns of all samples of these pairs; the samples are consecutive
         samples = slice(n_done, n_done + int(n_samples_of_pair.sum()))
-        start_of_sample = np.repeat(pair_start, n_samples_of_pair)[:, None]
-        first_column[samples] = shared_columns[start_of_sample + first_rank[samples]]
-        second_column[samples] = shared_columns[start_of_sample + second_rank[samples]]
+        start_of_sample = np.repeat(pair_starts, n_samples_of_pair)[:, None]
+        columns[:, samples] = shared_columns[start_of_sample + ranks[:, samples]]
         n_done = samples.stop
-    return first_column, second_column
+    return columns
+
+
+def _list_shared_columns(row_pairs: _RowPairs, pairs: Positions) -> tuple[Positions, Positions]:
+    """List the columns observed in both rows of each pair, and the index in this list at which each pair starts.
+
+    pairs : int64 array (n_pairs,), positions in `row_pairs`
+    """
+    rows, upper, lower, n_shared = row_pairs
+    is_shared = rows[upper[pairs]] & rows[lower[pairs]]
+    pair_starts = np.cumsum(n_shared[pairs]) - n_shared[pairs]
+    return np.flatnonzero(is_shared) % rows.shape[1], pair_starts
 
 
 def no_rectangles_error(observed: Bools) -> StatisticsError:

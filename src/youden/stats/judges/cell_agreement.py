@@ -23,7 +23,7 @@ def cohen_kappa(a: Floats, b: Floats) -> float:
     Parameters
     ----------
     a, b : float array (n_units,)
-        Answers of both judges to the same units: any finite set of categories, without NaN.
+        Answers to the same units, in any finite set of categories, without NaN.
 
     Returns
     -------
@@ -150,16 +150,16 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
     Parameters
     ----------
     a, b : float array (n_agents, n_items)
-        Values, NaN if a cell has none; cells with both values are used.
+        Values; cells with a NaN are omitted.
     level : float, default 0.95
         Confidence level.
 
     Returns
     -------
     CellCorrelation
-        Spearman's ρ over all cells (overall), and the mean over items of ρ among the agents of an item (within items).
-        Items with fewer than 3 agents or constant values are left out of the mean. A correlation without data is NaN.
-        Bounds are NaN for fewer than 3 items, for an overall ρ of ±1, and within items if all items have the same ρ.
+        Spearman's ρ over all cells, and the mean over items of ρ among their agents (within items), without items with
+        fewer than 3 agents or constant values. Without data, ρ is NaN. Bounds are NaN for fewer than 3 items, for an
+        overall ρ of ±1, and within items if all items have the same ρ.
 
     Raises
     ------
@@ -168,8 +168,8 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
 
     Notes
     -----
-    The interval of the overall ρ is tanh(atanh ρ ± t·SE), with the jackknife standard error of atanh ρ over at most 50
-    groups of items. The interval within items is the mean ± t·SE of the ρ of items.
+    The overall interval is tanh(atanh ρ ± t·SE), with the jackknife standard error of atanh ρ over at most 50 groups of
+    items. The interval within items is the mean ± t·SE of the ρ of items.
     """
     check_level(level)
     if a.shape != b.shape or a.ndim != 2:
@@ -180,14 +180,14 @@ def cell_correlation(a: Floats, b: Floats, *, level: float = 0.95) -> CellCorrel
     item_rhos = []
     for item in range(a.shape[1]):
         agents = has_both[:, item]
-        rho = _rho(a[agents, item], b[agents, item])
+        rho = _correlate_ranks(a[agents, item], b[agents, item])
         if not np.isnan(rho):
             item_rhos.append(rho)
     within_items = _average_rho(np.array(item_rhos), level=level)
     return CellCorrelation(overall, within_items, int(has_both.sum()), len(item_rhos))
 
 
-def _rho(a: Floats, b: Floats) -> float:
+def _correlate_ranks(a: Floats, b: Floats) -> float:
     """Compute Spearman's ρ of two arrays, float array (n,); NaN for fewer than 3 values, or if an array is constant."""
     return np.nan if len(a) < _MIN_AGENTS else rank_correlation(a, b)
 
@@ -212,24 +212,16 @@ def _average_rho(rhos: Floats, *, level: float) -> Metric:
 def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -> Metric:
     """Compute Spearman's ρ over the cells of two matrices, with an interval from a jackknife over items.
 
-    The jackknife leaves out one item at a time. If there are more than 50 items, they are divided into 50 groups, and one
-    group at a time is left out.
+    a, b, has_both : arrays (n_agents, n_items), values and whether both are present
 
-    a, b : float arrays (n_agents, n_items)
-    has_both : bool array (n_agents, n_items), cells that have a value in both matrices
-
-    Returns ρ with its bounds, all NaN if ρ is not defined. Only the bounds are NaN if there are fewer than 3 items, if ρ is
-    ±1, or if values are constant without a group.
+    Bounds are NaN for fewer than 3 items, ρ = ±1, or constant values in a jackknife sample.
     """
     value_a, value_b = a[has_both], b[has_both]
-    rho = _rho(value_a, value_b)
+    rho = _correlate_ranks(value_a, value_b)
     if np.isnan(rho):
         return Metric(rho, rho, rho, level, "none: nothing varies")
 
-    # assign the observed items to groups in turn
-    _, item = np.nonzero(has_both)
-    _, observed_item = np.unique(item, return_inverse=True)
-    group = observed_item % _MAX_GROUPS
+    group = _group_cells_by_item(has_both)
     n_groups = int(group.max()) + 1
     if n_groups < _MIN_ITEMS:
         return Metric(rho, np.nan, np.nan, level, f"none: {n_groups} items are too few")
@@ -239,13 +231,29 @@ def _correlate_overall(a: Floats, b: Floats, has_both: Bools, *, level: float) -
     if np.isnan(jackknife).any() or max_rho > 1 - 1e-12:
         return Metric(rho, np.nan, np.nan, level, "none: without some items, the cells do not vary or ρ is ±1")
 
-    # tanh(atanh ρ ± t·SE)
+    low, high = _compute_jackknife_bounds(rho, jackknife, level)
+    return Metric(rho, low, high, level, f"Fisher z, jackknife over items in {n_groups} groups")
+
+
+def _group_cells_by_item(has_both: Bools) -> Positions:
+    """Assign the observed items to groups in turn, and return the group of each observed cell."""
+    _, item = np.nonzero(has_both)
+    _, observed_item = np.unique(item, return_inverse=True)
+    return np.asarray(observed_item % _MAX_GROUPS)
+
+
+def _compute_jackknife_bounds(rho: float, jackknife: Floats, level: float) -> tuple[float, float]:
+    """Compute the bounds tanh(atanh ρ ± t·SE) of a correlation.
+
+    jackknife : float array (n_groups,), ρ without each group, inside (−1, 1)
+    """
+    n_groups = len(jackknife)
     transformed = np.arctanh(jackknife)
     squares = (transformed - transformed.mean()) ** 2
     std_error = np.sqrt((n_groups - 1) / n_groups * squares.sum())
     margin = student.ppf((1 + level) / 2, n_groups - 1) * std_error
     low, high = np.tanh(np.arctanh(rho) + np.array([-margin, margin])).tolist()
-    return Metric(rho, low, high, level, f"Fisher z, jackknife over items in {n_groups} groups")
+    return low, high
 
 
 def _leave_out_groups(value_a: Floats, value_b: Floats, group: Positions) -> Floats:
@@ -256,5 +264,5 @@ def _leave_out_groups(value_a: Floats, value_b: Floats, group: Positions) -> Flo
     rhos = []
     for left_out in range(int(group.max()) + 1):
         is_used = group != left_out
-        rhos.append(_rho(value_a[is_used], value_b[is_used]))
+        rhos.append(_correlate_ranks(value_a[is_used], value_b[is_used]))
     return np.array(rhos)

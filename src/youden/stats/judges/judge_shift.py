@@ -106,7 +106,7 @@ class JudgeShift:
         first_a, second_a = index[first[answered_by_a]], index[second[answered_by_a]]
         a, inverse_a = _fit_effects(first_a, second_a, answer_a[answered_by_a], K)
         residual_a = answer_a[answered_by_a] - a[first_a] - a[second_a]
-        variance_a = _effect_variances(first_a, second_a, residual_a, inverse_a)
+        variance_a = _compute_effect_variances(first_a, second_a, residual_a, inverse_a)
 
         # judge B given judge A, from the trials that both answered: y_B = α_i + α_k + β·y_A
         i, k = index[first[answered_by_both]], index[second[answered_by_both]]
@@ -188,11 +188,9 @@ def _fit_effects(
 ) -> tuple[Floats, Floats]:
     """Fit answer ≈ a_first + a_second (+ β·covariate) by least squares, with the minimum-norm solution.
 
-    first, second : int arrays (n_trials,), agents of each trial
-    answer, covariate : float arrays (n_trials,)
+    first, second, answer, covariate : arrays (n_trials,)
 
-    Returns the coefficients, float array (n_coefficients,), and the pseudo-inverse of the normal matrix, float array
-    (n_coefficients, n_coefficients). The coefficients are those of the agents and, with a covariate, β.
+    Returns the agents' coefficients, then β if there is a covariate, and the pseudo-inverse of the normal matrix.
     """
     # normal matrix: number of trials of each pair, and of each agent on the diagonal
     n_ordered = np.zeros((n_agents, n_agents))
@@ -212,11 +210,11 @@ def _fit_effects(
     return inverse @ target, inverse
 
 
-def _effect_variances(first: Ids, second: Ids, residual: Floats, inverse: Floats) -> Floats:
+def _compute_effect_variances(first: Ids, second: Ids, residual: Floats, inverse: Floats) -> Floats:
     """Compute the sampling variances of fitted effects, float array (n_agents,), with an error variance per trial.
 
-    Error variances differ: answers vary less for an agent to which a judge nearly always answers no. `residual` is a
-    float array (n_trials,), and `inverse` the pseudo-inverse of the normal matrix.
+    residual : float array (n_trials,)
+    inverse : pseudo-inverse of the normal matrix
     """
     leverage = inverse[:, first] + inverse[:, second]
     n_trials = len(residual)

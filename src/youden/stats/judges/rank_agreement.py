@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from youden.stats.judges.judge_shift import JudgeShift
-from youden.types.pool import Floats
+from youden.types.pool import Floats, Positions
 
 _RELATIVE_QUADRATIC_SDS = np.linspace(0.0, 1.0, 21)
 """Grid of the prior standard deviation of the quadratic term of the curve, relative to the linear term."""
@@ -91,12 +91,8 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
 def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_draws: int) -> Floats:
     """Draw the true effects of the agents under judge B from their posterior distribution.
 
-    The effects under judge B are modelled as a linear function of the effects under judge A, plus deviations. The prior of
-    the function is flat. `_draw_prior_variances` draws the prior variances of the deviations.
-
-    shift : estimated effects of the agents under both judges, with the covariance of those under judge B
-    x : float array (n_agents,), effects under judge A, centred and divided by their length √Σx²
-    n_draws : number of draws
+    shift : estimated effects under judges A and B
+    x : float array (n_agents,), effects under judge A, centred and divided by √Σx²
 
     Returns a float array (n_draws, n_agents).
     """
@@ -119,59 +115,63 @@ def _draw_effects(shift: JudgeShift, x: Floats, *, rng: np.random.Generator, n_d
 def _draw_prior_variances(
     deviation: Floats, sampling_variance: Floats, slope: float, *, rng: np.random.Generator, n_draws: int
 ) -> Floats:
-    """Draw the prior variances of deviations from a line, given the observed deviations.
+    """Draw prior variances of the deviations from a line, given the observed deviations.
 
-    All deviations have the prior variance τ². The last one, in the quadratic direction, has the variance of a quadratic term
-    in addition. The standard deviation of this term is proportional to the slope.
-
-    deviation : float array (n_vectors,), observed deviations in an orthonormal basis; the last is the quadratic one
-    sampling_variance : float array (n_vectors,), their sampling variances
+    deviation, sampling_variance : float arrays (n_vectors,), in an orthonormal basis whose last vector is quadratic
     slope : slope of the line
 
     Returns a float array (n_draws, n_vectors).
     """
-    other_deviations, quadratic_deviation = deviation[:-1], deviation[-1]
-    other_sampling_variances, quadratic_sampling_variance = sampling_variance[:-1], sampling_variance[-1]
-
     # grid of τ² (rows) and the variance of the quadratic term (columns)
     max_size = max(float(np.abs(deviation).max()), float(np.sqrt(sampling_variance.max())))
     tau_square = ((np.linspace(0, 3, 301) * max_size) ** 2)[:, None]
     quadratic_prior_variance = tau_square + (_RELATIVE_QUADRATIC_SDS * slope) ** 2
 
     # log-likelihood on the grid; that of the other deviations does not depend on the column
-    other_variances = other_sampling_variances + tau_square
-    other_log_likelihood = _log_density(other_deviations, other_variances).sum(axis=1)
-    quadratic_variance = quadratic_sampling_variance + quadratic_prior_variance
-    log_likelihood = other_log_likelihood[:, None] + _log_density(quadratic_deviation, quadratic_variance)
+    other_variances = sampling_variance[:-1] + tau_square
+    quadratic_variances = sampling_variance[-1] + quadratic_prior_variance
+    other_log_likelihood = _log_density(deviation[:-1], other_variances).sum(axis=1)
+    log_likelihood = other_log_likelihood[:, None] + _log_density(deviation[-1], quadratic_variances)
 
-    # draw points of the grid with probabilities proportional to their likelihood
-    weight = np.exp(log_likelihood - log_likelihood.max()).ravel()
-    grid_point = rng.choice(weight.size, n_draws, p=weight / weight.sum())
-    row, column = np.unravel_index(grid_point, log_likelihood.shape)
+    row, column = _draw_grid_points(log_likelihood, rng=rng, n_draws=n_draws)
     prior_variance = np.repeat(tau_square[row], len(deviation), axis=1)
     prior_variance[:, -1] = quadratic_prior_variance[row, column]
     return prior_variance
 
 
-def _make_nonlinear_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]:
-    """Make an orthonormal basis of the space orthogonal to all linear functions of x.
+def _draw_grid_points(log_likelihood: Floats, *, rng: np.random.Generator, n_draws: int) -> tuple[Positions, Positions]:
+    """Draw points of a grid with probabilities proportional to their likelihood.
 
-    The last vector is the part of x² in this space; it is 0 for 3 agents. In the directions of the other vectors, the
-    sampling errors of the effects under judge B are uncorrelated.
-
-    shift : effects under both judges, with the covariance of the effects under judge B
-    x : float array (n_agents,), effects under judge A, centred and divided by their length √Σx²
-
-    Returns the basis vectors as columns, float array (n_agents, n_vectors), and the sampling variance of the effects under
-    judge B along each vector, float array (n_vectors,).
+    Returns rows and columns, int64 arrays (n_draws,).
     """
-    # orthonormal columns: the linear functions of x, and the part of x² orthogonal to them
+    weight = np.exp(log_likelihood - log_likelihood.max()).ravel()
+    point = rng.choice(weight.size, n_draws, p=weight / weight.sum())
+    row, column = np.unravel_index(point, log_likelihood.shape)
+    return row, column
+
+
+def _make_polynomials(x: Floats) -> tuple[Floats, Floats]:
+    """Make an orthonormal basis of the linear functions of x, and the part of x² that is orthogonal to them.
+
+    Returns float arrays (n_agents, 2) and (n_agents,). The second has the length 1, or is 0 for 3 agents and if x² is linear
+    in x.
+    """
     n_agents = len(x)
     linear = np.column_stack([np.full(n_agents, n_agents**-0.5), x])
-    quadratic = np.zeros(n_agents)
-    if n_agents > 3:
-        linear_part = linear @ (linear.T @ x**2)
-        quadratic = _normalize(x**2 - linear_part)
+    if n_agents <= 3:
+        return linear, np.zeros(n_agents)
+    linear_part = linear @ (linear.T @ x**2)
+    return linear, _normalize(x**2 - linear_part)
+
+
+def _make_nonlinear_basis(shift: JudgeShift, x: Floats) -> tuple[Floats, Floats]:
+    """Make an orthonormal basis of the space orthogonal to linear functions of x, with the sampling variances along it.
+
+    x : float array (n_agents,), effects under judge A, centred and divided by √Σx²
+
+    Returns float arrays (n_agents, n_vectors) and (n_vectors,). The last vector, quadratic in x, is 0 for 3 agents.
+    """
+    linear, quadratic = _make_polynomials(x)
     functions = linear
     if quadratic.any():
         functions = np.column_stack([linear, quadratic])

@@ -149,25 +149,16 @@ class _Regression:
     prior: float
 
     def interpolate_likelihood(self, intercepts: Floats, slopes: Floats, tau: float) -> _Interpolation:
-        """Interpolate the likelihood of each agent's labels for each intercept and slope, if the agent is not an outlier.
+        """Interpolate the likelihood of each agent's labels for each intercept a and slope b.
 
-        The logit quality of an agent has the mean a + b·x and the SD √(τ² + (b·std_error)²), with a the intercept, b the
-        slope and x the transformed ability. The likelihood is interpolated between the two nearest means on the grid, at
-        the nearest SD.
+        The logit quality of an agent that is not an outlier has the mean a + b·x and the SD √(τ² + (b·std_error)²).
 
-        intercepts : float array (n_intercepts,)
-        slopes : float array (n_slopes,)
-        tau : SD τ of the agents' deviations from the regression
-
-        Returns the likelihoods (not logarithms), with the indices and fractions of the interpolation.
+        Returns likelihoods (not logarithms), with the indices and fractions of the interpolation.
         """
-        n_sds, n_grid, n_agents = self.likelihood.shape
+        _, n_grid, n_agents = self.likelihood.shape
 
-        # nearest SD, on a logarithmic scale: (n_slopes, n_agents)
         sd = np.hypot(tau, slopes[:, None] * self.std_error)
-        log_step = np.log(_KERNEL_SDS[1] / _KERNEL_SDS[0])
-        nearest = np.rint(np.log(sd / _KERNEL_SDS[0]) / log_step).astype(np.int64)
-        sd_index = np.clip(nearest, 0, n_sds - 1)
+        sd_index = _find_nearest_sd(sd)  # (n_slopes, n_agents)
 
         # position of the mean on the grid of logits, below the last point: (n_intercepts, n_slopes, n_agents)
         mean = intercepts[:, None, None] + slopes[:, None] * self.x
@@ -186,14 +177,17 @@ class _Regression:
     def log_weights(self, intercepts: Floats, slopes: Floats) -> Floats:
         """Compute log posterior weights for all combinations of τ, share of outliers, intercept and slope.
 
-        The model is a regression of the logit of an agent's quality on its standardized ability, with labels as data. τ is
-        the SD of the agents' deviations from it. The weight is the likelihood of all labels times the priors.
+        The model is a regression of logit quality on standardized ability; τ is the SD of the agents' deviations from it.
 
-        intercepts : float array (n_intercepts,), equidistant
-        slopes : float array (n_slopes,), equidistant; [0] without a slope
+        Parameters
+        ----------
+        intercepts, slopes : float array (n_intercepts,), (n_slopes,)
+            Equidistant values; the slopes are [0] in a model without a slope.
 
-        Returns a float array (n_taus, n_outlier_shares, n_intercepts, n_slopes), for the τ in `_TAUS` and the shares in
-        `_OUTLIER_SHARES`. They equal the posterior log probabilities up to a constant, the same for all regressions.
+        Returns
+        -------
+        float array (n_taus, n_outlier_shares, n_intercepts, n_slopes)
+            Log probabilities, up to a constant that all regressions share, for `_TAUS` and `_OUTLIER_SHARES`.
         """
         # log likelihood of all labels; each agent is an outlier with the probability `share`
         log_weight = np.empty((len(_TAUS), len(_OUTLIER_SHARES), len(intercepts), len(slopes)))
@@ -203,6 +197,17 @@ class _Regression:
                 mixture = (1 - share) * likelihood + share * self.outlier_likelihood
                 log_weight[tau_index, share_index] = np.log(mixture).sum(axis=2)
 
+        self._add_prior(log_weight, intercepts)
+        if self.has_slope:
+            self._add_slope_prior(log_weight, slopes)
+        return log_weight
+
+    def _add_prior(self, log_weight: Floats, intercepts: Floats) -> None:
+        """Add the log prior of all parameters but the slope to log weights, in place.
+
+        log_weight : float array (n_taus, n_outlier_shares, n_intercepts, n_slopes)
+        intercepts : float array (n_intercepts,), equidistant
+        """
         # prior of the share of outliers, and normal prior of the intercept: its density times the step of the grid
         log_share_prior = np.log(_OUTLIER_PRIOR)[:, None, None]
         intercept_step = intercepts[1] - intercepts[0]
@@ -211,9 +216,6 @@ class _Regression:
         # prior of the regression, and prior of τ
         tau_prior = _TAU_PRIOR_WITH_SLOPE if self.has_slope else _TAU_PRIOR_WITHOUT_SLOPE
         log_weight += np.log(self.prior * tau_prior / tau_prior.sum())[:, None, None, None]
-        if self.has_slope:
-            self._add_slope_prior(log_weight, slopes)
-        return log_weight
 
     def _add_slope_prior(self, log_weight: Floats, slopes: Floats) -> None:
         """Add the log prior of each slope, a normal density times the step of the grid, to the last axis, in place."""
@@ -281,7 +283,7 @@ class RegressionPosterior:
         Returns
         -------
         float
-            Quantile. It is exactly 0 for a range of p, because the slope is 0 with a positive probability.
+            Quantile; exactly 0 for a range of p, because the slope 0 has a positive probability.
         """
         # P(slope < s) and P(slope < 0) of the regressions with a slope, summed over their grids
         sloped_grids = [grid for grid in self.grids if grid.regression.has_slope]
@@ -313,9 +315,8 @@ class RegressionPosterior:
         Returns
         -------
         RegressionPosterior
-            Posterior at this slope. If it is 0, it consists of the regressions without a slope. Otherwise, it consists of
-            the regressions with a slope whose grid contains the value. Each of their grids is reduced to the two slopes
-            next to the value, with weights that interpolate between them.
+            The regressions without a slope if b is 0. Otherwise, those whose grid contains b, reduced to the two slopes
+            next to b with interpolated weights.
         """
         grids = []
         for grid in self.grids:
@@ -328,7 +329,7 @@ class RegressionPosterior:
         return replace(self, grids=[replace(grid, weight=grid.weight / total) for grid in grids])
 
     def mean_curve(self, ability: Floats) -> Floats:
-        """Compute the quality that is predicted at given abilities, averaged over the posterior of the regressions.
+        """Compute the predicted quality at given abilities, averaged over the posterior of the regressions.
 
         Parameters
         ----------
@@ -338,15 +339,14 @@ class RegressionPosterior:
         Returns
         -------
         float array (n_points,)
-            Posterior mean quality, in [0, 1], of agents that do not deviate from the regression. One regression
-            predicts the quality logit⁻¹(a + b·x), with intercept a, slope b, and transformed ability x.
+            Posterior mean of logit⁻¹(intercept + slope·x), in [0, 1], at the transformed abilities x.
         """
         standardized = _standardize(ability, self.ability)
         reference = _standardize(self.ability, self.ability)
 
         mean_quality = np.zeros(len(standardized))
         for grid in self.grids:
-            x, _ = _transform(standardized, grid.regression.curvature, reference)
+            x, _ = _transform_abilities(standardized, grid.regression.curvature, reference)
             logit = grid.intercepts[:, None, None] + grid.slopes[:, None] * x  # (n_intercepts, n_slopes, n_points)
             weight = grid.weight.sum(axis=(0, 1))  # (n_intercepts, n_slopes)
             mean_quality += np.tensordot(weight, expit(logit), axes=2)
@@ -364,8 +364,8 @@ class RegressionPosterior:
 
         Notes
         -----
-        To leave out the agent's own labels, the posterior weight of each regression is divided by their likelihood. The
-        logit quality of an agent that is not an outlier is a mixture of normal distributions over the regressions.
+        The posterior weight of each regression is divided by the likelihood of the agent's own labels. The logit quality is
+        a mixture of normal distributions over the regressions.
         """
         # flattened weights of the normal distributions in each agent's mixture, by SD, mean (a grid point) and agent
         regression = self.grids[0].regression
@@ -380,7 +380,7 @@ class RegressionPosterior:
         # density of each agent (k) at each logit (h): sum of weight × normal density over SDs (s) and means (g)
         mixture_weight = flat_weight.reshape(shape)
         is_used = mixture_weight.any(axis=(1, 2))
-        kernels = _normal_kernels(regression.step)
+        kernels = _make_normal_kernels(regression.step)
         density = np.einsum("sgk,sgh->kh", mixture_weight[is_used], kernels[is_used], optimize=True)
 
         total = density.sum(axis=1) + outlier_weight
@@ -397,29 +397,44 @@ def _interpolate_slope(grid: _PosteriorGrid, slope: float) -> _PosteriorGrid:
     return replace(grid, slopes=grid.slopes[neighbours], weight=weight)
 
 
+def _find_nearest_sd(sd: Floats) -> Positions:
+    """Find the position in `_KERNEL_SDS` that is nearest to each standard deviation on a logarithmic scale."""
+    log_step = np.log(_KERNEL_SDS[1] / _KERNEL_SDS[0])
+    nearest = np.rint(np.log(sd / _KERNEL_SDS[0]) / log_step).astype(np.int64)
+    return np.asarray(np.clip(nearest, 0, len(_KERNEL_SDS) - 1))
+
+
+def _weigh_without_own_labels(grid: _PosteriorGrid, tau_index: int, likelihood: Floats) -> tuple[Floats, Floats]:
+    """Divide the posterior weights at one τ by the likelihood of each agent's own labels.
+
+    likelihood : float array (n_intercepts, n_slopes, n_agents), of the labels of agents that are not outliers
+
+    Returns the weights of not being an outlier, of this shape, and of being one (n_agents,).
+    """
+    outlier_likelihood = grid.regression.outlier_likelihood
+    regular_weight = np.zeros_like(likelihood)
+    outlier_weight = np.zeros(likelihood.shape[2])
+    for share, weight in zip(_OUTLIER_SHARES, grid.weight[tau_index], strict=True):
+        own_likelihood = (1 - share) * likelihood + share * outlier_likelihood
+        weight_without_own = weight[:, :, None] / own_likelihood
+        regular_weight += (1 - share) * weight_without_own
+        outlier_weight += share * weight_without_own.sum(axis=(0, 1))
+    return regular_weight, outlier_weight
+
+
 def _add_prediction_weights(
     flat_weight: Floats, outlier_weight: Floats, grid: _PosteriorGrid, tau_index: int, tau: float
 ) -> None:
-    """Add the posterior weights of a grid at one value of τ to `flat_weight` and `outlier_weight`, in place.
+    """Add the posterior weights of a grid at one τ, without the agents' own labels, in place.
 
-    To leave out an agent's own labels, each weight is divided by their likelihood.
-
-    flat_weight : flattened float array (n_sds, n_grid, n_agents), weight of each normal distribution (SD and mean) of the
-        logit quality of an agent that is not an outlier
-    outlier_weight : float array (n_agents,), weights of being an outlier
-    grid : intercepts and slopes with their posterior weights
-    tau_index, tau : position of τ in the weights of the grid, and its value
+    flat_weight : flattened float array (n_sds, n_grid, n_agents), by SD and mean of logit quality
+    outlier_weight : float array (n_agents,)
+    tau_index, tau : position of τ in `grid`, and its value
     """
-    regression = grid.regression
-    interpolation = regression.interpolate_likelihood(grid.intercepts, grid.slopes, tau)
+    interpolation = grid.regression.interpolate_likelihood(grid.intercepts, grid.slopes, tau)
 
-    # posterior weights without the agent's own labels: (n_intercepts, n_slopes, n_agents)
-    regular_weight = np.zeros_like(interpolation.likelihood)
-    for share_index, share in enumerate(_OUTLIER_SHARES):
-        own_likelihood = (1 - share) * interpolation.likelihood + share * regression.outlier_likelihood
-        weight_without_own = grid.weight[tau_index, share_index][:, :, None] / own_likelihood
-        regular_weight += (1 - share) * weight_without_own
-        outlier_weight += share * weight_without_own.sum(axis=(0, 1))
+    regular_weight, tau_outlier_weight = _weigh_without_own_labels(grid, tau_index, interpolation.likelihood)
+    outlier_weight += tau_outlier_weight
 
     # divide each weight between the grid points below and above the mean; their indices differ by n_agents
     n_agents = len(outlier_weight)
@@ -452,14 +467,14 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
     reference = _standardize(finite_ability, finite_ability)
     z, z_error = np.zeros(len(ability)), np.ones(len(ability))
     z[has_ability] = reference
-    z_error[has_ability] = std_error[has_ability] / _sd(finite_ability)
+    z_error[has_ability] = std_error[has_ability] / _compute_sd(finite_ability)
 
     p_no_slope = _P_NO_SLOPE + _P_NO_SLOPE_FEW / likelihood.n_labelled
     without_slope = _Regression(
         curvature=0.0,
         x=z,
         std_error=z_error,
-        likelihood=_normal_kernels(likelihood.step) @ likelihood.value.T,
+        likelihood=_make_normal_kernels(likelihood.step) @ likelihood.value.T,
         outlier_likelihood=likelihood.value @ likelihood.uniform,
         step=likelihood.step,
         has_slope=False,
@@ -467,7 +482,7 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
     )
     regressions = [without_slope]
     for curvature, form_prior in zip(_CURVATURES, _CURVATURE_PRIOR, strict=True):
-        x, derivative = _transform(z, curvature, reference)
+        x, derivative = _transform_abilities(z, curvature, reference)
         prior = form_prior * (1 - p_no_slope)
         regression = replace(
             without_slope, curvature=curvature, x=x, std_error=derivative * z_error, has_slope=True, prior=prior
@@ -482,7 +497,7 @@ def fit_regressions(likelihood: LabelLikelihood, ability: Floats, std_error: Flo
     return RegressionPosterior(grids, finite_ability)
 
 
-def _sd(x: Floats) -> float:
+def _compute_sd(x: Floats) -> float:
     """Compute the SD, or 1 if all values are equal or there are none."""
     return (float(x.std()) if len(x) else 0.0) or 1.0
 
@@ -490,21 +505,16 @@ def _sd(x: Floats) -> float:
 def _standardize(x: Floats, reference: Floats) -> Floats:
     """Standardize x such that the values of the reference have mean 0 and SD 1."""
     centre = float(reference.mean()) if len(reference) else 0.0
-    return (x - centre) / _sd(reference)
+    return (x - centre) / _compute_sd(reference)
 
 
-def _transform(z: Floats, curvature: float, reference: Floats) -> tuple[Floats, Floats]:
-    """Transform standardized abilities by an increasing function: linear, convex or concave.
+def _transform_abilities(z: Floats, curvature: float, reference: Floats) -> tuple[Floats, Floats]:
+    """Transform standardized abilities z by sign(c)·exp(c·z), or not if the curvature c is 0.
 
-    For curvature 0, abilities z are unchanged. For curvature c, they become sign(c)·exp(c·z), which is convex for c > 0 and
-    concave for c < 0. The result is standardized so that the transformed reference has mean 0 and SD 1. In the exponent, z
-    is clipped to ±`_MAX_Z`, so that extreme abilities do not dominate.
+    z : float array (n,)
+    reference : float array (n_reference,), standardized abilities; transformed, they have mean 0 and SD 1
 
-    z : float array (n,), standardized abilities
-    curvature : number c
-    reference : float array (n_reference,), standardized abilities of all agents
-
-    Returns the transformed abilities, and their derivatives by z (as if z were not clipped), float array (n,) each.
+    Returns the transformed abilities and their derivatives by z.
     """
     if curvature == 0:
         return z, np.ones(len(z))
@@ -512,12 +522,12 @@ def _transform(z: Floats, curvature: float, reference: Floats) -> tuple[Floats, 
     exponential = np.exp(curvature * np.clip(z, -_MAX_Z, _MAX_Z))
     reference_exponential = np.exp(curvature * np.clip(reference, -_MAX_Z, _MAX_Z))
     transformed = np.sign(curvature) * _standardize(exponential, reference_exponential)
-    derivative = abs(curvature) * exponential / _sd(reference_exponential)
+    derivative = abs(curvature) * exponential / _compute_sd(reference_exponential)
     return transformed, derivative
 
 
 @lru_cache(2)
-def _normal_kernels(step: float) -> Floats:
+def _make_normal_kernels(step: float) -> Floats:
     """Compute normal densities around each grid point for each SD: float array (n_sds, n_grid, n_grid), rows sum to 1."""
     logits = logit_grid(step)
     kernel = np.exp(-0.5 * ((logits[:, None] - logits) / _KERNEL_SDS[:, None, None]) ** 2)

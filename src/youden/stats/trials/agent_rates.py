@@ -104,10 +104,9 @@ class AgentRates(ReadOnly):
         return replace(self, covariance=np.zeros_like(self.covariance), squared_error_variance=np.zeros_like(self.rate))
 
     def add_errors_to(self, covariance: CentredCovariance, *, reference: Bools | None = None) -> CentredCovariance:
-        """Compute the covariance of abilities from that of mean answers, by adding the errors of the rates.
+        """Compute the covariance of abilities, mean answers minus rates, by adding the errors of the rates.
 
-        An ability is a mean answer minus the agent's rate. All abilities are measured from a mean. The errors of mean
-        answers and of rates are taken as independent.
+        The errors of mean answers and of rates are taken as independent.
 
         Parameters
         ----------
@@ -146,16 +145,15 @@ class AgentRates(ReadOnly):
         Parameters
         ----------
         covariance : CentredCovariance
-            Covariance of the abilities. Only its NaN entries are used, which mark pairs that cannot be compared.
+            Covariance of the abilities, whose NaN entries mark pairs that cannot be compared.
         reference : bool array (n_agents,), optional
-            Agents over which the mean is taken, as far as they can be compared with an agent. Default: for each agent, all
-            that can be compared with it.
+            Agents over which the mean is taken, if they can be compared with the agent; all by default.
 
         Returns
         -------
         float array (n_agents, n_agents)
-            Covariance without NaN. No mean is subtracted from the rate of an agent that cannot be compared with any agent
-            of the reference.
+            Covariance without NaN. The rate of an agent that cannot be compared with any agent of the reference is not
+            centred.
         """
         is_comparable = ~np.isnan(covariance.covariance)
         in_mean = is_comparable if reference is None else is_comparable & reference
@@ -176,13 +174,11 @@ class AgentRates(ReadOnly):
         Returns
         -------
         variance, df : float
-            Variance, and degrees of freedom of at least 1. Without uncertainty of the rates, the variance is 0 and `df`
-            is infinite.
+            Variance, and degrees of freedom of at least 1; 0 and infinity if the rates have no uncertainty.
 
         Notes
         -----
-        The squared error of the difference is taken as a multiple of a χ² variable with df degrees of freedom. With its
-        mean, the variance V, and its own variance W, df = 2V²/W.
+        df = 2V²/W, with the mean V and the variance W of the squared error, taken as a multiple of a χ² variable.
         """
         pair = [first, second]
         variance = float(self.covariance[pair, pair].sum() - 2 * self.covariance[first, second])
@@ -241,10 +237,9 @@ class IndependentTotals:
         item, other_item : int array (n_trials,)
             Items of the first and of the second agent's text.
         is_training : bool array (n_trials,), optional
-            Whether training scores may use a trial; other trials change only `n_trials` and `total_all`. Default: all.
+            Trials that training scores may use; others change only `n_trials` and `total_all`. Default: all.
         counts_for : pair of bool arrays (n_trials,), optional
-            Whether a trial counts for its first, and for its second agent, in the sums by agent. Other sums do not
-            depend on this. Default: for both.
+            Whether a trial counts for its first, and for its second agent, in the sums by agent; yes by default.
 
         Raises
         ------
@@ -266,11 +261,9 @@ class IndependentTotals:
         self._add_by_agent(second, other_item, answer, counts=is_used & for_second)
 
     def _add_by_agent(self, agent: Ids | Positions, item: Ids | Positions, answer: Floats, *, counts: Bools) -> None:
-        """Add answers to the sums by agent and by cell (an agent on an item), for one side of the trials, in place.
+        """Add answers to the sums by agent and by cell for one side of the trials, in place.
 
-        agent, item : int arrays (n_trials,), agent and item of the first text of each trial, or of the second one
-        answer : float array (n_trials,)
-        counts : bool array (n_trials,), whether a trial counts for this agent
+        agent, item, answer, counts : arrays (n_trials,); `counts` is False if a trial does not count for this agent
         """
         n_agents = len(self.n)
         agent, item, answer = agent[counts], item[counts], answer[counts]
@@ -282,12 +275,9 @@ class IndependentTotals:
         self._append_cell_sums(cell, answer)
 
     def _append_cell_sums(self, cell: Positions, answer: Floats) -> None:
-        """Sum answers by cell, and append the sums to `_cell_chunks`.
-
-        A cell is one agent on one item. If there are many chunks, they are summed into one.
+        """Sum answers by cell (an agent on an item), and append the sums to `_cell_chunks`.
 
         cell : int64 array (n_answers,), agent · n_items + item of each answer
-        answer : float array (n_answers,)
         """
         distinct_cells, cell_index, n = np.unique(cell, return_inverse=True, return_counts=True)
         total = np.bincount(cell_index, answer, len(distinct_cells)).astype(np.float64)
@@ -484,9 +474,8 @@ def expected_rate_variance(n_trials: float, *, rate: float, n_agents: int) -> fl
     Returns
     -------
     float
-        Posterior variance of the difference between an agent's rate and the mean rate, averaged over agents, if each
-        agent has `n_trials * rate` yes answers. It is smaller than the binomial variance, because estimated rates are
-        shrunk to their mean (`IndependentTotals.estimate_rates`).
+        Posterior variance of an agent's rate minus the mean rate, averaged over agents with `n_trials * rate` yes
+        answers each. It is below the binomial variance, because rates are shrunk to their mean.
 
     Examples
     --------
@@ -562,19 +551,17 @@ class _RateFit:
         self._likelihood = np.exp(log_likelihood - log_likelihood.max())
 
         self._is_equal = K <= 2  # two agents have the same trials
-        self.shrunk_rate = self._kappa_weights(_SHRINKING_PRIOR) @ self._posterior.mean
+        self.shrunk_rate = self._compute_kappa_weights(_SHRINKING_PRIOR) @ self._posterior.mean
         if self._is_equal:
             self.shrunk_rate = np.full(len(totals.n), self._mean)
 
     def _compute_posterior(self, n: Floats, answer_sum: Floats, dispersion: float) -> _Posterior:
-        """Compute the posterior distribution of each agent's rate, for each coefficient of variation κ of the rates.
+        """Compute the posterior of each agent's rate for each coefficient of variation in `_KAPPA`.
 
-        A rate is regular, with a gamma prior, or with a small prior probability an outlier.
+        A rate has a gamma prior, or is an outlier with a small prior probability.
 
-        n, answer_sum : float arrays (n_agents,), number and sum of the answers to each agent's trials
+        n, answer_sum : float arrays (n_agents,), number and sum of the answers
         dispersion : variance of an answer divided by its mean
-
-        Returns arrays (n_kappa, n_agents), one row for each κ in `_KAPPA`.
         """
         # answer_sum/dispersion, a number of yes answers, is modelled as a Poisson variable of mean n·rate/dispersion
         n_yes = answer_sum / dispersion
@@ -584,40 +571,28 @@ class _RateFit:
         p_outlier = np.exp(log_outlier - log_likelihood)
 
         # For κ = 0, the first row, regular rates equal the mean rate. For other κ, their prior is a gamma distribution of
-        # shape 1/κ² with this mean. Their posterior is a gamma distribution, too, of shape 1/κ² + n_yes.
-        regular_mean = np.full((len(_KAPPA), len(n)), self._mean)
-        regular_variance = np.zeros_like(regular_mean)
-        squared_error_variance = np.zeros_like(regular_mean)
+        # shape 1/κ² with this mean.
         prior_shape = 1 / _KAPPA[1:, None] ** 2
-        shape = prior_shape + n_yes
-        inverse_scale = prior_shape / self._mean + n / dispersion
-        regular_mean[1:] = shape / inverse_scale
-        regular_variance[1:] = shape / inverse_scale**2
-        squared_error_variance[1:] = 2 * regular_variance[1:] ** 2 / shape
+        gamma_mean, gamma_variance = _update_gamma(self._mean, prior_shape, n_yes, n / dispersion)
+        zero = np.zeros((1, len(n)))
+        regular_mean = np.vstack([zero + self._mean, gamma_mean])
+        regular_variance = np.vstack([zero, gamma_variance])
+        squared_error_variance = np.vstack([zero, 2 * gamma_variance**2 / (prior_shape + n_yes)])
+        outlier_mean, outlier_variance = _update_gamma(
+            _OUTLIER_FACTOR * self._mean, _OUTLIER_SHAPE, n_yes, n / dispersion
+        )
 
-        # the same for an outlier, with the mean and the shape of the outliers
-        outlier_inverse_scale = _OUTLIER_SHAPE / (_OUTLIER_FACTOR * self._mean) + n / dispersion
-        outlier_mean = (_OUTLIER_SHAPE + n_yes) / outlier_inverse_scale
-        outlier_variance = outlier_mean / outlier_inverse_scale
-
-        # mean and variance of the mixture of regular rates and outliers
-        p_regular = 1 - p_outlier
-        mean = p_regular * regular_mean + p_outlier * outlier_mean
-        regular_square = regular_variance + (regular_mean - mean) ** 2
-        outlier_square = outlier_variance + (outlier_mean - mean) ** 2
-        variance = p_regular * regular_square + p_outlier * outlier_square
+        means, variances = (regular_mean, outlier_mean), (regular_variance, outlier_variance)
+        mean, variance = _mix_moments(p_outlier, means, variances)
         return _Posterior(mean, variance, squared_error_variance, log_likelihood)
 
-    def _kappa_weights(self, prior: Floats) -> Floats:
+    def _compute_kappa_weights(self, prior: Floats) -> Floats:
         """Compute the posterior probabilities of the κ on the grid from prior ones: float array (n_kappa,)."""
         weight = self._likelihood * prior
         return np.asarray(weight / weight.sum())
 
     def to_rates(self) -> AgentRates:
         """Estimate the false-positive rates of all agents, with the covariance of their errors.
-
-        Rates and covariance are averages over the posterior distribution of κ, the coefficient of variation of the rates.
-        The prior probability that all rates are equal (κ = 0) shrinks the rates, but not the covariance.
 
         All rates are 0 without training trials, and equal without uncertainty for at most two agents.
         """
@@ -626,11 +601,11 @@ class _RateFit:
         if not totals.training_n:
             return AgentRates.unknown(n_agents)
         if self._is_equal:
-            return self._make_rates(self.shrunk_rate, np.zeros((n_agents, n_agents)), np.zeros(n_agents), totals.n)
+            return self._shift_rates(self.shrunk_rate, np.zeros((n_agents, n_agents)), np.zeros(n_agents), totals.n)
 
-        # Covariance of the errors. Given κ, the errors of different agents are independent, and have the mean `bias`:
-        # (n_kappa, n_agents).
-        posterior, weight = self._posterior, self._kappa_weights(_PRIOR)
+        # The prior probability of equal rates (κ = 0) shrinks the rates, but not this covariance of their errors. Given κ,
+        # the errors of different agents are independent, and have the mean `bias`: (n_kappa, n_agents).
+        posterior, weight = self._posterior, self._compute_kappa_weights(_PRIOR)
         bias = posterior.mean - self.shrunk_rate
         mean_bias_product = (bias * weight[:, None]).T @ bias
         covariance = np.diag(weight @ posterior.variance) + mean_bias_product
@@ -639,24 +614,21 @@ class _RateFit:
         expected_square = posterior.variance + bias**2
         squared_error_variance = weight @ expected_square**2 - (weight @ expected_square) ** 2
         squared_error_variance += weight @ posterior.squared_error_variance
-        return self._make_rates(self.shrunk_rate, covariance, squared_error_variance, totals.n)
+        return self._shift_rates(self.shrunk_rate, covariance, squared_error_variance, totals.n)
 
     def estimate_linked_rates(self, n: Floats, answer_sum: Floats) -> AgentRates:
-        """Estimate the false-positive rates of agents that joined later, with the fitted distribution as their prior.
+        """Estimate the false-positive rates of agents that joined later, with this fit as the prior.
 
-        Each rate depends only on the agent's own trials and on the fit to the first agents. It is averaged over the
-        posterior distribution of κ, the coefficient of variation of the rates, which the agent's own trials update.
+        n, answer_sum : float arrays (n_linked,), number and sum of the answers to an agent's independent trials
 
-        n, answer_sum : float arrays (n_linked,), number and sum of the answers to the independent trials of each of them
-
-        Returns rates (n_linked,) with independent errors. The rate of an agent with n = 0 is the mean of the prior.
+        The errors of the rates are independent. The rate of an agent with n = 0 is the mean of the prior.
         """
         posterior = self._compute_posterior(n, answer_sum, self._linked_dispersion)
         likelihood = np.exp(posterior.log_likelihood - posterior.log_likelihood.max(axis=0))
 
         def kappa_weights(prior: Floats) -> Floats:
             """Compute the posterior of κ for each agent, given its trials and those of the first agents: (n_kappa, n_linked)."""
-            weight = self._kappa_weights(prior)[:, None] * likelihood
+            weight = self._compute_kappa_weights(prior)[:, None] * likelihood
             return np.asarray(weight / weight.sum(axis=0))
 
         # as in `to_rates`, the prior probability of equal rates (κ = 0) shrinks the rates, but not their error variances
@@ -670,31 +642,23 @@ class _RateFit:
         # variance of the squared errors: that of their expectation over κ, plus the mean of that given κ
         squared_error_variance = (weight * expected_square**2).sum(axis=0) - error_variance**2
         squared_error_variance += (weight * posterior.squared_error_variance).sum(axis=0)
-        return self._make_rates(rate, np.diag(error_variance), squared_error_variance, n)
+        return self._shift_rates(rate, np.diag(error_variance), squared_error_variance, n)
 
-    def _make_rates(
+    def _shift_rates(
         self, rate: Floats, covariance: Floats, squared_error_variance: Floats, n_trials: Floats
     ) -> AgentRates:
-        """Shift estimated rates so that their mean is the mean answer, and add 95 % intervals.
+        """Shift all rates so that the mean of the fitted agents is the mean answer, and add 95 % intervals.
 
-        One shift is added to all rates. It makes the mean rate of the fitted agents equal to the mean answer to all
-        independent trials, but leaves their rates in [0, 1]. Rates of agents that joined later have the same shift. The
-        covariance is increased for the uncertainty of the fitted mean.
-
-        rate, squared_error_variance, n_trials : float arrays (n_agents,), rates, the variances of their squared errors, and
-            numbers of trials
-        covariance : float array (n_agents, n_agents), covariance of the errors of the rates
+        rate, n_trials : float arrays (n_agents,)
+        covariance : float array (n_agents, n_agents), of the errors of the rates given their mean
+        squared_error_variance : float array (n_agents,), variances of the squared errors
         """
         # the relative variance of the mean rate is 1/number of yes answers
         covariance_factor = 1 + 1 / self._n_effective_yes
         n_answers = max(self._totals.training_n, 1)
         mean_variance = self._linked_dispersion * self._mean / n_answers
 
-        # interval of a gamma distribution with the mean and the variance of the rate
-        variance = covariance_factor * np.diag(covariance) + mean_variance
-        shape, scale = rate**2 / variance, variance / rate
-        low = scale * gammaincinv(shape, 0.025)
-        high = scale * gammaincinv(shape, 0.975)
+        low, high = _compute_gamma_bounds(rate, covariance_factor * np.diag(covariance) + mean_variance)
 
         # the shift must be the same for all agents, so that it cancels in differences
         fitted_rates = self.shrunk_rate
@@ -716,13 +680,36 @@ class _RateFit:
         )
 
 
+def _update_gamma(prior_mean: float, prior_shape: Floats | float, n_yes: Floats, n: Floats) -> tuple[Floats, Floats]:
+    """Compute posterior mean and variance of rates with a gamma prior, from `n_yes` events in n trials."""
+    shape = prior_shape + n_yes
+    inverse_scale = prior_shape / prior_mean + n
+    return shape / inverse_scale, shape / inverse_scale**2
+
+
+def _mix_moments(
+    p_second: Floats, means: tuple[Floats, Floats], variances: tuple[Floats, Floats]
+) -> tuple[Floats, Floats]:
+    """Compute mean and variance of a mixture of two distributions, the second with probability `p_second`."""
+    p_first = 1 - p_second
+    mean = p_first * means[0] + p_second * means[1]
+    first_square = variances[0] + (means[0] - mean) ** 2
+    second_square = variances[1] + (means[1] - mean) ** 2
+    return mean, p_first * first_square + p_second * second_square
+
+
+def _compute_gamma_bounds(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+    """Compute the .025 and .975 quantiles of gamma distributions."""
+    shape, scale = mean**2 / variance, variance / mean
+    return scale * gammaincinv(shape, 0.025), scale * gammaincinv(shape, 0.975)
+
+
 def _log_likelihoods(n_yes: Floats, expected_n_yes: Floats) -> tuple[Floats, Floats]:
-    """Compute log likelihoods of numbers of yes answers, plus the log prior probabilities, up to a common constant.
+    """Compute log likelihoods of numbers of yes answers, plus log prior probabilities, up to a common constant.
 
-    n_yes, expected_n_yes : float array (n_agents,), observed numbers, and those at the mean rate
+    n_yes, expected_n_yes : float arrays (n_agents,), observed numbers, and those at the mean rate
 
-    Returns the log likelihoods if the rates are regular, float array (n_kappa, n_agents), and if they are outliers, float
-    (n_agents,).
+    Returns them for regular rates (n_kappa, n_agents), and for outliers (n_agents,).
     """
     # the distribution is Poisson for κ = 0, which comes first, and negative binomial for the other κ
     log_poisson = n_yes * np.log(expected_n_yes) - expected_n_yes

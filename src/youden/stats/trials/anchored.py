@@ -16,7 +16,7 @@ from scipy.special import ndtr, stdtr
 
 from youden.stats.base.pair_chunks import ChunkSource, PairChunk, check_trials, sum_by_effect_group
 from youden.stats.trials.comparisons import holm
-from youden.types.pool import Floats, Ids, ReadOnly
+from youden.types.pool import Floats, Ids, Positions, ReadOnly
 
 _PRIOR_BLOCKS = 6
 """Weight of the anchors' residual variance when an agent's variance is shrunk towards it, in blocks."""
@@ -126,26 +126,13 @@ class AnchorScale:
         self.centre_variance = trial_variance / max(n_trials, 1)
 
     def _fit_items(self, chunks: ChunkSource, n_items: int) -> int:
-        """Estimate the effects of items and their variances from the residuals of the anchors' answers.
+        """Set the effects of items, their variances and the residual variance, from the anchors' answers.
 
-        Sets the attributes that begin with `item_`, and `residual_variance`.
-
-        chunks : function that yields the answers in chunks of items at each call
-        n_items : number of items of the run
+        chunks : function that yields the answers in chunks of items
 
         Returns the number of trials.
         """
-        # number of trials and mean residual of each item, and squared deviations from these means
-        n_by_item = np.zeros(n_items, dtype=np.int64)
-        item_mean = np.zeros(n_items)
-        squares_within = 0.0
-        for items, chunk in _with_items(chunks()):
-            residual = self._residuals(chunk)
-            n_chunk_trials = np.bincount(chunk.item, minlength=chunk.n_items)
-            chunk_mean = np.bincount(chunk.item, residual, chunk.n_items) / np.maximum(n_chunk_trials, 1)
-            squares_within += float(((residual - chunk_mean[chunk.item]) ** 2).sum())
-            n_by_item[items] = n_chunk_trials
-            item_mean[items] = chunk_mean
+        n_by_item, item_mean, squares_within = self._average_by_item(chunks, n_items)
 
         # Variance of an answer given its item, and variance between the effects of items. On average, the square of the
         # mean of n residuals exceeds the squared effect of the item by residual_variance/n.
@@ -174,15 +161,29 @@ class AnchorScale:
         """Subtract the centre and the effects of both agents from answers: float array (n_trials,)."""
         return np.asarray(chunk.value - self.centre - self.effect[chunk.first] - self.effect[chunk.second])
 
+    def _average_by_item(self, chunks: ChunkSource, n_items: int) -> tuple[Positions, Floats, float]:
+        """Compute number and mean of each item's residuals, and the sum of squared deviations from these means.
+
+        chunks : function that yields the answers in chunks of items
+        """
+        n_by_item = np.zeros(n_items, dtype=np.int64)
+        item_mean = np.zeros(n_items)
+        squares_within = 0.0
+        for items, chunk in _with_items(chunks()):
+            residual = self._residuals(chunk)
+            n_trials = np.bincount(chunk.item, minlength=chunk.n_items)
+            mean = np.bincount(chunk.item, residual, chunk.n_items) / np.maximum(n_trials, 1)
+            squares_within += float(((residual - mean[chunk.item]) ** 2).sum())
+            n_by_item[items] = n_trials
+            item_mean[items] = mean
+        return n_by_item, item_mean, squares_within
+
     def _estimate_shared_variances(self, chunks: ChunkSource) -> tuple[float, float]:
-        """Estimate the variance of effects of agents in blocks (cell variance) and of effects of pairs (pair variance).
+        """Estimate the cell variance and the pair variance, both at least 0.
 
-        The cell variance is the covariance of two answers about one agent in one block. The pair variance is the
-        covariance of two answers about the same two agents. In a block, each anchor appears once first and once second.
+        They are the covariances of two answers about one agent in one block, and about one pair of agents.
 
-        chunks : function that yields the anchors' answers in chunks of items at each call
-
-        Returns the cell variance and the pair variance, at least 0.
+        chunks : function that yields the anchors' answers in chunks of items
         """
         n_anchors = len(self.effect)
         product_sum = 0.0
@@ -196,26 +197,23 @@ class AnchorScale:
                 product_sum += chunk_sum
                 n_products += n_chunk_products
 
-        # the variance of a residual contains two cell variances, one for each agent, which are limited to half of it
-        cell_variance = 0.0
-        if n_products:
-            mean_product = product_sum / n_products
-            max_cell_variance = self.residual_variance / 4
-            cell_variance = min(max(0.0, mean_product), max_cell_variance)
         pair_variance = _estimate_pair_variance(*pair_sums)
-        return cell_variance, pair_variance
+        if not n_products:
+            return 0.0, pair_variance
+
+        # the variance of a residual contains two cell variances, one for each agent, which are limited to half of it
+        mean_product = product_sum / n_products
+        max_cell_variance = self.residual_variance / 4
+        return min(max(0.0, mean_product), max_cell_variance), pair_variance
 
 
 def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) -> tuple[float, int]:
     """Multiply the two residuals of each anchor in each block, and sum the products.
 
-    An anchor appears at most twice in a block. If it appears only once, it has no product.
+    chunk : trials between anchors, whose effect groups are the blocks; an anchor appears in a block at most twice
+    residual : float array (n_trials,)
 
-    chunk : trials between anchors, whose effect groups are the blocks
-    residual : float array (n_trials,), residual of each of them
-    n_anchors : number of anchors
-
-    Returns the sum and the number of the products.
+    Returns the sum and the number of products.
     """
     n_in_block = sum_by_effect_group(chunk, np.ones(len(residual)), n_anchors)
     has_two = n_in_block == 2
@@ -254,14 +252,11 @@ def _item_fpc(share_squares: Floats, n_items: int) -> Floats:
 
 
 def _estimate_pair_variance(n_residuals: Floats, total: Floats, squares: Floats) -> float:
-    """Estimate the variance of the effects of pairs of anchors on their answers.
+    """Estimate the variance, at least 0, of the effects of pairs of anchors on their answers.
 
-    The effect of a pair is the expected value of its residuals. Its mean over pairs is 0.
+    n_residuals, total, squares : float arrays (n_anchors, n_anchors), as returned by `_sum_by_pair`
 
-    n_residuals, total, squares : float arrays (n_anchors, n_anchors), number, sum and sum of squares of the residuals
-        of each unordered pair, above the diagonal
-
-    Returns a variance of at least 0; 0 if no pair has two residuals.
+    It is 0 if no pair has two residuals.
     """
     is_compared = n_residuals > 0
     n = n_residuals[is_compared]
@@ -398,21 +393,16 @@ class _ClusterSums(NamedTuple):
 
 
 def _sum_clusters(chunks: LinkingChunkSource, scale: AnchorScale, effect: Floats, n: Floats) -> _ClusterSums:
-    """Sum, over blocks and items, the quantities from which the variances of effects on the anchors' scale are computed.
+    """Sum, over blocks and items, what the variances of effects on the anchors' scale are computed from.
 
-    chunks : function that yields the anchor trials in chunks of items at each call
-    scale : scale of the anchors, with the effects of the items
-    effect, n : float arrays (n_agents,), effects of the agents on this scale, and their numbers of trials
+    chunks : function that yields the anchor trials in chunks of items
+    effect, n : float arrays (n_agents,), effects on this scale, and numbers of trials
     """
     n_agents = len(n)
     squares, n_blocks, item_linking_variance, share_squares = np.zeros((4, n_agents))
     for items, chunk in _with_items(chunks()):
-        # sum of the residuals of each agent in each of its blocks; the code of a combination is block · n_agents + agent
         residual = _linking_residuals(chunk, items, scale) - effect[chunk.agent]
-        code = chunk.block.astype(np.int64) * n_agents + chunk.agent
-        distinct_codes, index = np.unique(code, return_inverse=True)
-        residual_sum = np.bincount(index, residual)
-        agent = distinct_codes % n_agents
+        agent, residual_sum = _sum_by_block(chunk, residual, n_agents)
         squares += np.bincount(agent, residual_sum**2, n_agents)
         n_blocks += np.bincount(agent, minlength=n_agents)
 
@@ -435,6 +425,17 @@ def _linking_residuals(chunk: LinkingChunk, items: slice, scale: AnchorScale) ->
     return np.asarray(chunk.answer - scale.centre - scale.effect[chunk.partner] - item_effect)
 
 
+def _sum_by_block(chunk: LinkingChunk, residual: Floats, n_agents: int) -> tuple[Positions, Floats]:
+    """Sum the residuals (n_trials,) of each agent in each of its blocks.
+
+    Returns the agent of each sum, and the sums, arrays (n_sums,).
+    """
+    code = chunk.block.astype(np.int64) * n_agents + chunk.agent
+    distinct_codes, index = np.unique(code, return_inverse=True)
+    agent = distinct_codes % n_agents
+    return agent, np.bincount(index, residual).astype(np.float64, copy=False)
+
+
 def _count_by_agent(agent: Ids, unit: Ids, n_agents: int, n_units: int) -> Floats:
     """Count how often each agent occurs with each unit, such as an item: float array (n_agents, n_units).
 
@@ -442,6 +443,14 @@ def _count_by_agent(agent: Ids, unit: Ids, n_agents: int, n_units: int) -> Float
     """
     counts = np.bincount(agent.astype(np.int64) * n_units + unit, minlength=n_agents * n_units)
     return np.asarray(counts.reshape(n_agents, n_units), dtype=np.float64)
+
+
+def _sum_by_item(chunk: LinkingChunk, residual: Floats, n_agents: int) -> Floats:
+    """Sum the residuals (n_trials,) of each agent on each item: float array (n_agents, n_items)."""
+    cell = chunk.agent.astype(np.int64) * chunk.n_items + chunk.item  # index in the flattened array
+    return (
+        np.bincount(cell, residual, n_agents * chunk.n_items).reshape(n_agents, chunk.n_items).astype(float, copy=False)
+    )
 
 
 def compute_linked_influence(
@@ -485,26 +494,14 @@ def compute_linked_influence(
     n_trials = np.maximum(linked.n_trials, 1)[:, None]
     has_trials = linked.n_trials[:, None] > 0
 
-    # β_j, by which the mean residual of item j was shrunk, and its mean over the trials of each agent, Σ_l p_il·β_l
-    has_residual = scale.item_residual != 0
-    beta = np.divide(scale.item_effect, scale.item_residual, out=np.zeros(len(scale.item_effect)), where=has_residual)
-    mean_beta = np.zeros(n_agents)
-    for items, chunk in _with_items(chunks()):
-        item_share = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n_trials
-        mean_beta += item_share @ beta[items]
+    mean_beta = _average_item_shrinkage(chunks, scale, n_trials)
 
     def iter_influence() -> Iterator[tuple[slice, Floats, Floats]]:
-        """Yield, for each chunk, the slice of its items, their influence on each ability, and their share in its trials.
-
-        An item has influence on an ability in three ways, the terms of the formula in the notes. All arrays are float
-        arrays (n_agents, n_chunk_items).
-        """
+        """Yield the items of each chunk as a slice, and their influence and share, float arrays (n_agents, n_chunk_items)."""
         for items, chunk in _with_items(chunks()):
             # through the residuals of the agent's own trials on the item
             residual = _linking_residuals(chunk, items, scale) - linked.effect[chunk.agent]
-            cell = chunk.agent.astype(np.int64) * chunk.n_items + chunk.item  # index in the flattened array
-            residual_sum = np.bincount(cell, residual, n_agents * chunk.n_items).reshape(n_agents, chunk.n_items)
-            through_trials = residual_sum / n_trials
+            through_trials = _sum_by_item(chunk, residual, n_agents) / n_trials
 
             # through the centre of the scale, which contains the anchors' mean residual on the item
             remaining_share = (1 - mean_beta)[:, None]
@@ -520,6 +517,22 @@ def compute_linked_influence(
             yield items, np.where(has_trials, influence, 0.0), item_share
 
     return iter_influence
+
+
+def _average_item_shrinkage(chunks: LinkingChunkSource, scale: AnchorScale, n_trials: Positions) -> Floats:
+    """Compute the mean of β, the shrinkage of the mean residual of an item, over each agent's trials.
+
+    chunks : function that yields the anchor trials in chunks of items
+    n_trials : int array (n_agents, 1), at least 1
+    """
+    n_agents = len(n_trials)
+    has_residual = scale.item_residual != 0
+    beta = np.divide(scale.item_effect, scale.item_residual, out=np.zeros(len(scale.item_effect)), where=has_residual)
+    mean_beta = np.zeros(n_agents)
+    for items, chunk in _with_items(chunks()):
+        item_share = _count_by_agent(chunk.agent, chunk.item, n_agents, chunk.n_items) / n_trials
+        mean_beta += item_share @ beta[items]
+    return mean_beta
 
 
 @dataclass(frozen=True, eq=False)
@@ -689,14 +702,10 @@ class _ResidualSums:
         self.count += len(residual)
 
     def compute_means(self, *, df_share: float, centred: bool = False) -> tuple[Floats, Floats]:
-        """Compute the mean residual of each agent and the variance of this mean.
+        """Compute the mean residual of each agent and the variance of this mean, NaN for an agent without a residual.
 
-        The variance is the residual variance, pooled over all agents, divided by the agent's number of residuals.
-
-        df_share : degrees of freedom of the residuals, as a fraction of their number
+        df_share : degrees of freedom of the residuals, of all agents together, divided by their number
         centred : whether the mean over all agents is subtracted from the residuals
-
-        Returns means and variances, float arrays (n_agents,), NaN for an agent without a residual.
         """
         overall_mean = float(self._total.sum()) / self.count if centred else 0.0
         mean_square = self._squares / self.count - overall_mean**2

@@ -27,6 +27,8 @@ MARGIN, MIN_INCREASE = 1.2, 0.5
 so far."""
 _N_GRID, _N_PRIOR_STEPS = 400, 10
 """Grid points of abilities, and EM steps that estimate the prior."""
+_TINY = np.finfo(np.float64).tiny
+"""Smallest probability, so that no logarithm of 0 is computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,15 +156,11 @@ def select_best(
 def _compute_bound_distances(
     covariance: CentredCovariance, agent: int, n_candidates: int, level: float
 ) -> tuple[float, float]:
-    """Compute the distances of the confidence bounds of the selected agent's ability from its estimate.
+    """Compute the distances of both confidence bounds of the selected ability from its estimate.
 
-    The lower bound holds simultaneously for all candidates, by Šidák's correction; the upper bound is not adjusted.
+    The lower bound holds for all candidates simultaneously, by Šidák's correction.
 
-    covariance : covariance of all abilities
-    agent : position of the agent, which has the highest estimate of `n_candidates` agents
-    level : confidence level
-
-    Returns the distance of the lower bound and the distance of the upper bound, both above 0.
+    agent : position of the agent with the highest estimate of `n_candidates`
     """
     p_upper = (1 + level) / 2
     df = covariance.df[agent]
@@ -249,15 +247,12 @@ def simultaneous_upper_bounds(differences: Differences, *, top: int, alpha_fract
 
 
 def _compute_t_quantiles(std_error: Floats, df: Floats, level: float) -> Floats:
-    """Compute critical values of Dunnett's test of all other agents against a control, with each agent as the control.
+    """Compute critical values of Dunnett's test against each control (row) for the other agents (column).
 
-    The test assumes normal errors. Its quantile is replaced by the quantile of Student's t with the same tail probability
-    and the degrees of freedom of the other agent.
+    They are quantiles of Student's t with the same tail probability as Dunnett's quantile for normal errors.
 
-    std_error, df : float arrays (n_agents,), standard errors and degrees of freedom
+    std_error, df : float arrays (n_agents,)
     level : confidence level of all comparisons with one control
-
-    Returns a float array (n_agents, n_agents): the critical value for the control (row) and the other agent (column).
     """
     # critical values for a few standard errors of a control: (n_sizes, n_agents)
     control_errors = np.unique(np.quantile(std_error, np.linspace(0, 1, _N_SIZES)))
@@ -267,10 +262,15 @@ def _compute_t_quantiles(std_error: Floats, df: Floats, level: float) -> Floats:
 
     # linear interpolation between them, at the standard error of each agent as the control
     position = np.interp(std_error, control_errors, np.arange(len(control_errors), dtype=np.float64))
+    return _interpolate_rows(t_quantiles, position)
+
+
+def _interpolate_rows(table: Floats, position: Floats) -> Floats:
+    """Interpolate linearly between the rows of a table at fractional positions (n,), from 0 to the last row."""
     lower = np.floor(position).astype(np.int64)
-    upper = np.minimum(lower + 1, len(control_errors) - 1)
+    upper = np.minimum(lower + 1, len(table) - 1)
     fraction = (position % 1)[:, None]
-    return np.asarray(t_quantiles[lower] * (1 - fraction) + t_quantiles[upper] * fraction)
+    return np.asarray(table[lower] * (1 - fraction) + table[upper] * fraction)
 
 
 def next_allocation(
@@ -337,11 +337,9 @@ def next_allocation(
 
 
 def _split_std_errors(differences: Differences) -> Floats:
-    """Derive a standard error of each ability from those of pairwise differences, as if abilities were independent.
+    """Derive standard errors e of abilities from pairwise differences, as if abilities were independent.
 
-    The standard errors e satisfy √(e_i² + e_k²) ≈ SE of the difference of agents i and k, by least squares.
-
-    Returns a float array (n_agents,).
+    √(e_i² + e_k²) approximates the standard error of the difference of agents i and k by least squares.
     """
     K = len(differences.std_error)
     difference_variance = np.where(np.eye(K, dtype=np.bool_), 0.0, differences.std_error) ** 2
@@ -359,14 +357,12 @@ def _split_std_errors(differences: Differences) -> Floats:
 def best_probabilities(ability: Floats, differences: Differences) -> tuple[Floats, float]:
     """Estimate each agent's probability of being the best, and the expected regret of selecting the highest estimate.
 
-    Agents are independent given the prior, which is estimated from all abilities. Without sampling error, agents with the
-    highest ability share the probability equally.
+    Agents are independent given a prior estimated from all abilities; agents tied without sampling error share equally.
 
     ability : float array (n_agents,), without NaN
-    differences : pairwise differences of the same abilities, all of which can be compared
+    differences : pairwise differences of these abilities, all comparable
 
-    Returns the posterior probabilities, float array (n_agents,) with sum 1; and the posterior mean of the best ability
-    minus the posterior mean of the agent with the highest estimate, at least 0.
+    Returns the posterior probabilities, float array (n_agents,) with sum 1, and the expected regret, at least 0.
     """
     std_error = _split_std_errors(differences)
     if not std_error.any():
@@ -375,28 +371,33 @@ def best_probabilities(ability: Floats, differences: Differences) -> tuple[Float
 
     grid, posterior = _estimate_posteriors(ability, std_error)
     cumulative = np.cumsum(posterior, axis=1)
-    tiny = np.finfo(np.float64).tiny  # avoids the logarithm of 0
 
     # P(θ_i < x) of each agent; half of the probability of the grid point x itself counts as below it
-    p_below = np.maximum(cumulative - posterior / 2, tiny)
+    p_below = np.maximum(cumulative - posterior / 2, _TINY)
 
     # P(k is best) = Σ_x p_k(x)·Π_{i≠k} P(θ_i < x)
     log_p_below = np.log(p_below)
     log_p_others_below = log_p_below.sum(axis=0) - log_p_below
     p_best = (posterior * np.exp(log_p_others_below)).sum(axis=1)
 
-    # the best ability has the distribution function Π_i P(θ_i ≤ x), whose steps are its probabilities
-    log_cumulative = np.log(np.maximum(cumulative, tiny))
-    distribution_of_best = np.exp(log_cumulative.sum(axis=0))
-    p_of_best_ability = np.diff(distribution_of_best, prepend=0.0)
-
-    mean_of_best = float(p_of_best_ability @ grid)
     mean_of_highest_estimate = float(posterior[np.argmax(ability)] @ grid)
-    return np.asarray(p_best / p_best.sum()), max(mean_of_best - mean_of_highest_estimate, 0.0)
+    expected_regret = max(_compute_mean_of_maximum(cumulative, grid) - mean_of_highest_estimate, 0.0)
+    return np.asarray(p_best / p_best.sum()), expected_regret
+
+
+def _compute_mean_of_maximum(cumulative: Floats, grid: Floats) -> float:
+    """Compute the mean of the highest of several independent abilities.
+
+    cumulative : float array (n_agents, n_grid), P(θ_i ≤ x) for the points x of the grid
+    """
+    # the maximum has the distribution function Π_i P(θ_i ≤ x), whose steps are its probabilities
+    log_cumulative = np.log(np.maximum(cumulative, _TINY))
+    distribution = np.exp(log_cumulative.sum(axis=0))
+    return float(np.diff(distribution, prepend=0.0) @ grid)
 
 
 def expected_selection_bias(differences: Differences, selected: Bools) -> Floats:
-    """Estimate how much the abilities of agents are too high because these agents were selected for high estimates.
+    """Estimate how much abilities are overestimated because their agents were selected for high estimates.
 
     Parameters
     ----------
@@ -453,25 +454,22 @@ def reliability(differences: Differences) -> float:
     return max(1 - error_variance / variance, 0.0)
 
 
+def _estimate_prior_variance(ability: Floats, std_error: Floats) -> float:
+    """Estimate the variance of the true abilities: that of the estimates minus the mean error variance."""
+    # If all abilities are equal, the standard error of this difference is error_variance·√(2/(n − 1)). The minimum is half
+    # of it.
+    error_variance = float((std_error**2).mean())
+    min_variance = error_variance * float(np.sqrt(0.5 / (len(ability) - 1)))
+    return max(float(ability.var(ddof=1)) - error_variance, min_variance)
+
+
 def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Floats]:
     """Compute the posterior distribution of each ability under a prior estimated from all of them.
 
     ability, std_error : float arrays (n_agents,), not all errors 0
 
-    Returns the grid of abilities, float array (n_grid,), and the posterior probabilities, float array (n_agents, n_grid).
-
-    The prior starts as a normal distribution, and a few EM steps adapt its shape. After many steps, it would be discrete
-    (Laird 1978, J. American Statistical Association 73; Jiang & Zhang 2009, Annals of Statistics 37), and the expected
-    regret would be too small.
+    Returns the grid of abilities (n_grid,), and the posterior probabilities (n_agents, n_grid).
     """
-    n_agents = len(ability)
-
-    # Variance of the prior: variance of the estimates minus error variance. If all abilities are equal, the standard error
-    # of this difference is error_variance·√(2/(n − 1)). The minimum is half of it.
-    error_variance = float((std_error**2).mean())
-    min_variance = error_variance * float(np.sqrt(0.5 / (n_agents - 1)))
-    prior_variance = max(float(ability.var(ddof=1)) - error_variance, min_variance)
-
     margin = std_error.mean()
     grid = np.linspace(ability.min() - margin, ability.max() + margin, _N_GRID)
     grid_step = grid[1] - grid[0]
@@ -482,11 +480,12 @@ def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Fl
     smallest_square = square.min(axis=1, keepdims=True)
     likelihood = np.exp((smallest_square - square) / 2)
 
-    # in an EM step, the mean of the agents' posterior distributions becomes the prior
-    prior = np.exp(-((grid - ability.mean()) ** 2) / (2 * prior_variance))
+    # In an EM step, the mean of the agents' posterior distributions becomes the prior. After many steps, the prior would be
+    # discrete (Laird 1978, J. American Statistical Association 73), and the expected regret too small.
+    prior = np.exp(-((grid - ability.mean()) ** 2) / (2 * _estimate_prior_variance(ability, std_error)))
     for _ in range(_N_PRIOR_STEPS):
         marginal = likelihood @ prior
-        mean_posterior_per_prior = (1 / marginal) @ likelihood / n_agents
+        mean_posterior_per_prior = (1 / marginal) @ likelihood / len(ability)
         prior = prior * mean_posterior_per_prior
 
     marginal = likelihood @ prior
@@ -494,16 +493,10 @@ def _estimate_posteriors(ability: Floats, std_error: Floats) -> tuple[Floats, Fl
 
 
 def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level: float) -> Floats:
-    """Compute the `level` quantile of the largest standardized difference between a control and the other agents.
+    """Compute the `level` quantile of the largest standardized difference from a control, for normal errors.
 
-    The errors e of all agents are independent and normal. A difference is standardized by its standard deviation:
-    (e_control − e_agent)/√(variance_control + variance_agent).
-
-    control_errors : float array (n_sizes,), standard errors of the control; one quantile is computed for each
+    control_errors : float array (n_sizes,), standard errors of the control, one for each quantile
     std_error : float array (n_agents,), standard errors of all agents
-    level : probability of the quantile
-
-    Returns the quantiles, float array (n_sizes,).
     """
     n_agents = len(std_error)
     n_others = n_agents - 1
@@ -533,10 +526,7 @@ def _compute_dunnett_quantiles(control_errors: Floats, std_error: Floats, level:
 
 
 def _compute_range_quantile(K: int, level: float) -> float:
-    """Compute the `level` quantile of the largest standardized difference of K agents, the studentised range / √2.
-
-    The agents have equal abilities, and independent normal errors of equal variance.
-    """
+    """Compute the `level` quantile of the studentised range / √2 of K agents with equal normal errors."""
     grid = np.linspace(-8, 8, _N_GRID)
     grid_step = grid[1] - grid[0]
 

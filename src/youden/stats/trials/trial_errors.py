@@ -33,6 +33,7 @@ from youden.stats.base.pair_chunks import (
     compute_residuals,
     sum_by_effect_group,
     sum_by_item,
+    sum_by_pair,
 )
 from youden.types.pool import Floats, Ids, Positions, ReadOnly
 
@@ -168,14 +169,12 @@ def remaining_variance(n_blocks: Positions, *, n_current: int, n_items: int) -> 
     Returns
     -------
     RemainingVariance
-        Agent × item and residual variance at each number of blocks, float arrays (n,), both relative to the variance
-        now.
+        Agent × item and residual variance (n,) at each number of blocks, relative to those now.
 
     Notes
     -----
-    A cyclic plan assigns its blocks to the items in turn: block s is on item s mod J, for J items. In each block, each
-    agent has two trials. With m_j of the S blocks on item j, the agent × item component is proportional to Σ_j (m_j/S)²,
-    and the residual component to 1/S.
+    A cyclic plan assigns block s to item s mod J, for J items, and each agent has two trials in it. With m_j of the S
+    blocks on item j, the agent × item component is proportional to Σ_j (m_j/S)², and the residual component to 1/S.
 
     Examples
     --------
@@ -334,12 +333,8 @@ def unknown_covariance(n_agents: int) -> CentredCovariance:
 def _iter_influence_of_means(chunks: ChunkSource, mean: Floats, n: Floats) -> Iterator[InfluenceChunk]:
     """Yield the influence of the items of each chunk on the agents' mean answers, and the numbers of trials.
 
-    The influence of an item on a mean answer is the sum of the residuals of the agent's trials on the item, divided by the
-    number of all its trials. The direct influence is the same, because a mean contains the agent's own trials only.
-
-    chunks : function that yields the trials in chunks of items at each call; all weights are 1
-    mean : float array (n_agents,), mean answer to the trials of each agent
-    n : float array (n_agents,), number of these trials, at least 1
+    chunks : function that yields the trials, of weight 1, in chunks of items
+    mean, n : float arrays (n_agents,), mean answer, and number of trials, at least 1
     """
     n_agents = len(mean)
     for chunk in chunks():
@@ -454,7 +449,7 @@ class _BlockSums:
     def add(self, chunk: PairChunk) -> None:
         """Add the trials of a chunk to all sums, in place.
 
-        chunk : trials whose effect groups are blocks; a block may not be divided between chunks
+        chunk : trials whose effect groups are complete blocks
 
         Raises StatisticsError [block-missing] if the chunk has no blocks.
         """
@@ -482,19 +477,17 @@ class _BlockSums:
         self.products += (square_of_sum - sum_of_squares).sum(axis=1) / 2
         self.n_products += (n_by_block * (n_by_block - 1)).sum(axis=1) / 2
 
-        pair = chunk.first.astype(np.int64) * n_agents + chunk.second
-
-        def sum_by_pair(column: Floats) -> Floats:
-            """Sum a column (n_trials,) by ordered pair of agents: float array (n_agents, n_agents)."""
-            return np.asarray(np.bincount(pair, column, n_agents**2).reshape(n_agents, n_agents))
-
-        self.n_by_pair += sum_by_pair(ones)
-        self.sum_by_pair += sum_by_pair(residual)
-        self.squares_by_pair += sum_by_pair(residual**2)
-
+        self._add_by_pair(chunk, residual)
         block_size = np.bincount(chunk.effect_group)
         self._sum_of_inverse_sizes += float((1 / block_size).sum())
         self._n_all_blocks += len(block_size)
+
+    def _add_by_pair(self, chunk: PairChunk, residual: Floats) -> None:
+        """Add the residuals of a chunk (n_trials,) to the sums by ordered pair of agents, in place."""
+        n_agents = len(self.n)
+        self.n_by_pair += sum_by_pair(chunk, np.ones(len(residual)), n_agents)
+        self.sum_by_pair += sum_by_pair(chunk, residual, n_agents)
+        self.squares_by_pair += sum_by_pair(chunk, residual**2, n_agents)
 
     def iter_influence(self, chunks: Iterable[PairChunk]) -> Iterator[tuple[Floats, Floats]]:
         """Yield, for each chunk, the influence of its blocks on each ability, and the share of each agent's trials in them.
@@ -515,16 +508,11 @@ class _BlockSums:
         return compute_residuals(chunk.first, chunk.second, chunk.effect_groups, chunk.value, ability=self._ability)
 
     def estimate_components(self, relative_variance: Floats) -> tuple[Floats, Floats] | None:
-        """Estimate the variances of each agent's effects on items and on partners.
+        """Estimate the variances of each agent's effects on items and on partners, shrunk towards their average.
 
-        The item variance is the mean product of an agent's two residuals in a block. The partner variance is the mean
-        product of two residuals of one ordered pair of agents. Both are shrunk towards their average over all agents,
-        times the relative variance of the agent.
+        relative_variance : float array (n_agents,), residual variance divided by its mean over agents
 
-        relative_variance : float array (n_agents,), residual variance of each agent divided by the mean over agents
-
-        Returns the two variances, float arrays (n_agents,); the second is 0 if there are too few products for it. Returns
-        None if no agent appears twice in a block.
+        Returns both, the second 0 if it has too few products; None if no agent appears twice in a block.
         """
         n_agents = len(self.n)
         if not self.n_products.any():
@@ -552,10 +540,9 @@ class _BlockSums:
 def _shrink_trial_variance(mean_square: Floats, *, df: Floats) -> Floats:
     """Shrink the residual variances of agents towards their mean, which has the weight of `PRIOR_CLUSTERS` blocks.
 
-    mean_square : float array (n_agents,), mean squared residuals
-    df : float array (n_agents,), degrees of freedom of the variances clustered by block, which are shrunk in the same way
+    mean_square, df : float arrays (n_agents,), mean squared residuals, and degrees of freedom clustered by block
 
-    Returns a float array (n_agents,); NaN stays.
+    NaN stays.
     """
     n_blocks = df - PRIOR_CLUSTERS + 1  # the prior counts as PRIOR_CLUSTERS degrees of freedom
     variance = mean_square * n_blocks / (n_blocks - 1)

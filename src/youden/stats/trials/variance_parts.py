@@ -118,7 +118,7 @@ class VarianceComponents:
         variance += float(components[:-1].sum()) * self.partner_factor
         variance += components[-1] * self.residual_factor
         variance = max(variance, 0.0)
-        self.pair = _pair_component(
+        self.pair = _estimate_pair_component(
             first, second, item, residual, n_agents=n_agents, ability_variance=variance, n_items=n_items
         )
         components[0] += variance + (0.0 if self.pair is None else self.pair.value / (K - 1))
@@ -139,12 +139,10 @@ class VarianceComponents:
         n_repeats: int,
         n_items: int,
     ) -> None:
-        """Set the factors of the components.
+        """Set the factors of the components in the variance of an ability, measured from the mean ability.
 
-        An ability is the mean answer to the agent's trials, and is measured from the mean ability.
-
-        first, second, item : int arrays (n_trials,), agents and item of each trial
-        responses : int arrays (n_trials,), number of the response that the first and the second agent shows
+        first, second, item : int arrays (n_trials,)
+        responses : int arrays (n_trials,), responses of both agents
         n_repeats : largest number of responses of an agent to an item
         """
         # weight of a trial in the abilities of its agents, float (n_agents,), and in the mean ability, float (n_trials,)
@@ -191,19 +189,17 @@ def _compute_component_coefficient(
     weight: Floats,
     weight_in_mean: Floats,
 ) -> tuple[float, float]:
-    """Compute the coefficient of a variance component in the variance of an ability's distance from the mean ability.
+    """Compute the coefficient of a component, the variance between units, in the variance of a centred ability.
 
-    The component is the variance between units: agents on items, or responses to items. A trial shows two units, one of
-    each agent, and an ability is the mean answer to the agent's trials. A unit thus has a weight u in an ability, and a
-    weight v in the mean ability. The coefficient is Σ (u − v)² over all units.
+    It is Σ (u − v)² over units, agents on items or responses, of which a trial shows two. u is the weight of a unit in an
+    ability, and v in the mean ability.
 
-    first_unit, second_unit : int64 arrays (n_trials,), unit of the first and of the second agent of each trial
-    first, second : int arrays (n_trials,), agents of the trial
+    first_unit, second_unit : int64 arrays (n_trials,)
+    first, second : int arrays (n_trials,), agents
     weight : float array (n_agents,), weight of each of its trials in an agent's ability
     weight_in_mean : float array (n_trials,), weight of each trial in the mean ability
 
-    Returns the coefficient, and the share of the agent's own units (not those of its partners) in Σ u², both averaged over
-    agents.
+    Returns the coefficient, and the share of the agent's own units in it, averaged over agents.
     """
     n_agents = len(weight)
     units = np.append(first_unit, second_unit)
@@ -251,17 +247,15 @@ def _can_estimate_response_variance(
 ) -> bool:
     """Return whether the trials allow an estimate of the variance between an agent's responses to one item.
 
-    They do if some agents have several responses to an item, and if some responses are shown more than once.
-
-    first, second, item : int arrays (n_trials,), agents and item of each trial
-    responses : int arrays (n_trials,), numbers of the responses of the first and of the second agent; different agents
-        have different numbers
+    first, second, item : int arrays (n_trials,)
+    responses : int arrays (n_trials,), responses of both agents, numbered differently for different agents
     """
     # each trial shows two responses
     shown_agents = np.append(first, second).astype(np.int64)
     shown_responses = np.append(*responses).astype(np.int64)
     items = np.tile(item, 2)
 
+    # some agents must have several responses to an item, and some responses must be shown more than once
     n_cells = len(np.unique(shown_agents * n_items + items))  # agents on items
     n_responses = len(np.unique(shown_responses * n_items + items))
     n_shown = len(shown_agents)
@@ -278,43 +272,36 @@ def _compute_sums_of_squares(
     n_agents: int,
     n_repeats: int,
 ) -> tuple[Floats, Floats]:
-    """Compute sums of squares for each item, and the coefficients of the variance components in their expectations.
+    """Compute the sums of squares of agents, responses and residuals for each item, and their expectations.
 
-    The components are agents, responses (only if `responses` is given) and residuals, in this order. The sum of squares of
-    agents adds the squared sum of each agent's residuals on the item; that of responses is analogous.
-
-    first, second, item : int arrays (n_trials,), agents and item of each trial
-    residual : float array (n_trials,)
-    responses : int arrays (n_trials,), numbers of the responses of the first and of the second agent, or None
+    first, second, item, residual : arrays (n_trials,)
+    responses : int arrays (n_trials,), responses of both agents; None for no such sum
     n_repeats : largest number of responses of an agent to an item
 
-    Returns the sums, float array (n_items, n_components), and the coefficients, float array (n_items, n_components,
-    n_components), by item, sum and component. Large plans are represented by a sample of their items.
+    Returns the sums (n_items, n_components), and their coefficients of the variance components (n_items, n_components,
+    n_components), for a sample of the items if there are many.
     """
     n_units_per_item = n_agents * n_repeats if responses is not None else n_agents
     max_items = max(20, MAX_DESIGN_ENTRIES // max(n_units_per_item**2, 1))
+    units = [(first, second)] if responses is None else [(first, second), responses]
     squares, expectations = [], []
     for trials in _group_by_item(item, max_items):
         # centred design matrices Z (n_trials_of_item, n_units), one by agents and one by responses
-        designs = [_make_centred_design(first[trials], second[trials])]
-        if responses is not None:
-            first_response, second_response = responses
-            designs.append(_make_centred_design(first_response[trials], second_response[trials]))
+        designs = [_make_centred_design(of_first[trials], of_second[trials]) for of_first, of_second in units]
 
         # Σ(Zᵀe)² over the units of each design, and Σe² over the trials, with the residuals e
         item_residual = residual[trials]
-        squares_by_unit = [float(((design.T @ item_residual) ** 2).sum()) for design in designs]
-        squares_by_trial = float((item_residual**2).sum())
-        squares.append([*squares_by_unit, squares_by_trial])
+        sums = [design.T @ item_residual for design in designs]
+        squares.append([float((values**2).sum()) for values in (*sums, item_residual)])
         expectations.append(_compute_expectation_coefficients(designs, len(trials)))
     return np.array(squares), np.array(expectations)
 
 
 def _group_by_item(item: Ids, max_items: int) -> list[Positions]:
-    """Group trials by item, and return the positions of each group of two or more trials, int64 arrays.
+    """Return the positions of the trials of each item with two or more.
 
-    item : int array (n_trials,), item of each trial
-    max_items : maximum number of groups; if there are more, a random sample of them is returned
+    item : int array (n_trials,)
+    max_items : number of items above which a random sample is returned
     """
     order = np.argsort(item, kind="stable")
     starts = np.flatnonzero(np.diff(item[order])) + 1
@@ -329,11 +316,9 @@ def _group_by_item(item: Ids, max_items: int) -> list[Positions]:
 
 
 def _make_centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
-    """Make a centred design matrix of the trials of one item, with a column for each unit: an agent, or a response.
+    """Make the centred design matrix of one item's trials, with a column for each unit: an agent, or a response.
 
-    first_unit, second_unit : int arrays (n_trials,), unit on either side: an agent or a response
-
-    Returns a float array (n_trials, n_units).
+    first_unit, second_unit : int arrays (n_trials,), unit on either side
     """
     n_trials = len(first_unit)
     trials = np.arange(n_trials)
@@ -347,10 +332,9 @@ def _make_centred_design(first_unit: Ids, second_unit: Ids) -> Floats:
 def _compute_expectation_coefficients(designs: list[Floats], n_trials: int) -> Floats:
     """Compute the coefficients of the variance components in the expected sums of squares of one item.
 
-    designs : centred design matrices Z, float array (n_trials, n_units), one for each component but the residual variance
+    designs : centred design matrices (n_trials, n_units) of all components but the residual variance, which is last
 
-    Returns a float array (n_components, n_components): rows are sums of squares, columns are components. The last row is
-    for the sum of squared residuals, and the last column for the residual variance.
+    Rows are sums of squares, columns are components.
     """
     # With ‖ ‖² for a sum of squared entries, the expected values of the sums of squares of the residuals e are:
     # - effects of design Z_b and variance 1: ‖Z_aᵀZ_b‖² for ‖Z_aᵀe‖², and ‖Z_b‖² for ‖e‖²
@@ -368,11 +352,10 @@ def _compute_expectation_coefficients(designs: list[Floats], n_trials: int) -> F
 def _solve_moments(squares: Floats, expectations: Floats) -> tuple[Floats, Floats]:
     """Estimate the variance components by setting sums of squares equal to their expectations.
 
-    squares : float array (n_items, n_components), sums of squares of each item
-    expectations : float array (n_items, n_components, n_components), coefficients of the components in them
+    squares : float array (n_items, n_components)
+    expectations : float array (n_items, n_components, n_components), coefficients of the components
 
-    Returns the estimates from all items, float array (n_components,), and those without each item, float (n_items,
-    n_components).
+    Returns the estimates from all items (n_components,), and without each item (n_items, n_components).
     """
     all_squares, all_expectations = squares.sum(axis=0), expectations.sum(axis=0)
     components = np.linalg.lstsq(all_expectations, all_squares, rcond=None)[0]
@@ -403,13 +386,12 @@ def _compute_jackknife_errors(jackknife: Floats) -> tuple[Floats, Floats]:
     return std_error, np.asarray(stdtrit(df, 0.975))
 
 
-def _pair_component(
+def _estimate_pair_component(
     first: Ids, second: Ids, item: Ids, residual: Floats, *, n_agents: int, ability_variance: float, n_items: int
 ) -> Part | None:
     """Estimate the variance of the effects of pairs of agents, by the mean product of residuals on different items.
 
-    first, second, item : int arrays (n_trials,)
-    residual : float array (n_trials,)
+    first, second, item, residual : arrays (n_trials,)
     ability_variance : sampling variance of an ability
 
     Returns None if there are fewer than 2 products of a pair's residuals per agent.
