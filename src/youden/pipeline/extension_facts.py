@@ -149,18 +149,7 @@ _MAX_NAMED = 5
 
 
 def describe_extension(facts: ExtensionFacts) -> tuple[str, ...]:
-    """Describe what an extension changed.
-
-    Parameters
-    ----------
-    facts : ExtensionFacts
-        Changes by the last extension of a run.
-
-    Returns
-    -------
-    tuple of str
-        Sentences about agents and items that joined, changed abilities, and drift of agents or of the judge.
-    """
+    """Describe in sentences which agents and items joined, which abilities changed, and drift of agents or of the judge."""
     sentences = []
     if facts.joined:
         suffix = " …" if len(facts.joined) > _MAX_NAMED else ""

@@ -47,10 +47,9 @@ def average_judges(result: Verdicts) -> Verdicts:
 def _make_answer_columns(mean_vote: Floats, jury_reason: Codes) -> dict[str, NDArray[Any]]:
     """Derive the columns "answer", "hard_answer" and "missing_reason" of verdicts from mean votes.
 
-    mean_vote : float array (n_trials,), mean votes of the judges in [0, 1], NaN if a vote is missing
-    jury_reason : int8 array (n_trials,), reason why the jury has no answer, as index into `MISSING_REASONS`; 0 if it has one
+    A missing mean vote (NaN) has the reason "failed", or the jury's reason if that comes later in `MISSING_REASONS`.
 
-    A missing mean vote has the reason "failed", or the jury's reason if that comes later in `MISSING_REASONS`.
+    jury_reason : int8 array (n_trials,), index into `MISSING_REASONS`; 0 if the jury has an answer
     """
     is_missing = np.isnan(mean_vote)
     hard_answer = np.where(is_missing, np.nan, mean_vote >= 0.5)
@@ -79,11 +78,7 @@ def iter_averaged_chunks(iter_chunks: Rows) -> Iterator[Mapping[str, NDArray[Any
 
 
 def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem) -> Abilities:
-    """Add the variance between judges to the covariance of abilities, so that intervals also cover other judges of this kind.
-
-    The abilities stay the same. The degrees of freedom become those of the new variances.
-
-    trials : trials of the run, with the vote of each judge of a jury
+    """Add the variance between judges to the covariance of abilities, with degrees of freedom by judges.
 
     Raises StatisticsError [judges-few] if a single judge answered.
     """
@@ -105,14 +100,10 @@ def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem) ->
 def with_judge_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
     """Add the variance between a jury's votes to the covariance of abilities, if their target requires it.
 
-    For the target "items-and-judges", the variance between judges is added. For "these-items", it is the variance of the
-    votes on the same trial, because the judges may answer it differently if they are asked again. For "items-like-these",
-    abilities are returned unchanged: the residuals, from which their covariance is estimated, already contain the
-    variation of the answers.
+    This is the variance between judges for "items-and-judges", that of the votes on a trial for "these-items", and 0
+    otherwise.
 
-    trials : trials of the run, with the vote of each judge of a jury
-
-    Raises StatisticsError [judges-few] if a single judge answered, and the target is "items-and-judges".
+    Raises StatisticsError [judges-few] if a single judge answered for the target "items-and-judges".
     """
     if abilities.target == ITEMS_AND_JUDGES:
         return _with_variance_between_judges(abilities, trials)
@@ -124,9 +115,7 @@ def with_judge_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
 def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
     """Add the variance that the abilities would have if the jury answered the same trials again.
 
-    Abilities are returned unchanged if the jury does not answer by the mean of its votes, but for example by majority.
-
-    trials : trials of the run, with the votes of the jury
+    Abilities are returned unchanged if the jury does not answer by the mean of its votes.
     """
     n_agents, n_items = trials.plan.n_agents, trials.plan.n_items
     n_trials = np.zeros(n_agents)
@@ -158,10 +147,9 @@ def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
 
 
 def with_jury_finding(result: Verdicts) -> Verdicts:
-    """Add a note with the effective number of judges to the verdicts of a jury.
+    """Add a note with the effective number of judges: the number of independent judges with the same information.
 
-    The effective number is the number of independent judges that would give as much information as the jury. Verdicts of
-    a single judge, or of a jury in which one judge always answers the same, are returned unchanged.
+    Verdicts of a single judge, or of a jury in which one judge always answers the same, are returned unchanged.
     """
     if result.votes is None:
         return result
@@ -268,11 +256,10 @@ def match_votes(results: Sequence[Verdicts]) -> Floats:
 def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
     """Estimate the variance between judges from the trials of a plan that all of them answered.
 
-    plan : plan of the n_trials trials
-    votes : float array (n_judges, n_trials), answers of each judge; NaN for a missing answer
+    votes : float array (n_judges, n_trials); NaN for a missing answer
 
-    Raises ConfigError [variance-other] if the judges have too few trials in common, StatisticsError [judges-few] if
-    there is a single judge.
+    Raises ConfigError [variance-other] if the judges have too few trials in common, StatisticsError [judges-few] for a
+    single judge.
     """
     is_usable = plan.is_training & ~np.isnan(votes).any(axis=0)
     paired = is_usable & (plan.trial_type == PAIRED)
@@ -350,8 +337,8 @@ def _average_by_agent(
 ) -> TrialMeans:
     """Combine the votes on each trial into one answer, and average these answers over the trials of each agent.
 
-    iter_votes : function that returns chunks of trials with their votes, float array (n_judges, n_trials)
-    combine : function that takes these votes and returns one answer per trial, float array (n_trials,)
+    iter_votes : returns chunks of trials with votes, float array (n_judges, n_trials)
+    combine : converts votes to answers, float array (n_trials,)
     """
 
     def iter_pairs() -> Iterator[PairChunk]:

@@ -91,15 +91,11 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
 def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     """Read the plan of a run from its folder and add missing extensions, or draw a new plan if there is none.
 
-    A stored plan that is not judged yet is replaced by a new one if it does not fit the config. It is also replaced if it
-    was drawn for a judge with free calls, and therefore has many independent trials, but this judge has no free calls.
+    A stored plan that is not judged yet is replaced if it does not fit the config, or has more independent trials than
+    this judge should pay for.
 
-    config : config of the run
-    folder : folder of the run, with or without a plan
-
-    Raises RunFolderError: [run-mismatch] if the folder has answers to another plan, [run-extended] if the stored plan has
-    more extensions than the config. PoolError, PlanError or ConfigError ([run-config], [focus-invalid]) are raised if
-    pool, plan and config do not fit each other.
+    Raises RunFolderError: [run-mismatch] if the folder has answers to another plan, [run-extended] if it has more
+    extensions than the config. PoolError, PlanError or ConfigError if pool, plan and config do not fit each other.
     """
     pools = read_run_pools(config)
     if not folder.has("plan.parquet"):
@@ -154,12 +150,9 @@ def _add_missing_steps(config: RunConfig, folder: RunFolder, stored: Plan, pools
 
 
 def _run_extended_error(folder: RunFolder, n_stored: int) -> RunFolderError:
-    """Return the error for a run folder whose plan has more extensions than the config.
+    """Return the error for a run folder whose plan has more extensions (`n_stored`) than the config.
 
-    The error suggests the command that finishes an unfinished extension. If all are finished, it suggests `youden run`
-    with the config in the folder.
-
-    n_stored : number of extensions of the plan in the folder
+    It suggests the command that finishes an unfinished extension, or else `youden run`.
     """
     command = f"youden run {folder.file('config.yaml')}"
 
@@ -252,9 +245,9 @@ _PLANNED_CAP_FRACTION = 0.9
 
 
 def _estimate_affordable_calls(config: RunConfig, pool: Pool, design: str, options: Mapping[str, Json]) -> int | None:
-    """Estimate how many calls the cost cap pays for, up to the number of calls of the dense design.
+    """Estimate how many calls the cost cap pays for, at most those of the dense design.
 
-    Returns None if the config has no cost cap, if calls cost nothing, or if their price is unknown.
+    Returns None without a cost cap, and for judges whose calls are free or have an unknown price.
     """
     judge = load_judge_of_run(config)
     if not config.max_cost or not judge.makes_calls:
@@ -299,11 +292,9 @@ def _agent_position(agent: str, plan: Plan) -> int:
 
 
 def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterator[str]:
-    """Describe the differences between a config and the settings of a stored plan.
+    """Yield a phrase per difference between a config and a stored plan, such as "seed was 0 and is 1".
 
     pools : pool of the first plan (position 0), and one for each extension of the config
-
-    Yields one phrase per difference, such as "seed was 0 and is 1".
     """
     # trials of another run may have been selected before or after any of its extensions
     possible_pools = pools[:1] if config.trials_from is None else pools
@@ -332,8 +323,7 @@ def _without_stopping_options(design: str, options: Mapping[str, Any]) -> dict[s
 def _iter_planning_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
     """Yield each config key that decides which trials are planned, with its value in the plan and in the config.
 
-    A plan that selects trials of another run (`trials_from`) depends on fewer keys, because the other run determines its
-    design.
+    If trials of another run are selected (`trials_from`), that run determines the design.
     """
     yield "trials_from", "trials_from" in plan.options, config.trials_from is not None
     if not _takes_more_trials(config, plan):
@@ -363,11 +353,7 @@ def _iter_planning_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, ob
 
 
 def _takes_more_trials(config: RunConfig, plan: Plan) -> bool:
-    """Return whether the config selects more trials of another run (`trials_from`) than `plan` has.
-
-    False if the config has no `trials_from`, if `plan` has all trials of the other run, or if one of the two numbers is
-    not an integer. With the same seed, the larger selection contains the trials of `plan`.
-    """
+    """Return whether the config selects more trials of another run (`trials_from`) than `plan` has."""
     old_calls = plan.options.get("calls")
     if config.trials_from is None or not isinstance(old_calls, int):
         return False
@@ -402,13 +388,12 @@ def _format_setting(value: object) -> str:
 
 
 def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> None:
-    """Raise RunFolderError [run-mismatch] if a folder contains answers to another plan or of another judge.
-
-    An imported run is refused too, and a folder that is not that of a run and contains files which the run would replace
-    [run-foreign]. Any other folder without answers is accepted.
+    """Check that a folder has no answers to another plan or of another judge, and no scores of an imported run.
 
     run_plan : plan of the run and plan in the folder, as returned by `find_run_plan`
-    judge : judge of the run
+
+    Raises RunFolderError [run-mismatch] if it has, or [run-foreign] if it is no run folder and has files that the run
+    would replace.
     """
     if not folder.is_judged:
         if folder.has("rates.parquet") and not folder.has("plan.parquet"):
@@ -473,10 +458,8 @@ def check_no_foreign_files(folder: RunFolder) -> None:
 def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
     """Suggest the command that continues a run with the search for the best agents that the config asks for.
 
-    stored : plan in the folder
-
-    Returns sentences without the last full stop. The result is empty if the config does not ask for a search, if the run
-    is a search already, or if it has no ranking.
+    Returns sentences without the last full stop; empty if the config asks for no search, or if the run is a search or
+    has no ranking.
     """
     design, _ = config.effective_design
     asks_for_search = design == Adaptive.name and stored.design != Adaptive.name
@@ -494,13 +477,10 @@ def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
 
 
 def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool: Pool) -> str:
-    """Suggest the command that extends a run whose pool has more agents, items or repeats (further responses).
+    """Suggest the command that extends a run whose `pool` has more agents, items or repeats (further responses) now.
 
-    stored : plan in the folder
-    pool : present pool of the config
-
-    Returns sentences without the last full stop. The result is empty if the run was extended before, or if the pool
-    differs in another way.
+    Returns sentences without the last full stop; empty if the run was extended before, or if the pool differs in
+    another way.
     """
     extensions = get_extensions(stored)
     was_extended = bool(config.extensions or extensions.steps)
@@ -555,8 +535,7 @@ def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") ->
 def is_same_judge(recorded: Mapping[str, Json], judge: JudgeConfig) -> bool:
     """Return whether the answers in a run folder can be answers of a judge.
 
-    recorded : description of the judge that gave these answers, with the keys of `JudgeConfig.describe`
-    judge : judge of the run
+    recorded : description of the judge that gave them, with the keys of `JudgeConfig.describe`
     """
     # a replay can have the answers of any judge
     if judge.backend == REPLAY:

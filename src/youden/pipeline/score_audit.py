@@ -388,7 +388,7 @@ def _find_groups(names: Sequence[str], is_tied: Bools) -> tuple[tuple[str, ...],
     names : names of the models, best first
     is_tied : bool array (n_models, n_models), whether two models do not differ significantly
 
-    Returns the names of each group that is no part of another one. A model that differs from its neighbours is a group.
+    No group is part of another one.
     """
     groups = []
     last_end = 0
@@ -414,8 +414,8 @@ def _list_first_names(names: Sequence[str]) -> str:
 def _recommend(best: str | None, choice: ChoiceFacts | None, incomparable: Sequence[str]) -> Recommendation:
     """Recommend the unique best model, or else the models that cannot be ruled out as the best.
 
-    best : model that is significantly better than every other one; None if there is none
-    choice : models that cannot be ruled out as the best; None if `incomparable` is not empty
+    best : significantly best model; None if there is none
+    choice : None if `incomparable` is not empty
     incomparable : models that share too few items with the first one of the ranking
     """
     if choice is None:

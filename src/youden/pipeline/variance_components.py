@@ -37,17 +37,8 @@ MIN_DIFFERENCES = 10
 def build_variance_table(variance: VarianceFacts) -> Table:
     """Build a table with one line per source of variance, such as the items, the calls and the judge.
 
-    Parameters
-    ----------
-    variance : VarianceFacts
-        Variance components of a run.
-
-    Returns
-    -------
-    Table
-        Standard deviation of an ability that is due to the source, its 95 % interval, and its share in the variance of an
-        ability. The last column is the factor by which the width of an ability's interval changes if twice as much is
-        sampled, for example twice as many items.
+    Its columns are the standard deviation of an ability due to the source, its 95 % interval, its share of the
+    variance, and the factor of the interval's width if twice as much is sampled.
     """
     # variance that the intervals contain
     values = [
@@ -177,8 +168,7 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
 def _estimate_repeat_variances(result: Verdicts) -> tuple[float | None, float | None]:
     """Estimate the variance of a judge's answer to the same two texts, in the same order and in the other order.
 
-    A variance is half the mean square of the differences between two answers. It is None for fewer than `MIN_DIFFERENCES`
-    differences.
+    A variance is None for fewer than `MIN_DIFFERENCES` differences.
     """
     plan = result.plan
     rows = (plan.trial_type == PAIRED) & result.answered
@@ -287,10 +277,8 @@ PART_OF_CALLS = "of these"
 def _list_judge_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
     """List the variance of the judge's answers to the same two texts, in the same order and in the other order.
 
-    The variance of the calls already contains the two variances, so they are not added to it.
+    These are parts of the variance of the calls.
 
-    components : factors of the variance components of the run
-    result : answers of the run
     run : name of the run, for the command that measures an unknown variance
     """
     same_order, other_order = _estimate_repeat_variances(result)
@@ -322,9 +310,8 @@ def _describe_response_measure(result: Verdicts, run: str) -> str:
 def _list_outside_components(
     components: VarianceComponents, judges: JudgeSpread | None, run: str, n_agents: int
 ) -> list[ComponentFacts]:
-    """List the two sources of variance that the intervals do not include: the choice of the judge and of the other agents.
+    """List the sources of variance that the intervals do not include: the choice of the judge and of the other agents.
 
-    components : variance components of the run; `pair` is the variance of the effects of pairs of agents
     judges : variance between judges; None if it is unknown
     run : name of the run, for the command that measures an unknown variance
     n_agents : number of agents with an ability
@@ -368,11 +355,10 @@ def _summarize_components(
 ) -> str:
     """State in one sentence which component is the largest, and what would narrow the intervals.
 
-    in_interval : components that the intervals contain; the first three are those of items, responses and calls
+    in_interval : components that the intervals contain; the first three are items, responses and calls
     error_variance : sum of these components
     agent_variance : variance of the abilities between agents, without errors
     judges : variance between judges; None if it is unknown
-    n_items : number of items of the run
     """
     if judges is not None and judges.variance > judges.agent_variance:
         return (
@@ -407,9 +393,6 @@ def _component_variance(component: ComponentFacts) -> float:
 
 def _format_row(component: ComponentFacts, total: float) -> list[str]:
     """Format one source of variance as a row of the table of `build_variance_table`.
-
-    The share is in parentheses if it is part of the share of the calls. It is "not in it" if the intervals do not include
-    the source.
 
     total : sum of the variances that the intervals include
     """

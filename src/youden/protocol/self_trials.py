@@ -175,15 +175,12 @@ def draw_self_trials(pool: Pool, agent: int, *, n_paired: int, seed: int) -> Tri
 
 
 def _order_pairs(n_responses: Positions, rng: np.random.Generator) -> Positions:
-    """List all ordered pairs of different responses to the same item, divided into rounds.
-
-    A round contains at most one pair of each item. The pairs of an item come in random order and orientation, and then in
-    the same order with the opposite orientation.
+    """List all ordered pairs of different responses to the same item, divided into rounds with at most one pair of each item.
 
     n_responses : int array (n_items,), number of responses to each item, at least 2
 
-    Returns an int64 array (n_pairs, 4), sorted by round and item. Its columns are the position of the item, the first and
-    the second response, numbered from 1, and the round, from 0.
+    Returns an int64 array (n_pairs, 4), sorted by round and item: the item, the first and the second response, numbered
+    from 1, and the round, from 0. The first half of the rounds has each unordered pair once.
     """
     # all unordered pairs of responses, int array (n_unordered, 2), and random numbers for each item and pair
     responses = range(1, int(n_responses.max()) + 1)

@@ -22,26 +22,12 @@ MIN_PAIRED_PER_AGENT = 4
 
 
 def count_calls(plan: Plan, budget: object) -> int:
-    """Convert a budget for a part of a plan to a number of calls.
+    """Convert a budget for a part of a plan to a number of calls of both trial types.
 
-    Parameters
-    ----------
-    plan : Plan
-        Plan to take a part of.
-    budget : int or str
-        Calls (4000), a percentage of the dense calls ("5%"), or paired trials per agent ("450/agent").
+    budget : calls (4000), a percentage of the dense calls ("5%"), or paired trials per agent ("450/agent"), which is
+        limited to the calls of the plan
 
-    Returns
-    -------
-    int
-        Calls of both trial types. A budget of trials per agent is converted to the paired calls plus the independent calls
-        that `subsample` adds to them, and is limited to the number of calls of the plan. The other budgets are not
-        limited.
-
-    Raises
-    ------
-    PlanError
-        [calls-invalid]: if `budget` is none of these.
+    Raises PlanError [calls-invalid] if it is none of these.
     """
     parsed = CallBudget.parse(budget)
     if parsed.unit == "/agent":
@@ -142,10 +128,9 @@ def _make_plan_of_rows(
     """Make a plan of some trials of another plan, without its holdout, rounds and extensions.
 
     rows : int array, rows of `plan` with the trials
-    n_requested : number of calls that was requested, which the plan records; there may be fewer trials
-    seed : seed of the new plan
-    has_blocks : whether the trials are whole blocks; if not, no trial of the new plan belongs to a block
-    note : the only note of the new plan, which describes how it was made
+    n_requested : number of calls that was requested; there may be fewer trials
+    has_blocks : whether the trials are whole blocks; if not, they lose their block numbers
+    note : the only note of the new plan
     """
     part = select_trials(plan, rows)
     trials = part.trials.as_new_plan()
@@ -178,11 +163,7 @@ def _too_few_error(plan: Plan, calls: int, n_paired: int) -> PlanError:
 
 
 def _find_usable_rows(plan: Plan) -> Positions:
-    """Return the rows of the trials that may be drawn, int array: those of which both texts are in training cells.
-
-    Two kinds of trial are left out: probes, whose unusually similar texts serve only the false-positive alarm; and
-    self-trials, which compare two responses of one agent.
-    """
+    """Return the rows of the trials whose texts are in training cells, without probes and self-trials: int array."""
     train = plan.split.train
     first_item, second_item = plan.trials.text_cells
     is_training = train[plan.first, first_item] & train[plan.second, second_item]
@@ -208,9 +189,7 @@ def _are_whole_blocks(plan: Plan, rows: Positions, paired: Positions) -> bool:
 
 
 def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
-    """Return whether all paired trials are in complete blocks.
-
-    In a complete block, each agent with a training cell on the item is the first agent of exactly one trial.
+    """Return whether all paired trials are in blocks in which each agent with a training cell on the item is first once.
 
     paired : int array, rows of paired trials
     """
@@ -233,12 +212,10 @@ def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
 def _sample_blocks(
     plan: Plan, paired: Positions, n: int, rng: np.random.Generator, *, earlier_rows: Positions
 ) -> Positions:
-    """Draw random blocks, the groups of trials that compare all agents on one item, with at most n trials in all.
-
-    No item gets its second block before each item has its first, and so on.
+    """Draw random blocks (trials that compare all agents on one item) with at most n trials in all, evenly over the items.
 
     paired : int array, rows of paired trials, all in blocks
-    earlier_rows : int array, rows of the trials in an earlier part of the plan; their blocks are drawn first
+    earlier_rows : int array, rows of the trials in an earlier part of the plan, whose blocks are drawn first
 
     Returns the rows of the trials in the drawn blocks, int array, in the order of `paired`.
     """

@@ -73,25 +73,12 @@ class Cyclic(TrialDesign):
     options: ClassVar[tuple[str, ...]] = ("pairs",)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw as many blocks as fit the budget, `n_paired`.
+        """Draw as many blocks as fit the budget, `n_paired`, with their block numbers.
 
-        Parameters
-        ----------
-        eligible : bool array (n_agents, n_items)
-            Cells (agent, item) that may be compared.
-        rng : numpy.random.Generator
-            Source of all random numbers.
+        eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
 
-        Returns
-        -------
-        DesignResult
-            Paired trials with their block numbers, in the order of the blocks.
-
-        Raises
-        ------
-        PlanError
-            [budget-cyclic]: if the budget does not cover two blocks; [nothing-shared]: if no item has two eligible
-            agents.
+        Raises PlanError [budget-cyclic] if the budget does not cover two blocks, [nothing-shared] if no item has two
+        eligible agents.
         """
         n_agents, n_items = eligible.shape
         budget = n_agents * (n_agents - 1) * n_items if self.n_paired is None else self.n_paired
@@ -309,26 +296,13 @@ class Dense(TrialDesign):
     options: ClassVar[tuple[str, ...]] = ("pairs",)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw all pairs, sorted by item, then by first agent, then by second agent.
+        """Draw all pairs, in both orders unless `pairs` is "unordered", sorted by item, first agent and second agent.
 
-        With `pairs` "ordered", each pair of agents is compared in both orders; with "unordered", once.
+        The trials have no blocks. There are none if no item has two eligible agents.
 
-        Parameters
-        ----------
-        eligible : bool array (n_agents, n_items)
-            Cells (agent, item) that may be compared.
-        rng : numpy.random.Generator
-            Source of all random numbers.
+        eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
 
-        Returns
-        -------
-        DesignResult
-            Paired trials without blocks; none if no item has two eligible agents.
-
-        Raises
-        ------
-        PlanError
-            [budget-dense]: if the number of pairs exceeds the budget, `n_paired`.
+        Raises PlanError [budget-dense] if the number of pairs exceeds the budget, `n_paired`.
         """
         n_pairs = count_comparisons(eligible, eligible, n_partners=None, pairs=self.pairs)
         if self.n_paired is not None and n_pairs > self.n_paired:
