@@ -101,12 +101,8 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     if not folder.has("plan.parquet"):
         return RunPlan(_draw_plan(config, pools), None)
 
-    stored = folder.read_plan()
+    stored = _with_own_pool(folder.read_plan(), pools)
     _check_target(config, stored)
-    for pool in pools:  # the config may use another path to the pool than the folder's copy of it
-        if pool.digest == stored.pool_digest:
-            stored = stored.with_pool(pool)
-            break
 
     # replace a stored plan that is not judged yet and does not fit the config
     differences = list(_describe_differences(config, stored, pools))
@@ -126,6 +122,14 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     if _takes_more_trials(config, stored):
         return RunPlan(_draw_plan(config, pools, earlier=stored), stored)
     return RunPlan(stored, stored)
+
+
+def _with_own_pool(plan: Plan, pools: Sequence[Pool]) -> Plan:
+    """Return a plan with the one of some pools that it was made for; unchanged if there is none."""
+    for pool in pools:
+        if pool.digest == plan.pool_digest:
+            return plan.with_pool(pool)
+    return plan
 
 
 def _add_missing_steps(config: RunConfig, folder: RunFolder, stored: Plan, pools: Sequence[Pool]) -> RunPlan:
@@ -330,9 +334,12 @@ def _iter_planning_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, ob
         yield "calls", plan.options.get("calls"), config.calls
     yield "seed", plan.seed, config.seed
     yield "question", plan.question, config.question
-    if config.trials_from is not None:
-        return
+    if config.trials_from is None:
+        yield from _iter_design_keys(config, plan)
 
+
+def _iter_design_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
+    """Yield each config key that decides how a design plans trials, with its value in the plan and in the config."""
     # a "cyclic" plan for one or two agents has only self-trials, and is stored under another design name
     design_key, requested_options = config.effective_design
     requested_design = DESIGNS.load(design_key).name
@@ -403,15 +410,16 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
 
     # The answers must belong to the plan of the run, or to the stored plan, which the run extends. If the two plans are
     # equal, older answers are accepted: an earlier command stopped before it replaced them.
-    plan, stored = run_plan.plan, run_plan.stored
     judged_digest = folder.read_judged_plan_digest()
-    accepted_digests = [plan.digest]
-    if stored is not None:
-        accepted_digests.append(stored.digest)
-    is_stored_plan = stored is not None and plan.digest == stored.digest
-    if judged_digest not in accepted_digests and not is_stored_plan:
+    digest = run_plan.plan.digest
+    stored_digest = None if run_plan.stored is None else run_plan.stored.digest
+    if digest != stored_digest and judged_digest not in (digest, stored_digest):
         raise _run_mismatch_error(folder, "the answers to another plan (pool, design, budget, holdout or seed differ)")
+    _check_same_judge(folder, judge)
 
+
+def _check_same_judge(folder: RunFolder, judge: JudgeConfig) -> None:
+    """Raise RunFolderError [run-mismatch] if a folder contains answers of another judge."""
     recorded = folder.read_recorded_judge()
     if is_same_judge(recorded, judge):
         return
@@ -497,11 +505,10 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
         "items": pool.n_items - old_pool.n_items,
         "repeats": pool.n_responses - old_pool.n_responses,
     }
-    added_kinds = [kind for kind, n_added in n_added_by_kind.items() if n_added]
-    if not added_kinds:
+    kind = next((kind for kind, n_added in n_added_by_kind.items() if n_added), None)
+    if kind is None:
         return ""
 
-    kind = added_kinds[0]
     cost = ""
     with suppress(YoudenError):  # no cost if the judge cannot be loaded, or the plan cannot be extended
         joined_pool = JOIN_BY_KIND[kind](old_pool, pool)
@@ -541,19 +548,22 @@ def is_same_judge(recorded: Mapping[str, Json], judge: JudgeConfig) -> bool:
     if judge.backend == REPLAY:
         return True
 
-    # a jury: the same judges in the same order, combined by the same rule
     if judge.judges:
-        recorded_judges = recorded.get("judges")
-        if not isinstance(recorded_judges, list) or len(recorded_judges) != len(judge.judges):
-            return False
-        if recorded.get("vote") != judge.vote:
-            return False
-        pairs = zip(recorded_judges, judge.judges, strict=True)
-        return all(isinstance(old, dict) and is_same_judge(old, new) for old, new in pairs)
-
+        return _is_same_jury(recorded, judge)
     if not judge.makes_calls:
         return recorded.get("name") == judge.backend
 
     # the parser may differ, because all stored answers are parsed again
     expected = {name: value for name, value in judge.describe().items() if name != "parser"}
     return all(recorded.get(name) == value for name, value in expected.items())
+
+
+def _is_same_jury(recorded: Mapping[str, Json], jury: JudgeConfig) -> bool:
+    """Return whether recorded answers are of the same judges in the same order, combined by the same rule."""
+    recorded_judges = recorded.get("judges")
+    if not isinstance(recorded_judges, list) or len(recorded_judges) != len(jury.judges):
+        return False
+    if recorded.get("vote") != jury.vote:
+        return False
+    pairs = zip(recorded_judges, jury.judges, strict=True)
+    return all(isinstance(old, dict) and is_same_judge(old, new) for old, new in pairs)

@@ -229,22 +229,25 @@ class PrecisionForecast:
             if not 2 <= n_blocks <= max_blocks:
                 continue
 
-            if components is not None:
+            if components is None:
+                self._set_expected_half_width(multiple, n_blocks, plan, kind)
+            else:
                 mean = half_widths(components, n_blocks, plan.n_items).mean(keepdims=True)
                 self.half_width[multiple] = summarize_range(mean)
-                continue
 
-            prior = prior_components(kind)
-            rate_variance = _forecast_rate_variance(plan, multiple)
-            with_rates = prior._replace(residual=prior.residual + 2 * n_blocks * rate_variance)
-            widths = half_widths(with_rates, n_blocks, plan.n_items)
-            self.half_width[multiple] = widen_half_widths(summarize_range(widths))
+    def _set_expected_half_width(self, multiple: float, n_blocks: int, plan: Plan, kind: AnswerKind) -> None:
+        """Set `half_width` at a multiple of the plan's trials by reference data, and `rate_share` at the multiple 1."""
+        prior = prior_components(kind)
+        rate_variance = _forecast_rate_variance(plan, multiple)
+        with_rates = prior._replace(residual=prior.residual + 2 * n_blocks * rate_variance)
+        widths = half_widths(with_rates, n_blocks, plan.n_items)
+        self.half_width[multiple] = widen_half_widths(summarize_range(widths))
 
-            # a variance is proportional to the square of the half-width
-            if multiple == 1.0 and rate_variance:
-                widths_without_rates = half_widths(prior, n_blocks, plan.n_items)
-                share = 1 - (widths_without_rates / widths) ** 2
-                self.rate_share = float(share.mean())
+        # a variance is proportional to the square of the half-width
+        if multiple == 1.0 and rate_variance:
+            widths_without_rates = half_widths(prior, n_blocks, plan.n_items)
+            share = 1 - (widths_without_rates / widths) ** 2
+            self.rate_share = float(share.mean())
 
     def _set_regret(self) -> None:
         """Set `regret` at each multiple of the plan's trials in the range of the reference data."""
@@ -263,31 +266,28 @@ class PrecisionForecast:
         if components is not None:
             # one scenario, with all agents of the run
             fraction = HALF_WIDTH_FRACTION
-            narrow_scenarios = scenarios = wide_scenarios = [components]
+            narrow = usual = wide = [components]
         else:
             # one scenario per reference data set, with its agent at the quantile HALF_WIDTH_FRACTION of half-widths
             fraction = 1.0
             at_quantile = components_at_quantile(HALF_WIDTH_FRACTION, kind)
-            narrow_scenarios = _split_by_data_set(at_quantile, width_factor=1 / WIDTH_FACTOR)
-            scenarios = _split_by_data_set(at_quantile)
-            wide_scenarios = _split_by_data_set(at_quantile, width_factor=WIDTH_FACTOR)
+            narrow = _split_by_data_set(at_quantile, width_factor=1 / WIDTH_FACTOR)
+            usual = _split_by_data_set(at_quantile)
+            wide = _split_by_data_set(at_quantile, width_factor=WIDTH_FACTOR)
 
         count_trials = partial(_count_trials_needed, half_width=half_width, fraction=fraction, plan=plan)
-        n_trials = count_trials(scenarios)
+        n_trials = count_trials(usual)
         is_reached = np.isfinite(n_trials)
         if is_reached.any():
             mean = float(n_trials[is_reached].mean())
-            low = float(count_trials(narrow_scenarios).min())
-            high = float(count_trials(wide_scenarios).max())
+            low = float(count_trials(narrow).min())
+            high = float(count_trials(wide).max())
             self.trials_needed = TrialsNeeded(low, mean, high if np.isfinite(high) else None)
             return
 
-        possible_n_items = []
-        for scenario in scenarios:
-            n_items = find_min_items(scenario, half_width, fraction=fraction, n_agents=plan.n_agents)
-            if n_items is not None:
-                possible_n_items.append(n_items)
-        self.items_needed = min(possible_n_items, default=None)
+        find_items = partial(find_min_items, half_width=half_width, fraction=fraction, n_agents=plan.n_agents)
+        n_items_needed = [n_items for n_items in map(find_items, usual) if n_items is not None]
+        self.items_needed = min(n_items_needed, default=None)
 
     def _set_search(self, max_regret: float, n_pilot_calls: int, components: AgentVariances, plan: Plan) -> None:
         """Set the forecasts of a search for the best agents: `lowest_bound`, `search_items` and `search_calls`.
@@ -295,27 +295,19 @@ class PrecisionForecast:
         n_pilot_calls : paired calls of the first round, which suffice if one agent is clearly the best
         components : variance components by reference data set, float arrays (n_data_sets,)
         """
-        n_items = plan.n_items
-        max_blocks = (plan.n_agents - 1) * n_items
-
         # smallest regret bound on these items, by each data set
-        bounds = np.array([min_regret_bound(case, n_items) for case in _split_by_data_set(components)])
+        bounds = np.array([min_regret_bound(case, plan.n_items) for case in _split_by_data_set(components)])
         self.lowest_bound = widen_half_widths(summarize_range(bounds))
 
         # a regret bound is proportional to 1/√items
         bound_ratio = float(bounds.mean()) / max_regret
-        self.search_items = ceil(n_items * bound_ratio**2)
+        self.search_items = ceil(plan.n_items * bound_ratio**2)
 
-        # number of blocks if all agents are equally good, with wider intervals than in the data sets
+        # calls if all agents are equally good: a block of K agents has K calls
         half_width = half_width_for_regret(max_regret, plan.n_agents)
-        blocks_by_data_set = [
-            find_min_blocks(case, half_width, fraction=1.0, n_items=n_items, max_blocks=max_blocks)
-            for case in _split_by_data_set(components, width_factor=WIDTH_FACTOR)
-        ]
-        blocks_needed = [n_blocks for n_blocks in blocks_by_data_set if n_blocks is not None]
-        max_calls = None
-        if len(blocks_needed) == len(blocks_by_data_set):
-            max_calls = max(blocks_needed) * plan.n_agents  # a block of K agents has K calls
+        wide_scenarios = _split_by_data_set(components, width_factor=WIDTH_FACTOR)
+        trials_per_agent = _count_trials_needed(wide_scenarios, half_width=half_width, fraction=1.0, plan=plan).max()
+        max_calls = int(trials_per_agent / 2 * plan.n_agents) if np.isfinite(trials_per_agent) else None
         self.search_calls = (n_pilot_calls, max_calls)
 
     @property

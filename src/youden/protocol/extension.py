@@ -312,6 +312,16 @@ def _count_shown_repeats(trials: Trials) -> int:
     return max((int(column.max()) for column in repeat_columns), default=1)
 
 
+def _has_any_agent(trials: Trials, agents: tuple[int, ...]) -> Bools:
+    """Return whether each trial shows a text of one of some agents, bool array (n_trials,)."""
+    return np.isin(trials.first, agents) | np.isin(trials.second, agents)
+
+
+def _list_comparisons(trials: Trials) -> set[Comparison]:
+    """Return the items and agents of trials as tuples (item, first, second)."""
+    return set(zip(trials.item.tolist(), trials.first.tolist(), trials.second.tolist(), strict=True))
+
+
 class _PlanExtender:
     """Draws the trials of one extension of a plan, and numbers their blocks."""
 
@@ -393,29 +403,26 @@ class _PlanExtender:
         items : int array, positions of the items to use; all by default
         together : whether all scored agents of a block are compared with the same two anchors
         """
-        has_scored = np.isin(self.plan.first, scored) | np.isin(self.plan.second, scored)
+        has_scored = _has_any_agent(self.plan.trials, scored)
         earlier = self.plan.trials.take(has_scored & (self.plan.trial_type == PAIRED))
-        comparisons = zip(earlier.item.tolist(), earlier.first.tolist(), earlier.second.tolist(), strict=True)
-
         if items is None:
             items = self.order_items()
         n_trials_by_item = np.bincount(earlier.item, minlength=self.pool.n_items)
         fewest_trials_first = np.argsort(n_trials_by_item[items], kind="stable")
 
-        start = self.next_block
         trials = draw_anchor_trials(
             self.train,
             self.rng,
             scored=scored,
             n_anchors=self.extensions.anchors,
             n_paired=n_paired,
-            planned=set(comparisons),
+            planned=_list_comparisons(earlier),
             pairs=self.pairs,
             items=items[fewest_trials_first],
-            start=start,
+            start=self.next_block,
             together=together,
         )
-        self.next_block = int(trials.block.max(initial=start - 1)) + 1
+        self._advance_next_block(trials)
         return trials.with_role(ANCHOR, first=np.isin(trials.first, scored), second=np.isin(trials.second, scored))
 
     def order_items(self) -> Ids:
@@ -495,20 +502,28 @@ class _PlanExtender:
         eligible = self.train[: self.extensions.anchors, items.start : items.stop]
 
         # skip the blocks that the plan contains
-        is_in_block_on_set = (self.plan.role == MAIN) & np.isin(self.plan.item, items) & (self.plan.block >= 0)
-        n_planned = len(np.unique(self.plan.block[is_in_block_on_set]))
+        n_planned = self._count_blocks(items)
         sequence = self._iter_blocks_of_set(design, set_number, eligible)
         next_blocks = list(islice(sequence, n_planned, n_planned + n_blocks))
 
         # the design numbers the items of the set from 0
-        start = self.next_block
-        blocks = number_blocks(next_blocks, start=start)
+        blocks = number_blocks(next_blocks, start=self.next_block)
         trials = replace(blocks, item=blocks.item + np.int32(items.start))
-        self.next_block = int(trials.block.max(initial=start - 1)) + 1
+        self._advance_next_block(trials)
 
         # the items in order of first use, then those without a trial
-        items_by_use = np.array(list(dict.fromkeys([*trials.item.tolist(), *items])), dtype=np.int32)
-        return trials, items_by_use
+        items_by_use = dict.fromkeys([*trials.item.tolist(), *items])
+        return trials, np.array(list(items_by_use), dtype=np.int32)
+
+    def _advance_next_block(self, trials: Trials) -> None:
+        """Set `next_block` to the number after the blocks of new trials; keep it if there are none."""
+        self.next_block = int(trials.block.max(initial=self.next_block - 1)) + 1
+
+    def _count_blocks(self, items: range) -> int:
+        """Count the blocks of all anchors on some items that the plan contains."""
+        is_in_block = (self.plan.role == MAIN) & (self.plan.block >= 0)
+        is_on_items = np.isin(self.plan.item, items)
+        return len(np.unique(self.plan.block[is_in_block & is_on_items]))
 
     def _iter_blocks_of_set(self, design: BlockDesign, set_number: int, eligible: Bools) -> Iterator[Trials]:
         """Yield all blocks on a set of items, as often as agents have responses to an item, each time in another random order.
@@ -620,8 +635,7 @@ class _PlanExtender:
         drawn = [self._draw_independent_of_anchors(n_per_anchor * n_anchors)]
 
         for group in self.extensions.joined:
-            is_paired_of_group = np.isin(paired.first, group) | np.isin(paired.second, group)
-            n_paired_of_group = int(is_paired_of_group.sum())
+            n_paired_of_group = int(_has_any_agent(paired, group).sum())
             n_per_agent = n_independent * n_paired_of_group // (n_paired * len(group))
             drawn.append(self._draw_linking_independent(group, n_per_agent * len(group)))
         return Trials.concat(drawn)

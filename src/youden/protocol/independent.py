@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from youden.errors import PlanError
-from youden.protocol.pooled_trials import draw_pooled_trials
+from youden.protocol.pooled_trials import EligibleItems, draw_pooled_trials
 from youden.run_keys import INDEPENDENT
 from youden.streams import stream
 from youden.text.words import segment_texts
@@ -24,6 +24,9 @@ from youden.types import Plan, Pool, Trials
 from youden.types.planning import IndependentRule
 from youden.types.pool import Bools, Floats, Ids, Positions
 from youden.types.trials import MATCHED, PROBE, SELF_TRIAL, count_earlier
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 def select_trials(plan: Plan, rows: Bools | Positions) -> Plan:
@@ -155,26 +158,31 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
         earlier = earlier.with_first_repeats()
 
     # each trial has two texts; the texts of one agent on one item in trials of one type form a group
-    all_trials = Trials.concat([earlier, trials])
-    first_codes = _encode_groups(all_trials, 0, pool.n_items)
-    second_codes = _encode_groups(all_trials, 1, pool.n_items)
-    group_codes, group_by_text = np.unique(_interleave(first_codes, second_codes), return_inverse=True)
+    text_codes = _encode_groups(Trials.concat([earlier, trials]), pool.n_items)
+    group_codes, group_by_text = np.unique(text_codes, return_inverse=True)
     earlier_groups, new_groups = np.split(group_by_text, [2 * len(earlier)])
 
-    # number of times that each response of a group was shown: int array (n_groups, n_responses)
-    columns = earlier.columns()
-    earlier_repeats = _interleave(columns["first_repeat"], columns["second_repeat"])
-    n_shown = np.zeros((len(group_codes), pool.repeats), dtype=np.int64)
-    np.add.at(n_shown, (earlier_groups, earlier_repeats - 1), 1)
-
+    n_shown = _count_shown(earlier, earlier_groups, shape=(len(group_codes), pool.repeats))
     response_rank = _draw_response_ranks(pool, group_codes, seed)
     repeats = 1 + _choose_responses(new_groups, response_rank, n_shown)
     return replace(trials, first_repeat=repeats[0::2].copy(), second_repeat=repeats[1::2].copy())
 
 
-def _interleave(of_first_texts: Positions, of_second_texts: Positions) -> Positions:
+def _count_shown(trials: Trials, group_by_text: Positions, shape: tuple[int, int]) -> Positions:
+    """Count how often trials show each response of each group: int array of the shape (n_groups, n_responses).
+
+    group_by_text : int array (2·n_trials,), group of the first and the second text of each trial in turn
+    """
+    columns = trials.columns()
+    repeats = _interleave(columns["first_repeat"], columns["second_repeat"])
+    n_shown = np.zeros(shape, dtype=np.int64)
+    np.add.at(n_shown, (group_by_text, repeats - 1), 1)
+    return n_shown
+
+
+def _interleave(of_first_texts: Ids | Positions, of_second_texts: Ids | Positions) -> Positions:
     """Put values of the first and of the second texts, int arrays (n_trials,), in turn into one array (2·n_trials,)."""
-    return np.stack([of_first_texts, of_second_texts], axis=1).ravel()
+    return np.asarray(np.column_stack([of_first_texts, of_second_texts]).ravel())
 
 
 _ABSENT = -1
@@ -211,13 +219,9 @@ def _choose_responses(group_by_text: Positions, rank: Positions, n_shown: Positi
     n_responses = rank.shape[1]
     is_absent = rank == _ABSENT
 
-    # A choice depends on the earlier texts of the same group. Round r contains text r of each group, so all choices of a
-    # round can be made at once.
-    round_by_text = count_earlier(group_by_text)
-    by_round = np.argsort(round_by_text, kind="stable")
-    round_starts = np.flatnonzero(np.diff(round_by_text[by_round])) + 1
+    # a choice depends on the earlier texts of the same group, so all choices of a round can be made at once
     chosen = np.empty(len(group_by_text), dtype=np.int32)
-    for texts in np.split(by_round, round_starts):
+    for texts in _split_into_rounds(group_by_text):
         groups = group_by_text[texts]
 
         # the rank is less than n_responses, so it decides only among equal counts
@@ -227,6 +231,14 @@ def _choose_responses(group_by_text: Positions, rank: Positions, n_shown: Positi
         n_shown[groups, response] += 1
         chosen[texts] = response
     return chosen
+
+
+def _split_into_rounds(group_by_text: Positions) -> list[Positions]:
+    """Return the positions of the texts in each round: round r contains the text with number r of each group."""
+    round_by_text = count_earlier(group_by_text)
+    by_round = np.argsort(round_by_text, kind="stable")
+    round_starts = np.flatnonzero(np.diff(round_by_text[by_round])) + 1
+    return np.split(by_round, round_starts)
 
 
 def _draw_first_responses(pool: Pool, seed: int) -> Positions:
@@ -242,15 +254,11 @@ def _draw_first_responses(pool: Pool, seed: int) -> Positions:
     return first_response
 
 
-def _encode_groups(trials: Trials, text_index: int, n_items: int) -> Positions:
-    """Encode agent, item and trial type of one text of each trial as a number: int64 array (n_trials,).
-
-    text_index : 0 for the first text of each trial, 1 for the second
-    """
-    agents = trials.first if text_index == 0 else trials.second
-    agent = agents.astype(np.int64)
-    item = trials.text_cells[text_index]
-    return 2 * (agent * n_items + item) + trials.trial_type
+def _encode_groups(trials: Trials, n_items: int) -> Positions:
+    """Encode agent, item and trial type of the first and the second text of each trial, in turn: int64 array (2·n_trials,)."""
+    agent = _interleave(trials.first, trials.second).astype(np.int64)
+    item = _interleave(*trials.text_cells)
+    return 2 * (agent * n_items + item) + np.repeat(trials.trial_type, 2)
 
 
 def _decode_cells(group_codes: Positions, n_items: int) -> tuple[Positions, Positions]:
@@ -307,18 +315,13 @@ def _draw_other_items(item: Ids, agent: Ids, eligible: Bools, rng: np.random.Gen
     item, agent : int32 arrays (n_cells,), eligible cells of agents with at least two eligible items
     eligible : bool array (n_agents, n_items)
     """
-    # eligible items of all agents in one array, one agent after the other
-    n_eligible_by_agent = eligible.sum(axis=1)
-    eligible_items = np.flatnonzero(eligible.ravel()) % eligible.shape[1]
-    start_by_agent = np.cumsum(n_eligible_by_agent) - n_eligible_by_agent
-
     # the n eligible items of an agent form a cycle; the other item is 1 to n − 1 steps after the item
-    n_eligible = n_eligible_by_agent[agent]
+    eligible_items = EligibleItems.from_mask(eligible)
+    n_eligible = eligible_items.n_items[agent]
     position = np.cumsum(eligible, axis=1)[agent, item] - 1
     n_steps = 1 + np.floor(rng.random(len(item)) * (n_eligible - 1)).astype(np.int64)
     other_position = (position + n_steps) % n_eligible
-    other_item: Ids = eligible_items[start_by_agent[agent] + other_position].astype(np.int32)
-    return other_item
+    return eligible_items.get(agent, other_position).astype(np.int32)
 
 
 SCREENED_PER_CALL = 10
@@ -381,30 +384,33 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
     return screened.take(rows).with_role(PROBE, first=0.0, second=0.0)
 
 
+def _find_words(texts: Sequence[str]) -> csr_array[np.int8]:
+    """Return a sparse matrix of which text contains which word, with one row per text."""
+    from youden.text.similarity import build_word_matrix
+
+    # equal texts are split into words only once
+    row_of_text = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+    word_matrix = build_word_matrix(segment_texts(row_of_text))
+    return word_matrix[[row_of_text[text] for text in texts]]
+
+
 def _compute_text_similarity(pool: Pool, trials: Trials) -> Floats:
     """Compute how similar the two texts of each independent trial are: float array (n_trials,), from 0 to 1.
 
     It is the weight of the shared words (by inverse document frequency) divided by that of the text with the smaller
     weight.
     """
-    from youden.text.similarity import build_word_matrix, idf, sum_shared_weights
+    from youden.text.similarity import idf, sum_shared_weights
 
-    n_trials = len(trials)
     first_texts = pool.texts[trials.first, trials.item].tolist()
     second_texts = pool.texts[trials.second, trials.other_item].tolist()
-    texts = [*first_texts, *second_texts]
-
-    # words of each text, one row per text; equal texts are split into words only once
-    unique_texts = dict.fromkeys(texts)
-    row_of_text = {text: row for row, text in enumerate(unique_texts)}
-    word_matrix = build_word_matrix(segment_texts(row_of_text))
-    words = word_matrix[[row_of_text[text] for text in texts]]
-
+    words = _find_words([*first_texts, *second_texts])
     n_texts_with_word = np.asarray(words.sum(axis=0), dtype=np.float64)
     word_weights = idf(n_texts_with_word, float(words.shape[0]))
     text_weights = np.asarray(words @ word_weights, dtype=np.float64)
 
     # weight of the shared words / smaller weight of the two texts; second texts follow the first ones
+    n_trials = len(trials)
     first_rows = np.arange(n_trials)
     second_rows = np.arange(n_trials, 2 * n_trials)
     smaller = np.minimum(text_weights[first_rows], text_weights[second_rows])

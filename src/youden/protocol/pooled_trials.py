@@ -13,7 +13,7 @@ import numpy as np
 
 from youden.errors import PlanError
 from youden.types import INDEPENDENT, Plan, Trials
-from youden.types.pool import Bools, Positions
+from youden.types.pool import Bools, Ids, Positions
 from youden.types.trials import POOLED
 
 MIN_PASSES = 2
@@ -228,7 +228,7 @@ def _draw_different_items(
     Returns the comparisons (item, first, second, other_item), int64 array (n, 4); their codes, int64 array (n,); and
     whether each pair has one, bool array (n_pairs,).
     """
-    items = _EligibleItems.from_mask(eligible)
+    items = EligibleItems.from_mask(eligible)
     item = items.draw(first, rng)
     other_item = items.draw(second, rng)
     comparisons = np.stack([item, first, second, other_item], axis=1)
@@ -243,7 +243,7 @@ def _draw_different_items(
     return comparisons[is_new], new_codes[is_new], is_new
 
 
-class _EligibleItems(NamedTuple):
+class EligibleItems(NamedTuple):
     """Eligible items of all agents in one array, one agent after the other."""
 
     items: Positions
@@ -253,17 +253,21 @@ class _EligibleItems(NamedTuple):
     """Number of eligible items of each agent, int64 array (n_agents,)."""
 
     @classmethod
-    def from_mask(cls, eligible: Bools) -> _EligibleItems:
+    def from_mask(cls, eligible: Bools) -> EligibleItems:
         """List the items of the cells that are True in a bool array (n_agents, n_items)."""
         n_eligible = eligible.sum(axis=1)
         start = np.cumsum(n_eligible) - n_eligible
         items = np.flatnonzero(eligible.ravel()) % eligible.shape[1]
         return cls(items, start, n_eligible)
 
+    def get(self, agents: Ids | Positions, numbers: Positions) -> Positions:
+        """Return the eligible item with a number, from 0, of each of some agents: int64 array of the same length."""
+        return np.asarray(self.items[self.start[agents] + numbers])
+
     def draw(self, agents: Positions, rng: np.random.Generator) -> Positions:
         """Draw an eligible item for each element of `agents`, int64 array (n_draws,): int64 array (n_draws,)."""
-        index = np.floor(rng.random(len(agents)) * self.n_items[agents]).astype(np.int64)
-        return np.asarray(self.items[self.start[agents] + index])
+        numbers = np.floor(rng.random(len(agents)) * self.n_items[agents]).astype(np.int64)
+        return self.get(agents, numbers)
 
 
 def _find_new_comparisons(comparisons: Positions, eligible: Bools, codes: Positions) -> tuple[Positions, Bools]:
@@ -316,21 +320,29 @@ def draw_scored_trials(
     if n < 1 or not len(scored) or not len(partners):
         return Trials.independent(*np.empty((4, 0), dtype=np.int32))
 
-    # pass after pass through all scored agents: they are the first agents in pass 0, the second ones in pass 1, and so on
-    pass_number, position = np.divmod(np.arange(n), len(scored))
-    scored_agent = scored[position]
-    scored_is_first = pass_number % 2 == 0
-    partner = _draw_other_agents(scored_agent, partners, rng)
-    first = np.where(scored_is_first, scored_agent, partner)
-    second = np.where(scored_is_first, partner, scored_agent)
-
+    first, second, counts_for_first = _draw_pairs_of_scored(scored, partners, n, rng)
     planned = plan.trials.take(plan.trial_type == INDEPENDENT)
     planned_codes = _encode_trials(planned, eligible)
     comparisons, _, is_drawn = _draw_different_items(first, second, eligible, planned_codes, rng)
     trials = Trials.independent(*comparisons.astype(np.int32).T)
+    return trials.with_role(POOLED, first=counts_for_first[is_drawn], second=~counts_for_first[is_drawn])
 
-    scored_is_first = scored_is_first[is_drawn]
-    return trials.with_role(POOLED, first=scored_is_first, second=~scored_is_first)
+
+def _draw_pairs_of_scored(
+    scored: Positions, partners: Positions, n: int, rng: np.random.Generator
+) -> tuple[Positions, Positions, Bools]:
+    """Draw n pairs of a scored agent and another agent, so that all scored agents have equally many.
+
+    Returns the first and the second agents, and whether the first one is the scored one: arrays (n,).
+    """
+    # the scored agents are the first ones in pass 0, the second ones in pass 1, and so on
+    pass_number, position = np.divmod(np.arange(n), len(scored))
+    scored_is_first = pass_number % 2 == 0
+    agent = scored[position]
+    partner = _draw_other_agents(agent, partners, rng)
+    first = np.where(scored_is_first, agent, partner)
+    second = np.where(scored_is_first, partner, agent)
+    return first, second, scored_is_first
 
 
 def _draw_other_agents(agent: Positions, partners: Positions, rng: np.random.Generator) -> Positions:

@@ -14,7 +14,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.types import INDEPENDENT, PAIRED, Scores, Verdicts
+from youden.types import INDEPENDENT, PAIRED, Scores, Trials, Verdicts
 from youden.types.cells import CELLS_IN_CACHE, CellIndex, ScoredCells
 from youden.types.pool import Bools, Floats, Ids, Positions
 from youden.types.results import IndependentRates, Rates, ScoreKind, ScoreRole
@@ -103,31 +103,33 @@ def _compute_independent_rates(verdicts: Verdicts) -> IndependentRates:
     """
     plan = verdicts.plan
     is_used = (plan.trial_type == INDEPENDENT) & verdicts.answered & (plan.role != PROBE)
-    item = plan.item[is_used]
-    first = plan.first[is_used]
-    second = plan.second[is_used]
-    other_item = plan.other_item[is_used]
-
-    # A combination is encoded by the cells (agent, item) of its two texts. The cells of the first texts get consecutive
-    # numbers, because the product of two numbers of possible cells may exceed 64 bits.
-    first_cell_codes = item.astype(np.int64) * plan.n_agents + first
-    _, first_cells = np.unique(first_cell_codes, return_inverse=True)
-    second_cells = second.astype(np.int64) * plan.n_items + other_item
-    n_possible_cells = plan.n_agents * plan.n_items
-    combination_codes = first_cells * n_possible_cells + second_cells
+    trials = plan.trials.take(is_used)
+    codes = _encode_combinations(trials, plan.n_agents, plan.n_items)
 
     # sum the answers of each combination, and take its agents and items from its first trial
-    _, first_trials, row = np.unique(combination_codes, return_index=True, return_inverse=True)
-    total = np.bincount(row, weights=verdicts.answer[is_used], minlength=len(first_trials))
-    n = np.bincount(row, minlength=len(first_trials))
+    _, first_rows, row = np.unique(codes, return_index=True, return_inverse=True)
+    total = np.bincount(row, weights=verdicts.answer[is_used], minlength=len(first_rows))
+    n = np.bincount(row, minlength=len(first_rows))
+    combinations = trials.take(first_rows)
     return IndependentRates(
-        item=item[first_trials],
-        first=first[first_trials],
-        second=second[first_trials],
-        other_item=other_item[first_trials],
+        item=combinations.item,
+        first=combinations.first,
+        second=combinations.second,
+        other_item=combinations.other_item,
         total=total.astype(np.float64),
         n=n.astype(np.int32),
     )
+
+
+def _encode_combinations(trials: Trials, n_agents: int, n_items: int) -> Positions:
+    """Encode the agents and items of each independent trial as a number: int64 array (n_trials,)."""
+    # the cells (agent, item) of the first texts are numbered consecutively: the product of two numbers of possible cells may
+    # exceed 64 bits
+    first_cell_codes = trials.item.astype(np.int64) * n_agents + trials.first
+    _, first_cells = np.unique(first_cell_codes, return_inverse=True)
+    second_cells = trials.second.astype(np.int64) * n_items + trials.other_item
+    n_possible_cells = n_agents * n_items
+    return np.asarray(first_cells * n_possible_cells + second_cells)
 
 
 def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
