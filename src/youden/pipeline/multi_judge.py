@@ -117,22 +117,17 @@ def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
 
     Abilities are returned unchanged if the jury does not answer by the mean of its votes.
     """
-    n_agents, n_items = trials.plan.n_agents, trials.plan.n_items
-    n_trials = np.zeros(n_agents)
-    variance_sum = np.zeros(n_agents)
-    for chunk in trials.iter_answered():
-        if not np.allclose(chunk.answer, chunk.votes.mean(axis=1)):
-            return abilities
-        variance_of_mean_vote = chunk.votes.var(axis=1, ddof=1) / trials.n_votes
-        for agent in (chunk.first, chunk.second):
-            n_trials += np.bincount(agent, minlength=n_agents)
-            variance_sum += np.bincount(agent, variance_of_mean_vote, n_agents)
+    sums = _sum_vote_variances(trials)
+    if sums is None:
+        return abilities
+    n_trials, variance_sum = sums
 
     # The variance of the mean answer of agent i is σ²_i / (2(K − 1)J), where σ²_i = variance_sum / n_trials is the variance
     # of one answer, and 2(K − 1)J the number of comparisons with the K − 1 other agents on J items. Two agents share the
     # fraction 1/(K − 1) of their comparisons. The shared ones cancel in the difference of their abilities, so the fraction
     # (K − 2)/(K − 1) of the variance remains. Permanent differences between judges make σ²_i too large, not too small.
-    n_comparisons = 2 * (n_agents - 1) * n_items
+    n_agents = trials.plan.n_agents
+    n_comparisons = 2 * (n_agents - 1) * trials.plan.n_items
     variance = (n_agents - 2) / (n_agents - 1) * variance_sum / np.maximum(n_trials, 1) / n_comparisons
     std_error = np.sqrt(variance)
 
@@ -144,6 +139,24 @@ def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
         covariance=CentredCovariance(covariance, abilities.covariance.df),
         method=f"{abilities.method}; variance of {trials.n_votes} votes on a comparison included",
     )
+
+
+def _sum_vote_variances(trials: TrialsByItem) -> tuple[Floats, Floats] | None:
+    """Sum the trials of each agent, and the variances of the mean votes on them: float arrays (n_agents,).
+
+    Returns None if the jury does not answer by the mean of its votes.
+    """
+    n_agents = trials.plan.n_agents
+    n_trials = np.zeros(n_agents)
+    variance_sum = np.zeros(n_agents)
+    for chunk in trials.iter_answered():
+        if not np.allclose(chunk.answer, chunk.votes.mean(axis=1)):
+            return None
+        variance_of_mean_vote = chunk.votes.var(axis=1, ddof=1) / trials.n_votes
+        for agent in (chunk.first, chunk.second):
+            n_trials += np.bincount(agent, minlength=n_agents)
+            variance_sum += np.bincount(agent, variance_of_mean_vote, n_agents)
+    return n_trials, variance_sum
 
 
 def with_jury_finding(result: Verdicts) -> Verdicts:
@@ -265,23 +278,25 @@ def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
     paired = is_usable & (plan.trial_type == PAIRED)
     mean_vote = votes.mean(axis=0)
     pairs = PairChunk.from_trials(plan.item, plan.first, plan.second, mean_vote, n_items=plan.n_items, rows=paired)
-
-    # false-positive rates of the mean votes
-    totals = IndependentTotals(plan.n_agents, plan.n_items)
     independent = is_usable & (plan.trial_type == INDEPENDENT)
-    totals.add(
-        plan.first[independent],
-        plan.second[independent],
-        mean_vote[independent],
-        item=plan.item[independent],
-        other_item=plan.other_item[independent],
-    )
-    rates = totals.estimate_rates()
+    rates = _estimate_rates(plan, mean_vote, independent)
 
     def iter_votes() -> list[tuple[PairChunk, Floats]]:
         return [(pairs, votes[:, paired])]
 
     return _measure_spread(iter_votes, None, n_agents=plan.n_agents, rates=rates)
+
+
+def _estimate_rates(plan: Plan, answer: Floats, rows: Bools) -> AgentRates:
+    """Estimate the false-positive rates of the agents from some independent trials of a plan.
+
+    answer : float array (n_trials,), answers to all trials
+    rows : bool array (n_trials,), the trials to use
+    """
+    trials = plan.trials.take(rows)
+    totals = IndependentTotals(plan.n_agents, plan.n_items)
+    totals.add(trials.first, trials.second, answer[rows], item=trials.item, other_item=trials.other_item)
+    return totals.estimate_rates()
 
 
 def _measure_spread(

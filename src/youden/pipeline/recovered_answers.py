@@ -22,7 +22,7 @@ from youden.pipeline.request_hashes import get_hash_reader
 from youden.protocol.independent import select_trials
 from youden.text.printable import redact_location
 from youden.types import Finding, Plan, Verdicts
-from youden.types.pool import Bools, Ids, Positions
+from youden.types.pool import Ids, Positions
 
 _CHUNK = 10_000
 """Number of request hashes that are looked up at once."""
@@ -174,15 +174,7 @@ def _combine_answers(
     new : answers to the trials with −1, in their order; None if all answers are saved
     store : name of the store, for the warning
     """
-    is_saved: Bools = saved_row >= 0
-    columns: dict[str, Any] = {}
-    for name in _PER_TRIAL:
-        # trials with a new answer first get the saved row 0, and then their own value
-        column = getattr(saved, name)[np.maximum(saved_row, 0)]
-        if new is not None:
-            column[~is_saved] = getattr(new, name)
-        columns[name] = column
-
+    columns = _combine_columns(saved, saved_row, new)
     metadata_source = saved if new is None else new
     models = tuple(dict.fromkeys((*saved.models, *metadata_source.models)))
     if saved.response_model is not None or metadata_source.response_model is not None:
@@ -192,7 +184,7 @@ def _combine_answers(
     judge = dict(metadata_source.judge)
     judge["response_models"] = [*sorted(served_models)]
 
-    n_saved = int(is_saved.sum())
+    n_saved = int((saved_row >= 0).sum())
     message = (
         f"{n_saved:,} answers were taken from the run's own verdicts.parquet, because the store {store} does not hold them. "
         "They are not requested again, but their raw texts are lost."
@@ -200,6 +192,19 @@ def _combine_answers(
     warning = Finding("kept", message, facts={"n": n_saved})
     warnings = (warning, *metadata_source.warnings)
     return replace(metadata_source, plan=plan, judge=judge, models=models, warnings=warnings, **columns)
+
+
+def _combine_columns(saved: Verdicts, saved_row: Positions, new: Verdicts | None) -> dict[str, Any]:
+    """Combine the columns `_PER_TRIAL` of saved and new answers; the arguments are those of `_combine_answers`."""
+    is_new = saved_row < 0
+    columns = {}
+    for name in _PER_TRIAL:
+        # trials with a new answer first get the saved row 0, and then their own value
+        column = getattr(saved, name)[np.maximum(saved_row, 0)]
+        if new is not None:
+            column[is_new] = getattr(new, name)
+        columns[name] = column
+    return columns
 
 
 def _combine_models(models: tuple[str, ...], saved: Verdicts, saved_row: Positions, new: Verdicts | None) -> Ids:

@@ -50,15 +50,22 @@ def write_missing_hashes(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, l
         if not member.makes_calls:
             continue
         questions = member.questions()
-        path = _hash_file_path(folder, questions)
-        if path.exists():
-            try:
-                _open_hash_file(folder, questions, plan)
-                continue
-            except RunFolderError as error:
-                log(f"{path.name} is written again: {error.message}")
-        hashes = (request_hash for _, request_hash in iter_keys(questions, plan))
-        write_hashes(path, hashes, _make_metadata(questions, plan))
+        if not _has_valid_hash_file(folder, questions, plan, log):
+            hashes = (request_hash for _, request_hash in iter_keys(questions, plan))
+            write_hashes(_hash_file_path(folder, questions), hashes, _make_metadata(questions, plan))
+
+
+def _has_valid_hash_file(folder: RunFolder, questions: Questions, plan: Plan, log: Callable[[str], None]) -> bool:
+    """Return whether the request hashes of a plan and a judge are in a valid file; log why an existing one is invalid."""
+    path = _hash_file_path(folder, questions)
+    if not path.exists():
+        return False
+    try:
+        _open_hash_file(folder, questions, plan)
+    except RunFolderError as error:
+        log(f"{path.name} is written again: {error.message}")
+        return False
+    return True
 
 
 def get_hash_reader(folder: RunFolder) -> KeySource:
@@ -128,11 +135,16 @@ def write_hashes(path: Path, hashes: Iterable[str], metadata: KeysMetadata) -> N
     options: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
     with atomic_write(path) as temporary, pq.ParquetWriter(temporary, schema, **options) as writer:
         while text := "".join(islice(remaining, CHUNK_ROWS)):
-            # a column of fixed-size binary values is one buffer of their bytes, without a buffer of missing values
-            data = pa.py_buffer(bytes.fromhex(text))
-            n_hashes = data.size // KEY_BYTES
-            column = pa.Array.from_buffers(pa.binary(KEY_BYTES), n_hashes, [None, data])
+            column = _make_hash_column(text)
             writer.write_batch(pa.record_batch([column], schema=schema))
+
+
+def _make_hash_column(text: str) -> pa.Array:
+    """Return an array of the request hashes that a text contains one after the other in hexadecimal."""
+    # a column of fixed-size binary values is one buffer of their bytes, without a buffer of missing values
+    data = pa.py_buffer(bytes.fromhex(text))
+    n_hashes = data.size // KEY_BYTES
+    return pa.Array.from_buffers(pa.binary(KEY_BYTES), n_hashes, [None, data])
 
 
 def open_hashes(path: Path, metadata: KeysMetadata, *, n: int) -> HashFile:

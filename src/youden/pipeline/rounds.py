@@ -77,10 +77,7 @@ def plan_width_round(
     n_blocks = int(plan.block.max()) + 1  # blocks are numbered from 0
     n_needed = _find_needed_blocks(components, design.half_width, half_width, plan, n_items=n_items)
     if n_needed is None:
-        n_items_needed = find_min_items(
-            components, design.half_width, fraction=HALF_WIDTH_FRACTION, n_agents=plan.n_agents
-        )
-        return _stop(plan, "items", _format_items_needed(n_items_needed))
+        return _stop(plan, "items", _format_items_needed(components, design.half_width, plan.n_agents))
 
     n_added = _choose_round_size(n_blocks, n_needed)
     n_trials_in_blocks = int((plan.block >= 0).sum())
@@ -197,8 +194,9 @@ def find_search_allocation(
     return {"active": active, "n_blocks": ceil(max_trials * increase)}
 
 
-def _format_items_needed(n_items: int | None) -> str:
-    """Format the number of items that the half-width takes, as the end of a message; None if no number is enough."""
+def _format_items_needed(components: AgentVariances, half_width: float, n_agents: int) -> str:
+    """Forecast how many items give a half-width, as the end of a message."""
+    n_items = find_min_items(components, half_width, fraction=HALF_WIDTH_FRACTION, n_agents=n_agents)
     if n_items is None:
         return "; no realistic number of items does"
     return f"; about {n_items:,} items like these would"
