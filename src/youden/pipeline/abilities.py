@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import nan
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -343,11 +344,7 @@ def _average_answers(trials: TrialsByItem, request: EstimationRequest) -> Abilit
     """
     target = request.target
     for_these_items = target == "these-items"
-
-    def iter_pairs() -> Iterator[PairChunk]:
-        for chunk in trials.iter_answered():
-            yield chunk.to_pairs(by_block=for_these_items)
-
+    iter_pairs = partial(_iter_answered_pairs, trials, by_block=for_these_items)
     means = trial_means(iter_pairs, n_agents=trials.plan.n_agents, target=target)
     item_influence = None
     if request.with_items and not for_these_items:
@@ -368,6 +365,12 @@ def _average_answers(trials: TrialsByItem, request: EstimationRequest) -> Abilit
     if request.with_rates:
         return mean_answers.with_rates_subtracted()
     return mean_answers
+
+
+def _iter_answered_pairs(trials: TrialsByItem, *, by_block: bool) -> Iterator[PairChunk]:
+    """Yield the answered paired trials in chunks of items."""
+    for chunk in trials.iter_answered():
+        yield chunk.to_pairs(by_block=by_block)
 
 
 MAX_UNANSWERED_FRACTION = 0.05
@@ -546,18 +549,24 @@ def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts
         for agent in by_rate
     )
 
-    # mean fraction of the variance of an ability that is due to its rate
-    variance = np.diag(abilities.covariance.covariance)
-    rate_variance = abilities.rate_variance
-    has_share = (variance > 0) & (rate_variance > 0)
-    if not has_share.any():
+    share = _compute_rate_share(abilities)
+    if share is None:
         return RateFacts(agents, variance_share=None, calls_to_halve=None)
-    share = float((rate_variance[has_share] / variance[has_share]).mean())
 
     # a standard error is proportional to 1/√trials: 4n trials halve it, 3n more than the n trials so far
     n_trials = float(rates.n_trials.sum()) / 2  # each trial counts for two agents
     n_added_trials = round(3 * n_trials)
     return RateFacts(agents, variance_share=share, calls_to_halve=n_added_trials)
+
+
+def _compute_rate_share(abilities: Abilities) -> float | None:
+    """Return the mean fraction of the variance of an ability that is due to its false-positive rate; None if unknown."""
+    variance = np.diag(abilities.covariance.covariance)
+    rate_variance = abilities.rate_variance
+    has_share = (variance > 0) & (rate_variance > 0)
+    if not has_share.any():
+        return None
+    return float((rate_variance[has_share] / variance[has_share]).mean())
 
 
 def build_ranking_table(

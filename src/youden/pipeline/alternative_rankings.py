@@ -110,13 +110,24 @@ def describe_alternative_ranking(name: AlternativeRanking, facts: AlternativeRan
     return f"{beginning}, {format_count(n_changes, 'agent', 'has', 'have')} another rank: {changes}."
 
 
+def _find_overtaking(leader: int, plain: Differences, alternative: Differences) -> list[int]:
+    """Return the agents that are better than a leader in an alternative ranking, if the leader falls because of them.
+
+    It does if there are at least `MIN_RANK_DROP`, or if one differs significantly from it in one of the rankings.
+    """
+    overtakes = alternative.value[:, leader] > 0
+    is_significant = plain.significantly_better[leader] | alternative.significantly_better[:, leader]
+    if (overtakes & is_significant).any() or overtakes.sum() >= MIN_RANK_DROP:
+        return list(map(int, np.flatnonzero(overtakes)))
+    return []
+
+
 def _describe_leader_change(
     name: AlternativeRanking, plain: Differences, alternative: Differences, agent_ids: Sequence[str]
 ) -> tuple[str, tuple[str, ...]]:
     """Describe how the leader of the plain ranking falls in an alternative ranking.
 
-    It falls if it drops by `MIN_RANK_DROP` ranks, if an agent overtakes it that differs significantly from it in one of
-    the rankings, or if it is the unique best agent only in the plain one.
+    It falls if `_find_overtaking` returns agents, or if it is the unique best agent only in the plain ranking.
 
     Returns a sentence, empty if the leader does not fall, and the ids of the agents that it names.
     """
@@ -124,17 +135,11 @@ def _describe_leader_change(
     n_worse = np.nansum(plain.value > 0, axis=1)
     leader = int(np.argmax(n_worse))
 
-    # agents that are better than the leader in the alternative ranking
-    overtakes = alternative.value[:, leader] > 0
-    n_overtaking = int(overtakes.sum())
-    is_significant = plain.significantly_better[leader] | alternative.significantly_better[:, leader]
-    is_overtaken_significantly = bool((overtakes & is_significant).any())
-
-    if is_overtaken_significantly or n_overtaking >= MIN_RANK_DROP:
-        displayed = np.flatnonzero(overtakes)[:MAX_NAMED_MOVES].tolist()
-        overtaking_ids = tuple(agent_ids[agent] for agent in displayed)
+    overtaking = _find_overtaking(leader, plain, alternative)
+    if overtaking:
+        overtaking_ids = tuple(agent_ids[agent] for agent in overtaking[:MAX_NAMED_MOVES])
         text = (
-            f"The leader {agent_ids[leader]} falls to rank {n_overtaking + 1} in the {TITLES[name]} ranking, behind "
+            f"The leader {agent_ids[leader]} falls to rank {len(overtaking) + 1} in the {TITLES[name]} ranking, behind "
             f"{', '.join(overtaking_ids)}: its first rank depends on the other agents in the pool."
         )
         return text, (agent_ids[leader], *overtaking_ids)

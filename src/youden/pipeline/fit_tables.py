@@ -76,7 +76,7 @@ from youden.types.facts import (
     RunFacts,
 )
 from youden.types.pool import Json, Positions, or_none
-from youden.types.results import CurlCurve, ScoreKind, Signature
+from youden.types.results import CurlCurve, Rates, ScoreKind, Signature
 
 FACTS_VERSION = 2
 MAX_TRIALS_WITH_RATES = 10_000_000
@@ -171,8 +171,18 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, settings: FitSettings) ->
     Raises RunFolderError if a file is damaged, [disk-full] if the disk is full; StatisticsError if the scores cannot be
     fitted, or the main ranking cannot be made.
     """
-    # all items form one chunk, and training scores (`clean`) are the same as all scores
     rates = folder.read_rates()
+    fit = _fit_imported_rates(rates, pool, settings)
+    with folder.replace_fit_files() as fit_folder:
+        fit_folder.write_rates(rates)
+        signature = sign_fit(fit.facts, {"imported_rates": rates.digest[:12]})
+        fit.write(fit_folder, signature, run=folder.path.resolve().name)
+    return fit
+
+
+def _fit_imported_rates(rates: Rates, pool: PoolSummary, settings: FitSettings) -> FitResult:
+    """Compute the tables of an imported run from its scores; the arguments are those of `fit_imported`."""
+    # all items form one chunk, and training scores (`clean`) are the same as all scores
     chunks = [RateChunk(start=0, rates=rates, clean=rates)]
 
     # false-positive rates are already subtracted from the scores, so there are no independent trials
@@ -180,24 +190,17 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, settings: FitSettings) ->
     sums = ChunkSums(chunks, rates, no_independent_trials)
     answers = PairedAnswers(partial(iter_answers, lambda: chunks), sums.pairs.totals)
     model = ClippedLinear().fit(sums.symmetric)
-    abilities = fit_rates(rates, target=settings.target)
-    fit = FitResult(
+    return FitResult(
         sums,
         answers,
         model,
-        abilities,
+        fit_rates(rates, target=settings.target),
         measure_judge_from_differences(chunks, n_items=rates.n_items),
         calls=None,
         warnings=[Finding("import", note) for note in pool.notes],
         rules=settings.rules,
         groups=pool.groups,
     )
-
-    with folder.replace_fit_files() as fit_folder:
-        fit_folder.write_rates(rates)
-        signature = sign_fit(fit.facts, {"imported_rates": rates.digest[:12]})
-        fit.write(fit_folder, signature, run=folder.path.resolve().name)
-    return fit
 
 
 class FitResult:

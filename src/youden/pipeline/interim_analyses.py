@@ -191,12 +191,11 @@ class _RoundSummary(NamedTuple):
 
 def _summarize_rounds(trials: TrialsByItem) -> _RoundSummary:
     """Count the paired trials of each round of a search (its trials in blocks), and find the agents that each round sampled."""
-    last_round = -1
+    n_rounds = 0
     for chunk in trials.iter_chunks():
-        round_number = chunk.step[chunk.block >= 0]
-        last_round = max(last_round, int(round_number.max(initial=-1)))
+        last_round = int(chunk.step[chunk.block >= 0].max(initial=-1))
+        n_rounds = max(n_rounds, 1 + last_round)
 
-    n_rounds = 1 + last_round
     n_trials = np.zeros(n_rounds, dtype=np.int64)
     is_active = np.zeros((n_rounds, trials.plan.n_agents), dtype=np.bool_)
     for chunk in trials.iter_chunks():

@@ -371,10 +371,7 @@ def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
     Raises ImportFormatError if the data cannot be read; [out-not-empty]: if `out` contains other files.
     """
     if path.is_file():
-        pool = import_agents(path)
-        write_imported_pool(pool, out)
-        note = f"{format_count(pool.n_missing, 'cell', 'has', 'have')} no response"
-        return ImportedRun("pool", pool.n_agents, pool.n_items, (note,))
+        return _import_peer_agents(path, out)
 
     results = import_results(path)
     folder = RunFolder(out)
@@ -384,6 +381,14 @@ def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
     folder.write_notes(results.notes)
     fit_run(folder)
     return ImportedRun("run", results.rates.n_agents, results.rates.n_items, results.notes)
+
+
+def _import_peer_agents(path: Path, out: Path) -> ImportedRun:
+    """Import the agents of the peer-prediction code from a file as a pool in the folder `out`."""
+    pool = import_agents(path)
+    write_imported_pool(pool, out)
+    note = f"{format_count(pool.n_missing, 'cell', 'has', 'have')} no response"
+    return ImportedRun("pool", pool.n_agents, pool.n_items, (note,))
 
 
 def import_battles(path: Path, out: Path, *, columns: Mapping[str, str], allow_dropped: bool = False) -> RunFolder:

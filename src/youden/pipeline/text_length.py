@@ -20,7 +20,7 @@ from youden.engines.trial_blocks import Rows
 from youden.errors import YoudenError
 from youden.stats.base.metrics import rank_correlation
 from youden.stats.judges.length_dependence import length_share
-from youden.types import PAIRED, Finding
+from youden.types import PAIRED, Finding, Pool
 from youden.types.pool import Bools, Floats, Positions
 from youden.types.trials import PROBE, SELF
 
@@ -141,28 +141,26 @@ def read_answer_lengths(
     if texts.digest != pool.digest:
         return None
 
-    answers: list[Floats] = []
-    first_lengths: list[Positions] = []
-    second_lengths: list[Positions] = []
-    paired: list[Bools] = []
-    for chunk in rows():
-        is_used = (chunk["missing_reason"] == 0) & ~np.isin(chunk["role"], (PROBE, SELF))
-        is_paired = chunk["trial_type"][is_used] == PAIRED
-        first_item = chunk["item"][is_used]
-        other_item = chunk["other_item"][is_used]
-        second_item = np.where(is_paired, first_item, other_item)
-        first_row = _find_length_rows(chunk, "first", texts.n_agents)[is_used]
-        second_row = _find_length_rows(chunk, "second", texts.n_agents)[is_used]
-
-        # the table of lengths has one row per agent and response, and one column per item
-        answers.append(chunk["answer"][is_used])
-        first_lengths.append(texts.all_lengths[first_row, first_item])
-        second_lengths.append(texts.all_lengths[second_row, second_item])
-        paired.append(is_paired)
-
+    parts = [_find_lengths(chunk, texts) for chunk in rows()]
+    answers, first_lengths, second_lengths, paired = zip(*parts, strict=True)
     first_length = np.concatenate(first_lengths)
     second_length = np.concatenate(second_lengths)
     return np.concatenate(answers), first_length, second_length, np.concatenate(paired)
+
+
+def _find_lengths(chunk: Mapping[str, NDArray[Any]], texts: Pool) -> tuple[Floats, Positions, Positions, Bools]:
+    """Find the lengths of the texts of answered trials without probes and self-trials; result as of `read_answer_lengths`."""
+    is_used = (chunk["missing_reason"] == 0) & ~np.isin(chunk["role"], (PROBE, SELF))
+    is_paired = chunk["trial_type"][is_used] == PAIRED
+    first_item = chunk["item"][is_used]
+    second_item = np.where(is_paired, first_item, chunk["other_item"][is_used])
+
+    # the table of lengths has one row per agent and response, and one column per item
+    first_row = _find_length_rows(chunk, "first", texts.n_agents)[is_used]
+    second_row = _find_length_rows(chunk, "second", texts.n_agents)[is_used]
+    first_length = texts.all_lengths[first_row, first_item]
+    second_length = texts.all_lengths[second_row, second_item]
+    return chunk["answer"][is_used], first_length, second_length, is_paired
 
 
 def _find_length_rows(trials: Mapping[str, NDArray[Any]], text: str, n_agents: int) -> Positions:

@@ -24,7 +24,7 @@ from youden.pipeline.multi_judge import (
 from youden.stats.trials.variance_parts import VarianceComponents
 from youden.text.tables import Table, make_table
 from youden.types import PAIRED, Plan, Verdicts
-from youden.types.pool import Floats
+from youden.types.pool import Floats, Positions
 from youden.types.results import ComponentFacts, Part, VarianceFacts
 
 MAX_NUMBERS = 2 * 10**8
@@ -173,12 +173,7 @@ def _estimate_repeat_variances(result: Verdicts) -> tuple[float | None, float | 
     plan = result.plan
     rows = (plan.trial_type == PAIRED) & result.answered
     first_text, second_text = (text[rows].astype(np.int64) for text in plan.text_rows)
-    item = plan.item[rows].astype(np.int64)
-
-    # number the questions, which consist of an item and an unordered pair of texts
-    n_texts = int(max(first_text.max(initial=0), second_text.max(initial=0))) + 1
-    lower, higher = np.minimum(first_text, second_text), np.maximum(first_text, second_text)
-    question = (item * n_texts + lower) * n_texts + higher
+    question = _number_questions(plan.item[rows].astype(np.int64), first_text, second_text)
 
     # sort the answers by question, then by the order of the texts, and compare each answer with the next one
     is_swapped = first_text > second_text
@@ -189,6 +184,14 @@ def _estimate_repeat_variances(result: Verdicts) -> tuple[float | None, float | 
     same_order = _mean_of_enough(half_square[is_same_question & ~changes_order])
     other_order = _mean_of_enough(half_square[is_same_question & changes_order])
     return same_order, other_order
+
+
+def _number_questions(item: Positions, first_text: Positions, second_text: Positions) -> Positions:
+    """Return the same number for trials of the same item and two texts in any order; all are int64 arrays (n_trials,)."""
+    n_texts = int(max(first_text.max(initial=0), second_text.max(initial=0))) + 1
+    lower = np.minimum(first_text, second_text)
+    higher = np.maximum(first_text, second_text)
+    return (item * n_texts + lower) * n_texts + higher
 
 
 def _mean_of_enough(values: Floats) -> float | None:

@@ -92,12 +92,7 @@ class Cyclic(TrialDesign):
         if len(blocks) < MIN_BLOCKS:
             raise _budget_error(budget, eligible)
 
-        block_sizes = [len(block.agents) for block in blocks]
-        item_by_block = np.array([block.item for block in blocks], dtype=np.int32)
-        item = np.repeat(item_by_block, block_sizes)
-        first = np.concatenate([block.agents for block in blocks])
-        second = np.concatenate([block.partners for block in blocks])
-        return DesignResult(Trials.paired(item, first, second, block=_block_numbers(block_sizes)))
+        return DesignResult(_make_trials(blocks))
 
     def blocks(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
         """Yield the trials of all possible blocks in the order in which `draw` takes them, without block numbers.
@@ -266,6 +261,16 @@ def number_blocks(blocks: Sequence[Trials], *, start: int = 0) -> Trials:
     """
     sizes = [len(block) for block in blocks]
     return replace(Trials.concat(blocks), block=_block_numbers(sizes, start=start))
+
+
+def _make_trials(blocks: Sequence[_Block]) -> Trials:
+    """Return the paired trials of blocks, which are numbered from 0."""
+    sizes = [len(block.agents) for block in blocks]
+    item_by_block = np.array([block.item for block in blocks], dtype=np.int32)
+    item = np.repeat(item_by_block, sizes)
+    first = np.concatenate([block.agents for block in blocks])
+    second = np.concatenate([block.partners for block in blocks])
+    return Trials.paired(item, first, second, block=_block_numbers(sizes))
 
 
 def _block_numbers(sizes: Sequence[int], *, start: int = 0) -> Ids:

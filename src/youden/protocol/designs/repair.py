@@ -155,14 +155,18 @@ def _draw_partners(
     n_cells, n_agents = is_partner.shape
     is_partner[np.arange(n_cells), agent] = False
     if n_partners is not None and n_partners < n_agents - 1:
-        # keep the partners with the smallest random keys
-        key = np.where(is_partner, rng.random(is_partner.shape, dtype=np.float32), np.inf)
-        smallest = np.argpartition(key, n_partners - 1, axis=1)[:, :n_partners]
-        is_drawn = np.zeros_like(is_partner)
-        np.put_along_axis(is_drawn, smallest, True, axis=1)
-        is_partner &= is_drawn
+        is_partner &= _draw_of_each_row(is_partner, n_partners, rng)
     cell, partner = np.nonzero(is_partner)
     return cell, partner
+
+
+def _draw_of_each_row(is_possible: Bools, n: int, rng: np.random.Generator) -> Bools:
+    """Draw n columns of each row, possible ones first: bool array with the shape of `is_possible`."""
+    key = np.where(is_possible, rng.random(is_possible.shape, dtype=np.float32), np.inf)
+    smallest = np.argpartition(key, n - 1, axis=1)[:, :n]
+    is_drawn = np.zeros_like(is_possible)
+    np.put_along_axis(is_drawn, smallest, True, axis=1)
+    return is_drawn
 
 
 class StarvedError(PlanError):
