@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import nan
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -77,12 +78,9 @@ class ItemInfluence(NamedTuple):
 
     @classmethod
     def from_fit(cls, fit: TrialFit | TrialMeans) -> ItemInfluence:
-        """Collect the influence of each item on the ability of each agent that has a trial on it.
+        """Collect the influence of each item on each agent that has a trial on it, in units of the abilities.
 
-        Only the agent's own trials count; the effects of the other agents are taken as known. The influence is in units
-        of the abilities.
-
-        fit : abilities, with the influence of each item
+        Only the agent's own trials count; the effects of the other agents are taken as known.
         """
         agents, items, influences, weights = [], [], [], []  # one array per chunk, of its observed cells
         n_items = 0
@@ -295,14 +293,8 @@ class EstimationRequest(NamedTuple):
 def estimate_mean_abilities(verdicts: Verdicts, *, target: Target = "items-like-these") -> Abilities:
     """Estimate abilities of any plan as mean answers to paired trials minus false-positive rates.
 
-    The false-positive rate of an agent is estimated from its independent trials. All rates are 0 if the plan has no
-    independent trials. Trials of held-out cells, probes and follow-ups are left out.
-
-    verdicts : answers to the plan
-    target : population that the intervals refer to
-
-    The covariance is NaN if an answered paired trial belongs to no block. A block is the trials of one item in which each
-    agent appears once first and once second.
+    All rates are 0 if the plan has no independent trials. The covariance is NaN if an answered paired trial belongs to
+    no block (trials of one item in which each agent appears once first and once second).
 
     Raises StatisticsError [trial-none] if no paired trial of training cells was answered.
     """
@@ -345,21 +337,14 @@ def describe_method(method: str, rates: AgentRates) -> str:
 
 
 def _average_answers(trials: TrialsByItem, request: EstimationRequest) -> Abilities:
-    """Average the answers to each agent's paired trials, and estimate its false-positive rate.
+    """Average the answers to each agent's paired trials, without those of held-out cells (agent, item).
 
-    Trials of held-out cells (agent, item) are left out. The false-positive rate of an agent is the mean answer to its
-    independent trials, which show responses to different items.
-
-    request : target of the intervals, and whether to subtract the false-positive rates and to compute the influence of
-        the items; there is no influence for the target "these-items"
+    The false-positive rates are subtracted if `request.with_rates` is set. There is no influence of items for the
+    target "these-items".
     """
     target = request.target
     for_these_items = target == "these-items"
-
-    def iter_pairs() -> Iterator[PairChunk]:
-        for chunk in trials.iter_answered():
-            yield chunk.to_pairs(by_block=for_these_items)
-
+    iter_pairs = partial(_iter_answered_pairs, trials, by_block=for_these_items)
     means = trial_means(iter_pairs, n_agents=trials.plan.n_agents, target=target)
     item_influence = None
     if request.with_items and not for_these_items:
@@ -382,20 +367,21 @@ def _average_answers(trials: TrialsByItem, request: EstimationRequest) -> Abilit
     return mean_answers
 
 
+def _iter_answered_pairs(trials: TrialsByItem, *, by_block: bool) -> Iterator[PairChunk]:
+    """Yield the answered paired trials in chunks of items."""
+    for chunk in trials.iter_answered():
+        yield chunk.to_pairs(by_block=by_block)
+
+
 MAX_UNANSWERED_FRACTION = 0.05
 """Maximum fraction of an agent's paired trials without an answer for which plain means are used."""
 
 
 def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
-    """Estimate each agent's ability as the mean answer of its trials in blocks.
+    """Estimate abilities as mean answers of trials in blocks, each of which contains all agents once first and once second.
 
-    A block is the trials of one item in which each agent appears once first and once second. The means are comparable
-    only if each block contains all agents, so no cell (agent, item) may be held out.
-
-    request : target of the intervals, and whether to subtract false-positive rates and to compute the influence of items
-
-    Returns None if a paired trial belongs to no block, or if too many trials of an agent have no answer (more than the
-    fraction `MAX_UNANSWERED_FRACTION`). Raises StatisticsError [trial-none] if no paired trial was answered.
+    Returns None if a paired trial belongs to no block, or if more than `MAX_UNANSWERED_FRACTION` of an agent's trials
+    have no answer. Raises StatisticsError [trial-none] if no paired trial was answered.
     """
     n_agents = trials.plan.n_agents
     n_paired = 0
@@ -473,19 +459,8 @@ def agent_differences(abilities: Abilities) -> Differences:
 def select_best_agents(abilities: Abilities, differences: Differences) -> Choice | None:
     """Select the best agents, and bound their regret: the ability of the best agent minus that of the selected one.
 
-    Parameters
-    ----------
-    abilities : Abilities
-        Abilities of a ranking. If `abilities.search` is set, it determines how many agents are selected. Their regret
-        bound then holds over all interim analyses of the search, which share the type I error rate alpha. Otherwise,
-        one agent is selected, and the bound uses all of alpha.
-    differences : Differences
-        Pairwise differences of `abilities`.
-
-    Returns
-    -------
-    Choice or None
-        Selected agents, their regret bound, and the other candidates. None if some agents cannot be compared.
+    If `abilities.search` is set, it determines the number of selected agents, and the bound holds over all its interim
+    analyses. Otherwise, one agent is selected. Returns None if some agents cannot be compared.
     """
     search = abilities.search
     if search is None:
@@ -525,12 +500,11 @@ def summarize_choice(abilities: Abilities, agent_ids: Sequence[str], *, differen
 def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[str]) -> ChoiceFacts:
     """Describe a selection of the best agents by the ids of the agents instead of their positions.
 
-    selection : selected agents with their regret bound and the probabilities of being the best
-    ability : float array (n_agents,), abilities of all agents
-    agent_ids : ids of all agents, in the order of `ability`
+    The probabilities of being the best are listed for all agents, largest first; abilities for the selected agents and
+    for the best other agent.
 
-    The probabilities of all agents are listed, largest first. Abilities are listed for the selected agents and for the
-    best of the other agents, if there is one.
+    ability : float array (n_agents,)
+    agent_ids : ids of all agents, in the order of `ability`
     """
     by_probability = np.argsort(-selection.p_best, kind="stable").tolist()
     p_best = {agent_ids[agent]: float(selection.p_best[agent]) for agent in by_probability}
@@ -556,11 +530,8 @@ def describe_selection(selection: Choice, ability: Floats, agent_ids: Sequence[s
 def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts | None:
     """List the false-positive rates of the agents, highest first, and compute their share in the variance of abilities.
 
-    The rates are estimated from independent trials, which show responses to different items. The result also has the
-    number of further independent trials that would halve the standard errors of the rates. The share and this number
-    are None if no ability has an interval.
-
-    Returns None if no agent has an independent trial.
+    The share and the number of independent trials that would halve the standard errors of the rates are None if no
+    ability has an interval. Returns None if no agent has an independent trial.
     """
     rates = abilities.rates
     if not rates.n_trials.any():
@@ -578,13 +549,9 @@ def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts
         for agent in by_rate
     )
 
-    # mean fraction of the variance of an ability that is due to its rate
-    variance = np.diag(abilities.covariance.covariance)
-    rate_variance = abilities.rate_variance
-    has_share = (variance > 0) & (rate_variance > 0)
-    if not has_share.any():
+    share = _compute_rate_share(abilities)
+    if share is None:
         return RateFacts(agents, variance_share=None, calls_to_halve=None)
-    share = float((rate_variance[has_share] / variance[has_share]).mean())
 
     # a standard error is proportional to 1/√trials: 4n trials halve it, 3n more than the n trials so far
     n_trials = float(rates.n_trials.sum()) / 2  # each trial counts for two agents
@@ -592,16 +559,25 @@ def summarize_rates(abilities: Abilities, agent_ids: Sequence[str]) -> RateFacts
     return RateFacts(agents, variance_share=share, calls_to_halve=n_added_trials)
 
 
+def _compute_rate_share(abilities: Abilities) -> float | None:
+    """Return the mean fraction of the variance of an ability that is due to its false-positive rate; None if unknown."""
+    variance = np.diag(abilities.covariance.covariance)
+    rate_variance = abilities.rate_variance
+    has_share = (variance > 0) & (rate_variance > 0)
+    if not has_share.any():
+        return None
+    return float((rate_variance[has_share] / variance[has_share]).mean())
+
+
 def build_ranking_table(
     abilities: Abilities, agent_ids: Sequence[str], *, differences: Differences, groups: Groups | None = None
 ) -> pd.DataFrame:
     """Build the table of abilities, intervals and ranks, one row per agent, best first.
 
-    The columns are `target` and the fields of `RankingRow`, without those of self-consistency. Agents without an ability
-    (NaN) come last. Agents of equal ability stay in the order of `agent_ids`.
+    The columns are `target` and the fields of `RankingRow` without self-consistency. Agents without an ability (NaN)
+    come last.
 
-    abilities : abilities of the agents, with their intervals
-    agent_ids : ids of the agents, in the order of `abilities`; they are stored in the column `agent`
+    agent_ids : ids of the agents, in the order of `abilities`
     differences : pairwise differences of `abilities`, which determine the ranks
     groups : group by agent id; the column `group` is None for an agent without a group
     """

@@ -128,14 +128,12 @@ def abilities_from_fit(
 ) -> Abilities:
     """Convert an additive fit of trials to abilities, without subtracting false-positive rates.
 
-    The fit must link all agents that have trials, directly or through other agents. An ability is the effect of the agent
-    plus `mean_score`, clipped to [−1, 1]. It is NaN for an agent without trials.
+    An ability is the effect of the agent plus `mean_score`, clipped to [−1, 1], and NaN for an agent without trials.
 
-    fit : effects of the agents, with mean 0
+    fit : effects of the agents, with mean 0; it must link all agents that have trials, directly or through other agents
     mean_score : mean score of the average agent
-    rates : false-positive rates of the agents, which the caller can subtract
-    target : population that the intervals refer to, "items-like-these" or "these-items"
-    with_items : whether to compute the influence of each item on the abilities; it is None for the target "these-items"
+    rates : false-positive rates, which the caller can subtract
+    with_items : whether to compute the influence of each item; it is None for the target "these-items"
     """
     covariance = fit.covariance
     method = "additive fit of trials, residuals by item, HC2, shrunk variances, Student t"

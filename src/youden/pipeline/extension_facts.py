@@ -149,18 +149,7 @@ _MAX_NAMED = 5
 
 
 def describe_extension(facts: ExtensionFacts) -> tuple[str, ...]:
-    """Describe what an extension changed.
-
-    Parameters
-    ----------
-    facts : ExtensionFacts
-        Changes by the last extension of a run.
-
-    Returns
-    -------
-    tuple of str
-        Sentences about agents and items that joined, changed abilities, and drift of agents or of the judge.
-    """
+    """Describe in sentences which agents and items joined, which abilities changed, and drift of agents or of the judge."""
     sentences = []
     if facts.joined:
         suffix = " …" if len(facts.joined) > _MAX_NAMED else ""
@@ -170,16 +159,20 @@ def describe_extension(facts: ExtensionFacts) -> tuple[str, ...]:
         sentences.append(f"{format_count(len(facts.joined_items), 'item')} joined.")
     sentences.append(_describe_changes(facts))
     sentences += _describe_drift(facts)
-
     if facts.judge_drift is not None and facts.judge_drift_p is not None and facts.judge_drift_p < ALPHA:
-        direction = "more" if facts.judge_drift > 0 else "less"
-        sentences.append(
-            f"The judge answers 'same source' {abs(facts.judge_drift):.3f} {direction} often on the same "
-            f"items than before (p = {facts.judge_drift_p:.2g}): its model may have changed."
-        )
+        sentences.append(_describe_judge_drift(facts.judge_drift, facts.judge_drift_p))
     if facts.answers_recomputed:
         sentences.append(POOL_WIDE_MESSAGE)
     return tuple(sentences)
+
+
+def _describe_judge_drift(drift: float, p_value: float) -> str:
+    """State in one sentence by how much the judge's answers to the same items have changed."""
+    direction = "more" if drift > 0 else "less"
+    return (
+        f"The judge answers 'same source' {abs(drift):.3f} {direction} often on the same items than before "
+        f"(p = {p_value:.2g}): its model may have changed."
+    )
 
 
 def _describe_changes(facts: ExtensionFacts) -> str:

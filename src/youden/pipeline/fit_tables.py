@@ -76,7 +76,7 @@ from youden.types.facts import (
     RunFacts,
 )
 from youden.types.pool import Json, Positions, or_none
-from youden.types.results import CurlCurve, ScoreKind, Signature
+from youden.types.results import CurlCurve, Rates, ScoreKind, Signature
 
 FACTS_VERSION = 2
 MAX_TRIALS_WITH_RATES = 10_000_000
@@ -162,19 +162,27 @@ def fit_judged(
 
 
 def fit_imported(folder: RunFolder, pool: PoolSummary, settings: FitSettings) -> FitResult:
-    """Fit an imported run, and write its tables over those of an earlier fit.
+    """Fit an imported run, which has scores D = TPR − FPR instead of answers, and replace the tables of an earlier fit.
 
-    An imported run has no answers of a judge. It has a score D = TPR − FPR for each ordered pair of agents on each item.
-
-    folder : folder with the scores of the run, as a table of rates
+    folder : folder with the scores as a table of rates
     pool : agents and items of the run, and notes about the import, which become findings
-    settings : target population of the intervals, and rules of alternative rankings (families, panel, clones)
+    settings : target of the intervals, and rules of alternative rankings
 
     Raises RunFolderError if a file is damaged, [disk-full] if the disk is full; StatisticsError if the scores cannot be
     fitted, or the main ranking cannot be made.
     """
-    # all items form one chunk, and training scores (`clean`) are the same as all scores
     rates = folder.read_rates()
+    fit = _fit_imported_rates(rates, pool, settings)
+    with folder.replace_fit_files() as fit_folder:
+        fit_folder.write_rates(rates)
+        signature = sign_fit(fit.facts, {"imported_rates": rates.digest[:12]})
+        fit.write(fit_folder, signature, run=folder.path.resolve().name)
+    return fit
+
+
+def _fit_imported_rates(rates: Rates, pool: PoolSummary, settings: FitSettings) -> FitResult:
+    """Compute the tables of an imported run from its scores; the arguments are those of `fit_imported`."""
+    # all items form one chunk, and training scores (`clean`) are the same as all scores
     chunks = [RateChunk(start=0, rates=rates, clean=rates)]
 
     # false-positive rates are already subtracted from the scores, so there are no independent trials
@@ -182,24 +190,17 @@ def fit_imported(folder: RunFolder, pool: PoolSummary, settings: FitSettings) ->
     sums = ChunkSums(chunks, rates, no_independent_trials)
     answers = PairedAnswers(partial(iter_answers, lambda: chunks), sums.pairs.totals)
     model = ClippedLinear().fit(sums.symmetric)
-    abilities = fit_rates(rates, target=settings.target)
-    fit = FitResult(
+    return FitResult(
         sums,
         answers,
         model,
-        abilities,
+        fit_rates(rates, target=settings.target),
         measure_judge_from_differences(chunks, n_items=rates.n_items),
         calls=None,
         warnings=[Finding("import", note) for note in pool.notes],
         rules=settings.rules,
         groups=pool.groups,
     )
-
-    with folder.replace_fit_files() as fit_folder:
-        fit_folder.write_rates(rates)
-        signature = sign_fit(fit.facts, {"imported_rates": rates.digest[:12]})
-        fit.write(fit_folder, signature, run=folder.path.resolve().name)
-    return fit
 
 
 class FitResult:
@@ -339,14 +340,8 @@ class FitResult:
     def write(self, folder: RunFolder, signature: Signature, *, run: str) -> None:
         """Write all tables of the fit to files in a folder; existing files are replaced.
 
-        Parameters
-        ----------
-        folder : RunFolder
-            Folder to write into.
-        signature : Signature
-            Everything that the numbers depend on, such as the digests of plan and answers, to be written with them.
-        run : str
-            Name of the run, for `ranking.json`.
+        signature : everything that the numbers depend on, such as the digests of plan and answers
+        run : name of the run, for `ranking.json`
         """
         folder.write_scores("symmetric", self.symmetric)
         folder.write_scores("row", self.row)
@@ -386,16 +381,10 @@ def _build_item_table(scores: Scores, model: ClippedLinear, n_trials: Positions)
 
 
 def measure_partner_dependence(totals: PairTotals, agent_ids: tuple[str, ...]) -> PartnerFacts | None:
-    """Measure how much the ranking depends on the partners of the agents, by their split-half reliability.
+    """Measure how much the ranking depends on the partners of the agents, the agents that they are compared with.
 
-    The partners of an agent are the agents that it is compared with. The ranking by a random half of all partners is
-    compared with that by the other half, and the results are averaged over random splits with a fixed seed.
-
-    totals : sums of the answers to the paired trials of each pair of agents
-    agent_ids : ids of the agents, by position
-
-    Returns Spearman's ρ between the two rankings, the number of splits, and up to `MAX_NAMED_DEPENDENT` agents whose two
-    ranks differ most. Returns None for fewer than 5 agents, or if the two rankings cannot be correlated.
+    Compares the rankings by random halves of the partners, and lists the agents whose ranks differ most. Returns None
+    for fewer than 5 agents, or if the rankings cannot be correlated.
     """
     try:
         split_half = partner_split_half(totals.total, totals.weight, rng=standalone_stream(0))
@@ -459,24 +448,12 @@ def describe_judged_run(
 def measure_curl_by_link(
     scores: Mapping[ScoreKind, Scores],
 ) -> tuple[dict[ScoreKind, dict[str, LinkFacts]], dict[ScoreKind, str], tuple[CurlCurve, ...]]:
-    """Measure the curl of scores, their deviation from additivity, on the scale of each link function.
+    """Measure the curl of scores, their deviation from additivity, on the scales identity, probit and logit.
 
-    The curl of two agents i, i' on two items j, j' is |s_ij − s_i'j − s_ij' + s_i'j'|. The link functions are identity,
-    probit and logit.
+    The curl of agents i, i' on items j, j' is |s_ij − s_i'j − s_ij' + s_i'j'|.
 
-    Parameters
-    ----------
-    scores : mapping of str to Scores
-        Scores by kind, "symmetric" or "row".
-
-    Returns
-    -------
-    tables : dict of str to dict
-        Curl and R² by kind of scores and by link; empty for scores whose curl cannot be measured.
-    reasons : dict of str to str
-        Reason why the curl of a kind of scores cannot be measured.
-    curves : tuple of CurlCurve
-        Distribution of the curl of the symmetric scores, by link.
+    Returns curl and R² by kind of scores and by link; the reason for each kind that cannot be measured; and the
+    distribution of the curl of the symmetric scores, by link.
     """
     tables: dict[ScoreKind, dict[str, LinkFacts]] = {kind: {} for kind in scores}
     reasons: dict[ScoreKind, str] = {}
@@ -500,8 +477,7 @@ def evaluate_holdout(model: ClippedLinear, holdout: Scores | None, rule: SplitRu
     holdout : observed scores of the held-out cells; None if there are none
     rule : holdout rule of the plan, which is only recorded in the result
 
-    Returns the error with its 95 % interval. Cells whose agent or item is in no training cell are left out; the result is
-    None if no cell remains.
+    Returns the error with its 95 % interval, or None if no held-out cell has its agent and its item in training cells.
     """
     if holdout is None:
         return None

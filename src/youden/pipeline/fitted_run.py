@@ -82,16 +82,8 @@ def fit_run(
 def check_fit(folder: RunFolder) -> None:
     """Check that the ranking of a run, if it has one, was computed from its present plan and all its answers.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        Folder of the run.
-
-    Raises
-    ------
-    RunFolderError
-        [run-other-plan]: if the verdicts belong to another plan than the stored one. [fit-stale]: if the run was planned
-        or judged again since it was fitted. Others if a file is missing or damaged.
+    Raises RunFolderError [fit-stale] if not, [run-other-plan] if the verdicts belong to another plan, and others if a
+    file is missing or damaged.
     """
     is_imported = not folder.has("plan.parquet")
     if is_imported or not folder.has("fit.json"):

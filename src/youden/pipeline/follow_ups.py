@@ -20,6 +20,7 @@ from youden.stats.flagged_groups import FlaggedGroups
 from youden.stats.partners import PairTotals
 from youden.streams import stream
 from youden.types import PAIRED, Plan, Trials, Verdicts
+from youden.types.pool import Positions
 from youden.types.trials import FOLLOW_UP
 
 FOLLOW_UPS_PER_PAIR = 40
@@ -31,12 +32,9 @@ MIN_FOLLOW_UPS_PER_PAIR = 8
 def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, int], int]:
     """Allocate follow-up trials to the undecided groups of agents, which have too few answers to be flagged.
 
-    The groups are served in order. All new pairs of a group get the same number of trials, or none if the remaining
-    budget is too small. A pair is new if it is not flagged and got no trials in an earlier group.
+    The groups are served in order. `budget` is the maximum number of trials of all pairs.
 
-    budget : maximum number of trials of all pairs together
-
-    Returns the number of trials by pair of agents (lower position, higher position), without pairs that get none.
+    Returns the number of trials by pair (lower position, higher position), without pairs that get none.
     """
     n_trials: dict[tuple[int, int], int] = {}
     n_left = budget
@@ -58,15 +56,11 @@ def allocate_follow_ups(flags: FlaggedGroups, budget: int) -> dict[tuple[int, in
 def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -> Verdicts:
     """Judge follow-up trials of groups of agents that agree very often, but have too few answers to be flagged.
 
-    The trials are planned from the verdicts without follow-ups. A group is therefore tested at most twice, and an
-    interrupted run draws the same trials when it resumes.
-
     result : verdicts of the run so far; follow-ups among them are replaced
-    judge_plan : function that returns the verdicts of a plan
+    judge_plan : function that returns the verdicts of a plan; its errors are passed on
     share : maximum number of follow-ups, as a fraction of the plan's calls
 
-    Returns the verdicts of the plan with its follow-ups, or of the plan alone if no group needs any. Errors of `judge_plan`
-    are passed on.
+    Returns the verdicts of the plan with its follow-ups, or of the plan alone if no group needs any.
     """
     without_follow_ups = verdicts_without_follow_ups(result)
     plan = without_follow_ups.plan
@@ -83,28 +77,29 @@ def judge_follow_ups(result: Verdicts, judge_plan: JudgePlan, *, share: float) -
 def draw_follow_ups(plan: Plan, n_trials: Mapping[tuple[int, int], int], rng: np.random.Generator) -> Trials:
     """Draw follow-up trials, which decide whether groups of agents are flagged but do not change abilities.
 
-    Each pair of agents is compared on random items on which it has no paired trial yet and no held-out cell. The order of
-    the two agents alternates. The trials have the role `FOLLOW_UP` and the weight 0 for both agents.
+    The items of a pair are random ones without a paired trial of it and without a held-out cell.
 
     plan : plan of the run
-    n_trials : number of trials of each pair of agents (lower position, higher position); a pair without enough items gets
-        fewer
+    n_trials : number of trials by pair (lower position, higher position); a pair without enough items gets fewer
 
-    Returns the new trials only, pair by pair.
+    Returns the new trials only, with the role `FOLLOW_UP` and the weight 0 for both agents.
     """
     rows = []  # item, first agent and second agent of each trial
-    lower, higher = np.minimum(plan.first, plan.second), np.maximum(plan.first, plan.second)
     for (agent, partner), n_of_pair in n_trials.items():
-        is_of_pair = (lower == agent) & (higher == partner) & (plan.trial_type == PAIRED)
-        judged_items = plan.item[is_of_pair]
-        is_training = plan.split.train[agent] & plan.split.train[partner]
-        new_items = np.setdiff1d(np.flatnonzero(is_training), judged_items)
+        new_items = _find_new_items(plan, agent, partner)
         drawn_items = rng.choice(new_items, size=min(n_of_pair, len(new_items)), replace=False)
-
         for number, item in enumerate(drawn_items.tolist()):
             first, second = (agent, partner) if number % 2 else (partner, agent)
             rows.append((item, first, second))
 
-    item_column, first_column, second_column = np.array(rows, dtype=np.int32).reshape(-1, 3).T
-    trials = Trials.paired(item_column, first_column, second_column)
-    return trials.with_role(FOLLOW_UP, first=0.0, second=0.0)
+    columns = np.array(rows, dtype=np.int32).reshape(-1, 3).T
+    return Trials.paired(*columns).with_role(FOLLOW_UP, first=0.0, second=0.0)
+
+
+def _find_new_items(plan: Plan, agent: int, partner: int) -> Positions:
+    """Return the items on which two agents have no paired trial and no held-out cell, int array."""
+    is_in_order = (plan.first == agent) & (plan.second == partner)
+    is_reversed = (plan.first == partner) & (plan.second == agent)
+    judged_items = plan.item[(is_in_order | is_reversed) & (plan.trial_type == PAIRED)]
+    is_training = plan.split.train[agent] & plan.split.train[partner]
+    return np.setdiff1d(np.flatnonzero(is_training), judged_items)

@@ -68,11 +68,10 @@ def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | 
 def _fit_rounds(trials: TrialsByItem, target: Target, mean_score: float, last_round: int) -> Abilities | None:
     """Estimate abilities by an additive fit of the answers of the first rounds, minus false-positive rates.
 
-    target : population that the intervals refer to
     mean_score : mean answer of the average agent, which is added to the effects of the agents
-    last_round : number of the last round whose answers are used, from 0
+    last_round : last round whose answers are used, from 0
 
-    Returns None if the answers do not link all agents, directly or through other agents.
+    Returns None if the answers do not link all agents.
     """
     plan = trials.plan
     iter_answers = partial(_iter_round_answers, trials, last_round)
@@ -153,16 +152,12 @@ def _average_pilot_answers(trials: TrialsByItem) -> float:
 
 
 def _limit_bias(ability: Floats, cumulative_bias: Floats, *, top: int) -> Floats:
-    """Compute the selection bias to subtract from each ability.
+    """Compute the selection bias to subtract from each ability: float array (n_agents,).
 
-    It is the fraction `BIAS_FRACTION` of each agent's cumulative bias minus the mean over agents. If subtracting it would
-    change the set of the `top` best agents, the bias of all agents is reduced by a common factor.
+    It is `BIAS_FRACTION` of the centred cumulative bias, reduced by a common factor if it would change the set of the
+    `top` best agents.
 
-    ability : float array (n_agents,), estimates before the correction
-    cumulative_bias : float array (n_agents,), bias of each agent because it was sampled for its high estimates
-    top : number of best agents that must stay the same
-
-    Returns a float array (n_agents,).
+    cumulative_bias : float array (n_agents,), bias of agents that were sampled because of high estimates
     """
     bias = BIAS_FRACTION * (cumulative_bias - cumulative_bias.mean())
     best_first = np.argsort(-ability, kind="stable")
@@ -195,16 +190,12 @@ class _RoundSummary(NamedTuple):
 
 
 def _summarize_rounds(trials: TrialsByItem) -> _RoundSummary:
-    """Count the paired trials of each round of a search, and find the agents that each round sampled.
-
-    The search consists of the trials in blocks. The `step` of such a trial is the number of its round, from 0.
-    """
-    last_round = -1
+    """Count the paired trials of each round of a search (its trials in blocks), and find the agents that each round sampled."""
+    n_rounds = 0
     for chunk in trials.iter_chunks():
-        round_number = chunk.step[chunk.block >= 0]
-        last_round = max(last_round, int(round_number.max(initial=-1)))
+        last_round = int(chunk.step[chunk.block >= 0].max(initial=-1))
+        n_rounds = max(n_rounds, 1 + last_round)
 
-    n_rounds = 1 + last_round
     n_trials = np.zeros(n_rounds, dtype=np.int64)
     is_active = np.zeros((n_rounds, trials.plan.n_agents), dtype=np.bool_)
     for chunk in trials.iter_chunks():
@@ -287,13 +278,12 @@ def _run_analysis(
 
 
 def _add_bias(last: InterimAnalysis, is_active: Bools) -> Floats:
-    """Compute the cumulative selection bias of each agent after a round of a search: float array (n_agents,).
-
-    A search samples agents because their estimates are high, which biases these estimates upwards. The mean bias of the
-    agents that the round sampled is added to theirs.
+    """Add the mean bias of the agents that a round sampled to their cumulative selection bias.
 
     last : last interim analysis before the round
     is_active : bool array (n_agents,), agents that the round sampled
+
+    Returns the cumulative bias of all agents.
     """
     if not is_active.any():
         return last.cumulative_bias

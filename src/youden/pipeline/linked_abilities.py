@@ -187,11 +187,9 @@ def _estimate_extended_covariance(
 def _keep_anchors(abilities: Abilities, anchors: Abilities, unchanged: Positions) -> Abilities:
     """Return abilities in which some anchors (agents of the first plan) keep their estimates from the first plan.
 
-    The estimates are the abilities, their degrees of freedom, and the covariances of these anchors with each other.
-
     abilities : abilities of all agents after the extension; the anchors come first
-    anchors : mean answers of the anchors by the first plan, without their false-positive rates subtracted
-    unchanged : int array, positions of the anchors that keep their estimates
+    anchors : mean answers by the first plan, without their false-positive rates subtracted
+    unchanged : positions of the anchors that keep their estimates
     """
     before = anchors.with_rates_subtracted()
     ability = abilities.ability.copy()
@@ -214,16 +212,13 @@ def _iter_item_influence(
     linked_weight: Floats,
     anchors_by_blocks_only: bool,
 ) -> Iterator[ItemMatrices]:
-    """Yield the influence of each item on all abilities, and its share in the trials of each agent, in chunks of items.
+    """Yield weighted means of the influence of items by complete blocks and by linking trials, in chunks of items.
 
-    Influence and share are weighted means of those by complete blocks and those by linking trials.
-
-    iter_linked_influence : function that yields the positions of a chunk's items, and their influence and shares by linking
-        trials
+    iter_linked_influence : yields the items of a chunk, and their influence and shares by linking trials
     anchor_influence : influence and shares by complete blocks
     n_anchors : number of anchors, which are the first agents
-    block_weight, linked_weight : float arrays (n_agents,), weights of complete blocks and of linking trials
-    anchors_by_blocks_only : whether to leave out the linking trials of the anchors; those of other agents are always used
+    block_weight, linked_weight : float arrays (n_agents,)
+    anchors_by_blocks_only : whether to leave out the linking trials of the anchors
     """
     n_agents = len(block_weight)
     for items, linked_influence, linked_share in iter_linked_influence():
@@ -239,14 +234,9 @@ def _iter_item_influence(
 def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByItem], Abilities]) -> Abilities:
     """Estimate the abilities of an extended run, and analyse its search for the best agents, if it has one.
 
-    A run is extended in steps. The last step is a search if it has a number of best agents to find (`top`). Earlier steps
-    belong to the same search if all steps from there on have this `top` and a maximum regret. Interim analyses are made
-    before each step of the search, and after the last one. A last step without a maximum regret is analysed only after it.
+    estimate : function that estimates abilities from all trials of the run, or from those after an earlier step
 
-    trials : all trials of the run
-    estimate : function that estimates abilities from the trials of the run, or from its trials after an earlier step
-
-    Returns the abilities by all trials. Their attribute `search` is the state of the search, None if there is no search.
+    In the result, `search` is None if the last step of the extension was no search.
     """
     abilities = estimate(trials)
     steps = get_extensions(trials.plan).steps
@@ -275,14 +265,10 @@ def analyse_extended_search(trials: TrialsByItem, estimate: Callable[[TrialsByIt
 def _estimate_covariance(
     iter_influence: Callable[[], Iterator[ItemMatrices]], n_trials: Floats, n_anchors: int
 ) -> CentredCovariance:
-    """Estimate the covariance of abilities by the sandwich estimator.
+    """Estimate the covariance of abilities, measured from the mean of the anchors, by the sandwich estimator.
 
-    The covariance of two abilities is the sum over items of the products of the item's influences on them. Abilities are
-    measured from the mean of the anchors, the agents of the first plan.
-
-    iter_influence : function that yields two float arrays (n_agents, n_items) for each chunk of items: the influence of each
-        item on each ability, and its share in the agent's trials
-    n_trials : float array (n_agents,), number of trials of each agent
+    iter_influence : yields the influence of each item on each ability, and its share in the agent's trials
+    n_trials : float array (n_agents,)
     n_anchors : number of anchors, which are the first agents
     """
     # number of items of each agent, and Σ_j p_ij² with p_ij the fraction of agent i's trials that are on item j
@@ -301,11 +287,7 @@ def _estimate_covariance(
 
 
 def _with_rows_from(base: CentredCovariance, source: CentredCovariance, agents: Positions) -> CentredCovariance:
-    """Return a copy of `base` in which the covariances and degrees of freedom of some agents are those of `source`.
-
-    base, source : covariances of the same agents
-    agents : int array, positions of the agents whose rows and columns are taken from `source`
-    """
+    """Return a copy of `base` with the covariances and degrees of freedom of some agents from `source`."""
     covariance, df = base.covariance.copy(), base.df.copy()
     covariance[agents] = source.covariance[agents]
     covariance[:, agents] = source.covariance[:, agents]
@@ -423,13 +405,9 @@ def link_agents(
 
 
 def select_anchor_answers(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> ChunkSource:
-    """Return a source of the answers to comparisons of two anchors, the agents of the first plan.
+    """Return a function that yields the answers to comparisons of two anchors (agents of the first plan) in complete blocks.
 
-    Only trials in complete blocks are used. The source is a function that yields the answers in chunks of items, each time
-    it is called.
-
-    select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
-        default
+    select : takes a chunk of trials and returns which may be used, bool array (n_trials,); all by default
     """
     n_anchors = get_extensions(trials.plan).anchors
 
@@ -446,14 +424,11 @@ def select_anchor_answers(trials: TrialsByItem, *, select: ChunkFilter | None = 
 
 
 def select_added_answers(trials: TrialsByItem, *, select: ChunkFilter | None = None) -> LinkingChunkSource:
-    """Return a source of the answers to linking trials, which extensions of the run have added.
+    """Return a function that yields the answers to linking trials, each of an agent and an anchor (agent of the first plan).
 
-    A linking trial measures an agent by a comparison with an anchor, an agent of the first plan. The answer to a trial
-    that measures two anchors is listed twice. The source is a function that yields the answers in chunks of items, each
-    time it is called.
+    The answer to a trial of two anchors is listed twice.
 
-    select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
-        default
+    select : takes a chunk of trials and returns which may be used, bool array (n_trials,); all by default
     """
     n_anchors = get_extensions(trials.plan).anchors
 

@@ -47,10 +47,9 @@ def average_judges(result: Verdicts) -> Verdicts:
 def _make_answer_columns(mean_vote: Floats, jury_reason: Codes) -> dict[str, NDArray[Any]]:
     """Derive the columns "answer", "hard_answer" and "missing_reason" of verdicts from mean votes.
 
-    mean_vote : float array (n_trials,), mean votes of the judges in [0, 1], NaN if a vote is missing
-    jury_reason : int8 array (n_trials,), reason why the jury has no answer, as index into `MISSING_REASONS`; 0 if it has one
+    A missing mean vote (NaN) has the reason "failed", or the jury's reason if that comes later in `MISSING_REASONS`.
 
-    A missing mean vote has the reason "failed", or the jury's reason if that comes later in `MISSING_REASONS`.
+    jury_reason : int8 array (n_trials,), index into `MISSING_REASONS`; 0 if the jury has an answer
     """
     is_missing = np.isnan(mean_vote)
     hard_answer = np.where(is_missing, np.nan, mean_vote >= 0.5)
@@ -79,11 +78,7 @@ def iter_averaged_chunks(iter_chunks: Rows) -> Iterator[Mapping[str, NDArray[Any
 
 
 def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem) -> Abilities:
-    """Add the variance between judges to the covariance of abilities, so that intervals also cover other judges of this kind.
-
-    The abilities stay the same. The degrees of freedom become those of the new variances.
-
-    trials : trials of the run, with the vote of each judge of a jury
+    """Add the variance between judges to the covariance of abilities, with degrees of freedom by judges.
 
     Raises StatisticsError [judges-few] if a single judge answered.
     """
@@ -105,14 +100,10 @@ def _with_variance_between_judges(abilities: Abilities, trials: TrialsByItem) ->
 def with_judge_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
     """Add the variance between a jury's votes to the covariance of abilities, if their target requires it.
 
-    For the target "items-and-judges", the variance between judges is added. For "these-items", it is the variance of the
-    votes on the same trial, because the judges may answer it differently if they are asked again. For "items-like-these",
-    abilities are returned unchanged: the residuals, from which their covariance is estimated, already contain the
-    variation of the answers.
+    This is the variance between judges for "items-and-judges", that of the votes on a trial for "these-items", and 0
+    otherwise.
 
-    trials : trials of the run, with the vote of each judge of a jury
-
-    Raises StatisticsError [judges-few] if a single judge answered, and the target is "items-and-judges".
+    Raises StatisticsError [judges-few] if a single judge answered for the target "items-and-judges".
     """
     if abilities.target == ITEMS_AND_JUDGES:
         return _with_variance_between_judges(abilities, trials)
@@ -124,26 +115,19 @@ def with_judge_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
 def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
     """Add the variance that the abilities would have if the jury answered the same trials again.
 
-    Abilities are returned unchanged if the jury does not answer by the mean of its votes, but for example by majority.
-
-    trials : trials of the run, with the votes of the jury
+    Abilities are returned unchanged if the jury does not answer by the mean of its votes.
     """
-    n_agents, n_items = trials.plan.n_agents, trials.plan.n_items
-    n_trials = np.zeros(n_agents)
-    variance_sum = np.zeros(n_agents)
-    for chunk in trials.iter_answered():
-        if not np.allclose(chunk.answer, chunk.votes.mean(axis=1)):
-            return abilities
-        variance_of_mean_vote = chunk.votes.var(axis=1, ddof=1) / trials.n_votes
-        for agent in (chunk.first, chunk.second):
-            n_trials += np.bincount(agent, minlength=n_agents)
-            variance_sum += np.bincount(agent, variance_of_mean_vote, n_agents)
+    sums = _sum_vote_variances(trials)
+    if sums is None:
+        return abilities
+    n_trials, variance_sum = sums
 
     # The variance of the mean answer of agent i is σ²_i / (2(K − 1)J), where σ²_i = variance_sum / n_trials is the variance
     # of one answer, and 2(K − 1)J the number of comparisons with the K − 1 other agents on J items. Two agents share the
     # fraction 1/(K − 1) of their comparisons. The shared ones cancel in the difference of their abilities, so the fraction
     # (K − 2)/(K − 1) of the variance remains. Permanent differences between judges make σ²_i too large, not too small.
-    n_comparisons = 2 * (n_agents - 1) * n_items
+    n_agents = trials.plan.n_agents
+    n_comparisons = 2 * (n_agents - 1) * trials.plan.n_items
     variance = (n_agents - 2) / (n_agents - 1) * variance_sum / np.maximum(n_trials, 1) / n_comparisons
     std_error = np.sqrt(variance)
 
@@ -157,11 +141,28 @@ def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
     )
 
 
-def with_jury_finding(result: Verdicts) -> Verdicts:
-    """Add a note with the effective number of judges to the verdicts of a jury.
+def _sum_vote_variances(trials: TrialsByItem) -> tuple[Floats, Floats] | None:
+    """Sum the trials of each agent, and the variances of the mean votes on them: float arrays (n_agents,).
 
-    The effective number is the number of independent judges that would give as much information as the jury. Verdicts of
-    a single judge, or of a jury in which one judge always answers the same, are returned unchanged.
+    Returns None if the jury does not answer by the mean of its votes.
+    """
+    n_agents = trials.plan.n_agents
+    n_trials = np.zeros(n_agents)
+    variance_sum = np.zeros(n_agents)
+    for chunk in trials.iter_answered():
+        if not np.allclose(chunk.answer, chunk.votes.mean(axis=1)):
+            return None
+        variance_of_mean_vote = chunk.votes.var(axis=1, ddof=1) / trials.n_votes
+        for agent in (chunk.first, chunk.second):
+            n_trials += np.bincount(agent, minlength=n_agents)
+            variance_sum += np.bincount(agent, variance_of_mean_vote, n_agents)
+    return n_trials, variance_sum
+
+
+def with_jury_finding(result: Verdicts) -> Verdicts:
+    """Add a note with the effective number of judges: the number of independent judges with the same information.
+
+    Verdicts of a single judge, or of a jury in which one judge always answers the same, are returned unchanged.
     """
     if result.votes is None:
         return result
@@ -268,33 +269,34 @@ def match_votes(results: Sequence[Verdicts]) -> Floats:
 def measure_vote_spread(plan: Plan, votes: Floats) -> JudgeSpread:
     """Estimate the variance between judges from the trials of a plan that all of them answered.
 
-    plan : plan of the n_trials trials
-    votes : float array (n_judges, n_trials), answers of each judge; NaN for a missing answer
+    votes : float array (n_judges, n_trials); NaN for a missing answer
 
-    Raises ConfigError [variance-other] if the judges have too few trials in common, StatisticsError [judges-few] if
-    there is a single judge.
+    Raises ConfigError [variance-other] if the judges have too few trials in common, StatisticsError [judges-few] for a
+    single judge.
     """
     is_usable = plan.is_training & ~np.isnan(votes).any(axis=0)
     paired = is_usable & (plan.trial_type == PAIRED)
     mean_vote = votes.mean(axis=0)
     pairs = PairChunk.from_trials(plan.item, plan.first, plan.second, mean_vote, n_items=plan.n_items, rows=paired)
-
-    # false-positive rates of the mean votes
-    totals = IndependentTotals(plan.n_agents, plan.n_items)
     independent = is_usable & (plan.trial_type == INDEPENDENT)
-    totals.add(
-        plan.first[independent],
-        plan.second[independent],
-        mean_vote[independent],
-        item=plan.item[independent],
-        other_item=plan.other_item[independent],
-    )
-    rates = totals.estimate_rates()
+    rates = _estimate_rates(plan, mean_vote, independent)
 
     def iter_votes() -> list[tuple[PairChunk, Floats]]:
         return [(pairs, votes[:, paired])]
 
     return _measure_spread(iter_votes, None, n_agents=plan.n_agents, rates=rates)
+
+
+def _estimate_rates(plan: Plan, answer: Floats, rows: Bools) -> AgentRates:
+    """Estimate the false-positive rates of the agents from some independent trials of a plan.
+
+    answer : float array (n_trials,), answers to all trials
+    rows : bool array (n_trials,), the trials to use
+    """
+    trials = plan.trials.take(rows)
+    totals = IndependentTotals(plan.n_agents, plan.n_items)
+    totals.add(trials.first, trials.second, answer[rows], item=trials.item, other_item=trials.other_item)
+    return totals.estimate_rates()
 
 
 def _measure_spread(
@@ -350,8 +352,8 @@ def _average_by_agent(
 ) -> TrialMeans:
     """Combine the votes on each trial into one answer, and average these answers over the trials of each agent.
 
-    iter_votes : function that returns chunks of trials with their votes, float array (n_judges, n_trials)
-    combine : function that takes these votes and returns one answer per trial, float array (n_trials,)
+    iter_votes : returns chunks of trials with votes, float array (n_judges, n_trials)
+    combine : converts votes to answers, float array (n_trials,)
     """
 
     def iter_pairs() -> Iterator[PairChunk]:

@@ -67,25 +67,11 @@ class KnownRounds:
 
 
 def find_known_rounds(planned: PlannedRun) -> KnownRounds:
-    """Find the rounds of a run that can be planned with the answers in its store.
+    """Find the rounds of a run that can be planned with the answers in its store, without sending a request.
 
-    A round can be planned only if all answers to the rounds before it are in the store. No request is sent.
+    Follow-up trials count as one more round. The number of rounds is None for a run without rounds.
 
-    Parameters
-    ----------
-    planned : PlannedRun
-        The run.
-
-    Returns
-    -------
-    KnownRounds
-        The plan with these rounds, and the number of the last one. Follow-up trials count as one more round. The number is
-        None for a run without rounds.
-
-    Raises
-    ------
-    ConfigError, JudgeError
-        If the store cannot be read, or the judge cannot be used.
+    Raises ConfigError or JudgeError if the store cannot be read, or the judge cannot be used.
     """
     is_planned_at_once = planned.plan.rounds is None and not planned.config.follow_up_fraction
     if is_planned_at_once:
@@ -380,27 +366,12 @@ class ImportedRun:
 def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
     """Import data of the peer-prediction code: a file of agents as a pool, or a folder of results as a fitted run.
 
-    Parameters
-    ----------
-    path : Path
-        File of agents, or folder of results.
-    out : Path
-        Folder of the pool or run to write.
+    `out` is the folder of the pool or run to write.
 
-    Returns
-    -------
-    ImportedRun
-
-    Raises
-    ------
-    ImportFormatError
-        If the data cannot be read; [out-not-empty]: if `out` contains other files.
+    Raises ImportFormatError if the data cannot be read; [out-not-empty]: if `out` contains other files.
     """
     if path.is_file():
-        pool = import_agents(path)
-        write_imported_pool(pool, out)
-        note = f"{format_count(pool.n_missing, 'cell', 'has', 'have')} no response"
-        return ImportedRun("pool", pool.n_agents, pool.n_items, (note,))
+        return _import_peer_agents(path, out)
 
     results = import_results(path)
     folder = RunFolder(out)
@@ -410,6 +381,14 @@ def import_peer_prediction(path: Path, out: Path) -> ImportedRun:
     folder.write_notes(results.notes)
     fit_run(folder)
     return ImportedRun("run", results.rates.n_agents, results.rates.n_items, results.notes)
+
+
+def _import_peer_agents(path: Path, out: Path) -> ImportedRun:
+    """Import the agents of the peer-prediction code from a file as a pool in the folder `out`."""
+    pool = import_agents(path)
+    write_imported_pool(pool, out)
+    note = f"{format_count(pool.n_missing, 'cell', 'has', 'have')} no response"
+    return ImportedRun("pool", pool.n_agents, pool.n_items, (note,))
 
 
 def import_battles(path: Path, out: Path, *, columns: Mapping[str, str], allow_dropped: bool = False) -> RunFolder:

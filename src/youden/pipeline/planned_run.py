@@ -91,26 +91,18 @@ def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
 def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     """Read the plan of a run from its folder and add missing extensions, or draw a new plan if there is none.
 
-    A stored plan that is not judged yet is replaced by a new one if it does not fit the config. It is also replaced if it
-    was drawn for a judge with free calls, and therefore has many independent trials, but this judge has no free calls.
+    A stored plan that is not judged yet is replaced if it does not fit the config, or has more independent trials than
+    this judge should pay for.
 
-    config : config of the run
-    folder : folder of the run, with or without a plan
-
-    Raises RunFolderError: [run-mismatch] if the folder has answers to another plan, [run-extended] if the stored plan has
-    more extensions than the config. PoolError, PlanError or ConfigError ([run-config], [focus-invalid]) are raised if
-    pool, plan and config do not fit each other.
+    Raises RunFolderError: [run-mismatch] if the folder has answers to another plan, [run-extended] if it has more
+    extensions than the config. PoolError, PlanError or ConfigError if pool, plan and config do not fit each other.
     """
     pools = read_run_pools(config)
     if not folder.has("plan.parquet"):
         return RunPlan(_draw_plan(config, pools), None)
 
-    stored = folder.read_plan()
+    stored = _with_own_pool(folder.read_plan(), pools)
     _check_target(config, stored)
-    for pool in pools:  # the config may use another path to the pool than the folder's copy of it
-        if pool.digest == stored.pool_digest:
-            stored = stored.with_pool(pool)
-            break
 
     # replace a stored plan that is not judged yet and does not fit the config
     differences = list(_describe_differences(config, stored, pools))
@@ -130,6 +122,14 @@ def find_run_plan(config: RunConfig, folder: RunFolder) -> RunPlan:
     if _takes_more_trials(config, stored):
         return RunPlan(_draw_plan(config, pools, earlier=stored), stored)
     return RunPlan(stored, stored)
+
+
+def _with_own_pool(plan: Plan, pools: Sequence[Pool]) -> Plan:
+    """Return a plan with the one of some pools that it was made for; unchanged if there is none."""
+    for pool in pools:
+        if pool.digest == plan.pool_digest:
+            return plan.with_pool(pool)
+    return plan
 
 
 def _add_missing_steps(config: RunConfig, folder: RunFolder, stored: Plan, pools: Sequence[Pool]) -> RunPlan:
@@ -154,12 +154,9 @@ def _add_missing_steps(config: RunConfig, folder: RunFolder, stored: Plan, pools
 
 
 def _run_extended_error(folder: RunFolder, n_stored: int) -> RunFolderError:
-    """Return the error for a run folder whose plan has more extensions than the config.
+    """Return the error for a run folder whose plan has more extensions (`n_stored`) than the config.
 
-    The error suggests the command that finishes an unfinished extension. If all are finished, it suggests `youden run`
-    with the config in the folder.
-
-    n_stored : number of extensions of the plan in the folder
+    It suggests the command that finishes an unfinished extension, or else `youden run`.
     """
     command = f"youden run {folder.file('config.yaml')}"
 
@@ -252,9 +249,9 @@ _PLANNED_CAP_FRACTION = 0.9
 
 
 def _estimate_affordable_calls(config: RunConfig, pool: Pool, design: str, options: Mapping[str, Json]) -> int | None:
-    """Estimate how many calls the cost cap pays for, up to the number of calls of the dense design.
+    """Estimate how many calls the cost cap pays for, at most those of the dense design.
 
-    Returns None if the config has no cost cap, if calls cost nothing, or if their price is unknown.
+    Returns None without a cost cap, and for judges whose calls are free or have an unknown price.
     """
     judge = load_judge_of_run(config)
     if not config.max_cost or not judge.makes_calls:
@@ -299,11 +296,9 @@ def _agent_position(agent: str, plan: Plan) -> int:
 
 
 def _describe_differences(config: RunConfig, plan: Plan, pools: Sequence[Pool]) -> Iterator[str]:
-    """Describe the differences between a config and the settings of a stored plan.
+    """Yield a phrase per difference between a config and a stored plan, such as "seed was 0 and is 1".
 
     pools : pool of the first plan (position 0), and one for each extension of the config
-
-    Yields one phrase per difference, such as "seed was 0 and is 1".
     """
     # trials of another run may have been selected before or after any of its extensions
     possible_pools = pools[:1] if config.trials_from is None else pools
@@ -332,17 +327,19 @@ def _without_stopping_options(design: str, options: Mapping[str, Any]) -> dict[s
 def _iter_planning_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
     """Yield each config key that decides which trials are planned, with its value in the plan and in the config.
 
-    A plan that selects trials of another run (`trials_from`) depends on fewer keys, because the other run determines its
-    design.
+    If trials of another run are selected (`trials_from`), that run determines the design.
     """
     yield "trials_from", "trials_from" in plan.options, config.trials_from is not None
     if not _takes_more_trials(config, plan):
         yield "calls", plan.options.get("calls"), config.calls
     yield "seed", plan.seed, config.seed
     yield "question", plan.question, config.question
-    if config.trials_from is not None:
-        return
+    if config.trials_from is None:
+        yield from _iter_design_keys(config, plan)
 
+
+def _iter_design_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, object, object]]:
+    """Yield each config key that decides how a design plans trials, with its value in the plan and in the config."""
     # a "cyclic" plan for one or two agents has only self-trials, and is stored under another design name
     design_key, requested_options = config.effective_design
     requested_design = DESIGNS.load(design_key).name
@@ -363,11 +360,7 @@ def _iter_planning_keys(config: RunConfig, plan: Plan) -> Iterator[tuple[str, ob
 
 
 def _takes_more_trials(config: RunConfig, plan: Plan) -> bool:
-    """Return whether the config selects more trials of another run (`trials_from`) than `plan` has.
-
-    False if the config has no `trials_from`, if `plan` has all trials of the other run, or if one of the two numbers is
-    not an integer. With the same seed, the larger selection contains the trials of `plan`.
-    """
+    """Return whether the config selects more trials of another run (`trials_from`) than `plan` has."""
     old_calls = plan.options.get("calls")
     if config.trials_from is None or not isinstance(old_calls, int):
         return False
@@ -402,13 +395,12 @@ def _format_setting(value: object) -> str:
 
 
 def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> None:
-    """Raise RunFolderError [run-mismatch] if a folder contains answers to another plan or of another judge.
-
-    An imported run is refused too, and a folder that is not that of a run and contains files which the run would replace
-    [run-foreign]. Any other folder without answers is accepted.
+    """Check that a folder has no answers to another plan or of another judge, and no scores of an imported run.
 
     run_plan : plan of the run and plan in the folder, as returned by `find_run_plan`
-    judge : judge of the run
+
+    Raises RunFolderError [run-mismatch] if it has, or [run-foreign] if it is no run folder and has files that the run
+    would replace.
     """
     if not folder.is_judged:
         if folder.has("rates.parquet") and not folder.has("plan.parquet"):
@@ -418,15 +410,16 @@ def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> 
 
     # The answers must belong to the plan of the run, or to the stored plan, which the run extends. If the two plans are
     # equal, older answers are accepted: an earlier command stopped before it replaced them.
-    plan, stored = run_plan.plan, run_plan.stored
     judged_digest = folder.read_judged_plan_digest()
-    accepted_digests = [plan.digest]
-    if stored is not None:
-        accepted_digests.append(stored.digest)
-    is_stored_plan = stored is not None and plan.digest == stored.digest
-    if judged_digest not in accepted_digests and not is_stored_plan:
+    digest = run_plan.plan.digest
+    stored_digest = None if run_plan.stored is None else run_plan.stored.digest
+    if digest != stored_digest and judged_digest not in (digest, stored_digest):
         raise _run_mismatch_error(folder, "the answers to another plan (pool, design, budget, holdout or seed differ)")
+    _check_same_judge(folder, judge)
 
+
+def _check_same_judge(folder: RunFolder, judge: JudgeConfig) -> None:
+    """Raise RunFolderError [run-mismatch] if a folder contains answers of another judge."""
     recorded = folder.read_recorded_judge()
     if is_same_judge(recorded, judge):
         return
@@ -473,10 +466,8 @@ def check_no_foreign_files(folder: RunFolder) -> None:
 def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
     """Suggest the command that continues a run with the search for the best agents that the config asks for.
 
-    stored : plan in the folder
-
-    Returns sentences without the last full stop. The result is empty if the config does not ask for a search, if the run
-    is a search already, or if it has no ranking.
+    Returns sentences without the last full stop; empty if the config asks for no search, or if the run is a search or
+    has no ranking.
     """
     design, _ = config.effective_design
     asks_for_search = design == Adaptive.name and stored.design != Adaptive.name
@@ -494,13 +485,10 @@ def _suggest_search(config: RunConfig, folder: RunFolder, stored: Plan) -> str:
 
 
 def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool: Pool) -> str:
-    """Suggest the command that extends a run whose pool has more agents, items or repeats (further responses).
+    """Suggest the command that extends a run whose `pool` has more agents, items or repeats (further responses) now.
 
-    stored : plan in the folder
-    pool : present pool of the config
-
-    Returns sentences without the last full stop. The result is empty if the run was extended before, or if the pool
-    differs in another way.
+    Returns sentences without the last full stop; empty if the run was extended before, or if the pool differs in
+    another way.
     """
     extensions = get_extensions(stored)
     was_extended = bool(config.extensions or extensions.steps)
@@ -517,11 +505,10 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
         "items": pool.n_items - old_pool.n_items,
         "repeats": pool.n_responses - old_pool.n_responses,
     }
-    added_kinds = [kind for kind, n_added in n_added_by_kind.items() if n_added]
-    if not added_kinds:
+    kind = next((kind for kind, n_added in n_added_by_kind.items() if n_added), None)
+    if kind is None:
         return ""
 
-    kind = added_kinds[0]
     cost = ""
     with suppress(YoudenError):  # no cost if the judge cannot be loaded, or the plan cannot be extended
         joined_pool = JOIN_BY_KIND[kind](old_pool, pool)
@@ -555,26 +542,28 @@ def _run_mismatch_error(folder: RunFolder, content: str, *, remedy: str = "") ->
 def is_same_judge(recorded: Mapping[str, Json], judge: JudgeConfig) -> bool:
     """Return whether the answers in a run folder can be answers of a judge.
 
-    recorded : description of the judge that gave these answers, with the keys of `JudgeConfig.describe`
-    judge : judge of the run
+    recorded : description of the judge that gave them, with the keys of `JudgeConfig.describe`
     """
     # a replay can have the answers of any judge
     if judge.backend == REPLAY:
         return True
 
-    # a jury: the same judges in the same order, combined by the same rule
     if judge.judges:
-        recorded_judges = recorded.get("judges")
-        if not isinstance(recorded_judges, list) or len(recorded_judges) != len(judge.judges):
-            return False
-        if recorded.get("vote") != judge.vote:
-            return False
-        pairs = zip(recorded_judges, judge.judges, strict=True)
-        return all(isinstance(old, dict) and is_same_judge(old, new) for old, new in pairs)
-
+        return _is_same_jury(recorded, judge)
     if not judge.makes_calls:
         return recorded.get("name") == judge.backend
 
     # the parser may differ, because all stored answers are parsed again
     expected = {name: value for name, value in judge.describe().items() if name != "parser"}
     return all(recorded.get(name) == value for name, value in expected.items())
+
+
+def _is_same_jury(recorded: Mapping[str, Json], jury: JudgeConfig) -> bool:
+    """Return whether recorded answers are of the same judges in the same order, combined by the same rule."""
+    recorded_judges = recorded.get("judges")
+    if not isinstance(recorded_judges, list) or len(recorded_judges) != len(jury.judges):
+        return False
+    if recorded.get("vote") != jury.vote:
+        return False
+    pairs = zip(recorded_judges, jury.judges, strict=True)
+    return all(isinstance(old, dict) and is_same_judge(old, new) for old, new in pairs)

@@ -63,11 +63,8 @@ BUDGET_MULTIPLES = (0.5, 1.0, 2.0)
 def estimate_variance_components(verdicts: Verdicts) -> AgentVariances:
     """Estimate the variance components of each agent's ability from the answers to a plan in blocks.
 
-    A block is a set of trials of one item in which each agent appears once as the first and once as the second text.
-
-    Returns three float arrays (n_agents,): the agent × item variance, the residual variance of one trial, and the constant
-    variance, which more trials do not reduce. The variance of the false-positive rates is part of the residual variance
-    if extensions of the plan add independent trials. Otherwise, it is the constant variance.
+    A block is the trials of one item in which each agent appears once first and once second. The constant component is
+    the variance that more trials do not reduce.
 
     Raises StatisticsError if the answers cannot be fitted, for example [trial-none] if there are none.
     """
@@ -223,8 +220,8 @@ class PrecisionForecast:
     def _set_half_widths(self, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
         """Set `rate_share`, and `half_width` at each multiple of the plan's trials that is possible on these items.
 
-        components : variance components of the agents from the run's own answers; None to use reference data
-        kind : kind of the judge's answers, which selects the reference data
+        components : variance components from the run's own answers; None to use reference data for this `kind` of
+            answers
         """
         max_blocks = (plan.n_agents - 1) * plan.n_items
         for multiple in BUDGET_MULTIPLES:
@@ -232,22 +229,25 @@ class PrecisionForecast:
             if not 2 <= n_blocks <= max_blocks:
                 continue
 
-            if components is not None:
+            if components is None:
+                self._set_expected_half_width(multiple, n_blocks, plan, kind)
+            else:
                 mean = half_widths(components, n_blocks, plan.n_items).mean(keepdims=True)
                 self.half_width[multiple] = summarize_range(mean)
-                continue
 
-            prior = prior_components(kind)
-            rate_variance = _forecast_rate_variance(plan, multiple)
-            with_rates = prior._replace(residual=prior.residual + 2 * n_blocks * rate_variance)
-            widths = half_widths(with_rates, n_blocks, plan.n_items)
-            self.half_width[multiple] = widen_half_widths(summarize_range(widths))
+    def _set_expected_half_width(self, multiple: float, n_blocks: int, plan: Plan, kind: AnswerKind) -> None:
+        """Set `half_width` at a multiple of the plan's trials by reference data, and `rate_share` at the multiple 1."""
+        prior = prior_components(kind)
+        rate_variance = _forecast_rate_variance(plan, multiple)
+        with_rates = prior._replace(residual=prior.residual + 2 * n_blocks * rate_variance)
+        widths = half_widths(with_rates, n_blocks, plan.n_items)
+        self.half_width[multiple] = widen_half_widths(summarize_range(widths))
 
-            # a variance is proportional to the square of the half-width
-            if multiple == 1.0 and rate_variance:
-                widths_without_rates = half_widths(prior, n_blocks, plan.n_items)
-                share = 1 - (widths_without_rates / widths) ** 2
-                self.rate_share = float(share.mean())
+        # a variance is proportional to the square of the half-width
+        if multiple == 1.0 and rate_variance:
+            widths_without_rates = half_widths(prior, n_blocks, plan.n_items)
+            share = 1 - (widths_without_rates / widths) ** 2
+            self.rate_share = float(share.mean())
 
     def _set_regret(self) -> None:
         """Set `regret` at each multiple of the plan's trials in the range of the reference data."""
@@ -260,68 +260,54 @@ class PrecisionForecast:
     def _set_needed(self, half_width: float, plan: Plan, components: AgentVariances | None, kind: AnswerKind) -> None:
         """Set `trials_needed`, or `items_needed` if no number of trials on these items gives the half-width.
 
-        half_width : half-width of the intervals that the fraction `HALF_WIDTH_FRACTION` of the agents must reach
-        components : variance components of the agents from the run's own answers; None to use reference data
-        kind : kind of the judge's answers, which selects the reference data
+        components : variance components from the run's own answers; None to use reference data for this `kind` of
+            answers
         """
         if components is not None:
             # one scenario, with all agents of the run
             fraction = HALF_WIDTH_FRACTION
-            narrow_scenarios = scenarios = wide_scenarios = [components]
+            narrow = usual = wide = [components]
         else:
             # one scenario per reference data set, with its agent at the quantile HALF_WIDTH_FRACTION of half-widths
             fraction = 1.0
             at_quantile = components_at_quantile(HALF_WIDTH_FRACTION, kind)
-            narrow_scenarios = _split_by_data_set(at_quantile, width_factor=1 / WIDTH_FACTOR)
-            scenarios = _split_by_data_set(at_quantile)
-            wide_scenarios = _split_by_data_set(at_quantile, width_factor=WIDTH_FACTOR)
+            narrow = _split_by_data_set(at_quantile, width_factor=1 / WIDTH_FACTOR)
+            usual = _split_by_data_set(at_quantile)
+            wide = _split_by_data_set(at_quantile, width_factor=WIDTH_FACTOR)
 
         count_trials = partial(_count_trials_needed, half_width=half_width, fraction=fraction, plan=plan)
-        n_trials = count_trials(scenarios)
+        n_trials = count_trials(usual)
         is_reached = np.isfinite(n_trials)
         if is_reached.any():
             mean = float(n_trials[is_reached].mean())
-            low = float(count_trials(narrow_scenarios).min())
-            high = float(count_trials(wide_scenarios).max())
+            low = float(count_trials(narrow).min())
+            high = float(count_trials(wide).max())
             self.trials_needed = TrialsNeeded(low, mean, high if np.isfinite(high) else None)
             return
 
-        possible_n_items = []
-        for scenario in scenarios:
-            n_items = find_min_items(scenario, half_width, fraction=fraction, n_agents=plan.n_agents)
-            if n_items is not None:
-                possible_n_items.append(n_items)
-        self.items_needed = min(possible_n_items, default=None)
+        find_items = partial(find_min_items, half_width=half_width, fraction=fraction, n_agents=plan.n_agents)
+        n_items_needed = [n_items for n_items in map(find_items, usual) if n_items is not None]
+        self.items_needed = min(n_items_needed, default=None)
 
     def _set_search(self, max_regret: float, n_pilot_calls: int, components: AgentVariances, plan: Plan) -> None:
         """Set the forecasts of a search for the best agents: `lowest_bound`, `search_items` and `search_calls`.
 
-        max_regret : maximum regret, at which the search stops
-        n_pilot_calls : paired calls of the plan (its first round), which are enough if one agent is clearly the best
+        n_pilot_calls : paired calls of the first round, which suffice if one agent is clearly the best
         components : variance components by reference data set, float arrays (n_data_sets,)
-        plan : plan of the first round
         """
-        n_items = plan.n_items
-        max_blocks = (plan.n_agents - 1) * n_items
-
         # smallest regret bound on these items, by each data set
-        bounds = np.array([min_regret_bound(case, n_items) for case in _split_by_data_set(components)])
+        bounds = np.array([min_regret_bound(case, plan.n_items) for case in _split_by_data_set(components)])
         self.lowest_bound = widen_half_widths(summarize_range(bounds))
 
         # a regret bound is proportional to 1/√items
         bound_ratio = float(bounds.mean()) / max_regret
-        self.search_items = ceil(n_items * bound_ratio**2)
+        self.search_items = ceil(plan.n_items * bound_ratio**2)
 
-        # number of blocks if all agents are equally good, with wider intervals than in the data sets
+        # calls if all agents are equally good: a block of K agents has K calls
         half_width = half_width_for_regret(max_regret, plan.n_agents)
-        blocks_by_data_set = [
-            find_min_blocks(case, half_width, fraction=1.0, n_items=n_items, max_blocks=max_blocks)
-            for case in _split_by_data_set(components, width_factor=WIDTH_FACTOR)
-        ]
-        blocks_needed = [n_blocks for n_blocks in blocks_by_data_set if n_blocks is not None]
-        max_calls = None
-        if len(blocks_needed) == len(blocks_by_data_set):
-            max_calls = max(blocks_needed) * plan.n_agents  # a block of K agents has K calls
+        wide_scenarios = _split_by_data_set(components, width_factor=WIDTH_FACTOR)
+        trials_per_agent = _count_trials_needed(wide_scenarios, half_width=half_width, fraction=1.0, plan=plan).max()
+        max_calls = int(trials_per_agent / 2 * plan.n_agents) if np.isfinite(trials_per_agent) else None
         self.search_calls = (n_pilot_calls, max_calls)
 
     @property
@@ -341,9 +327,7 @@ class PrecisionForecast:
     def to_json(self) -> dict[str, Json]:
         """Return the forecast in the form of the output of `youden run --json`.
 
-        The keys are the names of attributes. `half_width` has the multiples of the plan's trials as keys, such as "0.5".
-        The attributes of a search are in the key `reach`, the list [`max_regret`, `lowest_bound`, `search_items`,
-        `search_calls`]. It is None for a plan without a maximum regret.
+        The attributes of a search are in the list `reach`, which is None without a maximum regret.
         """
         names = (
             "n_independent",
@@ -374,14 +358,12 @@ class PrecisionForecast:
 def _count_trials_needed(
     scenarios: Sequence[AgentVariances], *, half_width: float, fraction: float, plan: Plan
 ) -> Floats:
-    """Forecast in several scenarios how many trials per agent give the requested half-width.
+    """Forecast in several scenarios how many trials per agent give a half-width.
 
     scenarios : variance components of some agents in each scenario
-    half_width : requested half-width of the intervals
-    fraction : fraction of these agents that must reach it
-    plan : plan of the agents and items
+    fraction : fraction of these agents that must reach the half-width
 
-    Returns a float array (n_scenarios,); ∞ if no number of trials on these items is enough.
+    Returns a float array (n_scenarios,); ∞ if no number of trials on the plan's items is enough.
     """
     max_blocks = (plan.n_agents - 1) * plan.n_items
     n_trials = []
@@ -422,21 +404,8 @@ def _split_by_data_set(components: AgentVariances, *, width_factor: float = 1.0)
 def read_variance_components(folder: RunFolder) -> AgentVariances | None:
     """Estimate the variance components of abilities from the answers in a run's folder.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        Folder of the run.
-
-    Returns
-    -------
-    AgentVariances or None
-        None if the folder has no answers to its plan, if they cannot be fitted, if the run asks for preferences or was
-        extended, or if its blocks are not complete.
-
-    Raises
-    ------
-    RunFolderError
-        If a file is damaged.
+    Returns None if there are no answers, if they cannot be fitted, or if the run asks for preferences, was extended or
+    has incomplete blocks. Raises RunFolderError if a file is damaged.
     """
     if not (folder.has("verdicts.parquet") and folder.has("plan.parquet")):
         return None
@@ -514,9 +483,7 @@ def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float 
 def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, usd_per_call: float | None) -> str:
     """Format how many more calls or items would make two agents significantly different, with price and command.
 
-    plan : plan of the run
-    pair : ids of the two agents
-    usd_per_call : price of a call in USD; the text has no price if it is None or 0
+    usd_per_call : price of a call; the text has no price if it is None or 0
     """
     run = shlex.quote(str(folder.path))
     names = " and ".join(pair)
@@ -678,9 +645,8 @@ def _compare_allocations(
 ) -> Iterator[str]:
     """Yield two sentences, one about sampling all agents equally and one about a search for the best agent.
 
-    regret : expected regret by multiple of the plan's trials (1.0 for the plan itself), as a pair: if all agents are
-        sampled equally, and by a search
-    bound : pair of the regret bounds at the plan's own trials
+    regret : expected regret by multiple of the plan's trials, if agents are sampled equally and by a search
+    bound : the two regret bounds at the plan's own trials
     """
     uniform, searched = regret[1.0]
     uniform_bound, searched_bound = bound
@@ -715,13 +681,9 @@ def _format_of_100(regret: ReferenceRange) -> str:
 
 
 def _format_search(forecast: PrecisionForecast, max_regret: float, usd_per_call: float | None) -> Iterator[str]:
-    """Yield sentences about the calls that a search takes until it reaches its maximum regret.
+    """Yield sentences about the calls that a search takes until its regret is at most `max_regret`.
 
-    If the items are too few for that, the first sentence states how many would be enough.
-
-    forecast : forecast of a plan with a maximum regret
-    max_regret : maximum regret, at which the search stops
-    usd_per_call : cost of a call in USD; None if it is unknown
+    usd_per_call : cost of a call; None if it is unknown
     """
     if max_regret < forecast.lowest_bound.low:
         bound = _format_mean_and_range(forecast.lowest_bound)
@@ -747,13 +709,9 @@ def _format_cost(n_calls: float, usd_per_call: float | None) -> str:
 
 
 def _format_trials_needed(forecast: PrecisionForecast, half_width: float, usd_per_call: float | None) -> str:
-    """Format how many trials per agent and calls give the requested half-width, and their cost, as a sentence.
+    """Format as a sentence the trials per agent, calls and costs that give a half-width, or the items if these are too few.
 
-    If no number of trials on these items is enough, the sentence states how many items are needed, if that is known.
-
-    forecast : forecast of a plan that requests the half-width
-    half_width : requested half-width
-    usd_per_call : cost of a call in USD; None if it is unknown
+    usd_per_call : cost of a call; None if it is unknown
     """
     text = f"± {half_width:g}"
     if forecast.trials_needed is None:

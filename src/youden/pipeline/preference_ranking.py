@@ -121,14 +121,12 @@ def summarize_preferences(
 def _find_obstacle(
     preference: PreferenceFacts, abilities: Abilities, agent_ids: tuple[str, ...], n_items: Positions
 ) -> Recommendation | None:
-    """Find a reason against any recommendation, and return it as a `Recommendation` without agents; None if there is none.
+    """Return a recommendation without agents if there is a reason against recommending any, else None.
 
-    The reasons are too few items or comparisons of an agent, and preferences that may be due to the position of responses.
+    Reasons are too few items or comparisons, and answers that follow the position of the responses.
 
-    preference : facts about the position bias
-    abilities : abilities, whose degrees of freedom are NaN for an agent that depends on too few comparisons
-    agent_ids : ids of the agents, in the order of `abilities`
-    n_items : int array (n_agents,), number of items that each agent was compared on
+    abilities : their degrees of freedom are NaN for agents with too few comparisons
+    n_items : int array (n_agents,), items that each agent was compared on
     """
     has_too_few_items = (n_items > 0) & (n_items < MIN_ITEMS)
     if has_too_few_items.any():

@@ -165,11 +165,8 @@ def _tabulate_preferences(
 ) -> pd.DataFrame:
     """Build the table that `rank` returns for a plan that asks for preferences.
 
-    verdicts, trials : answers to the plan, as columns and grouped by item
-    abilities : abilities that were estimated from these answers
-    partial_facts : how much of an unfinished run is done; None for a finished one
-
-    Returns one row per agent, best first. The `attrs` of the table have the keys that the docstring of `rank` lists.
+    trials : the verdicts, grouped by item
+    partial_facts : progress of an unfinished run; None for a finished one
     """
     plan = verdicts.plan
     preferences = collect_preferences(trials)
@@ -352,14 +349,9 @@ def estimate_or_fit(trials: TrialsByItem, request: EstimationRequest, *, cell_fi
 
 
 def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-like-these") -> Abilities:
-    """Estimate the abilities of the anchors (agents of the first plan) of an extended run from the trials of the first plan.
+    """Estimate the abilities of the agents of the first plan (anchors) of an extended run from the trials of that plan.
 
-    trials : all trials of the run
-    target : population that the intervals refer to
-
-    Returns abilities without false-positive rates subtracted. Their mean is the mean answer on the items of the first
-    plan, so items that were added later do not change it. An ability is the mean of the agent's trials if all trials are
-    in complete blocks, and estimated by an additive fit otherwise.
+    No false-positive rates are subtracted. The mean of the abilities is the mean answer on the items of the first plan.
     """
     first_plan = select_first_plan(trials)
     n_first_items = get_extensions(trials.plan).items
@@ -371,13 +363,10 @@ def estimate_anchor_abilities(trials: TrialsByItem, *, target: Target = "items-l
 
 
 def _rank_agents(verdicts: Verdicts, target: Target, method: RankMethod = "auto") -> tuple[TrialsByItem, Abilities]:
-    """Estimate the abilities for a ranking, and return them with the trials, read item by item.
+    """Estimate the abilities for a ranking, and return them with the trials, grouped by item.
 
-    target : population to which the intervals refer
-    method : estimator, "auto", "trial-mean" or "additive-fit"
-
-    Raises StatisticsError [rank-method] if the method is unknown, [rank-preference] if the plan asks for preferences and
-    another target or method than the default is set.
+    Raises StatisticsError [rank-method] for an unknown method, [rank-preference] for preferences with another target or
+    method than the default.
     """
     is_default = (target, method) == ("items-like-these", "auto")
     if verdicts.plan.question == "preference" and not is_default:

@@ -57,9 +57,8 @@ class JudgeRates(NamedTuple):
 def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
     """Compute the true-positive rate, the false-positive rate and J = TPR − FPR of a judge from the answers of a run.
 
-    The TPR is the mean answer to paired trials (two responses to one item). The FPR is the mean answer to independent
-    trials (responses to different items). Follow-ups, probes and held-out cells are left out. A rate without answers is
-    NaN, and so is J.
+    The TPR is the mean answer to paired trials (two responses to one item), the FPR that to independent trials
+    (responses to different items). Rates without answers are NaN.
     """
     paired = ItemTotals(trials.plan.n_items)
     for chunk in trials.iter_answered():
@@ -69,14 +68,9 @@ def measure_judge_rates(trials: TrialsByItem) -> JudgeRates:
 
 
 def measure_judge_from_differences(chunks: Iterable[RateChunk], *, n_items: int) -> JudgeRates:
-    """Compute Youden's J of the judge of an imported run, in which only the differences D = TPR − FPR are known.
+    """Compute Youden's J with its interval from the scores of an imported run; the TPR and the FPR are NaN.
 
-    J is the mean of D over all pairs of agents and items, weighted by numbers of trials.
-
-    chunks : differences by pair of agents and item, in chunks of items
-    n_items : number of items of the run
-
-    Returns J with its interval; the TPR and the FPR are NaN.
+    chunks : scores D = TPR − FPR by pair of agents and item, in chunks of items
     """
     totals = ItemTotals(n_items)
     for chunk in chunks:
@@ -87,12 +81,9 @@ def measure_judge_from_differences(chunks: Iterable[RateChunk], *, n_items: int)
 
 
 def assess_signal(rates: JudgeRates | None, abilities: Abilities | JudgeSpread) -> JudgeSignalFacts:
-    """Test whether the answers of a judge can rank agents, and return the result as the facts of `fit.json`.
+    """Test whether the answers of a judge can rank agents: whether Youden's J is above 0, and the abilities differ.
 
-    Two conditions are tested: Youden's J = TPR − FPR is above 0, and the abilities are not all equal.
-
-    rates : TPR, FPR and J of the judge; None if it was asked for preferences, which have no rates
-    abilities : abilities with their covariance
+    rates : rates of the judge; None if it was asked for preferences, which have no rates
     """
     p_value = equal_abilities_p(abilities.ability, abilities.covariance)
     if rates is None:
@@ -185,8 +176,7 @@ def _format_head(form: RecommendationForm, agents: Sequence[str]) -> str:
 def _format_recognition(choice: ChoiceFacts) -> str:
     """State how often the judge recognizes the responses of the selected agents and of the next agent, beyond chance.
 
-    For example, an ability of 0.61 is stated as 61 of 100 comparisons. If several agents are selected, the lowest of
-    their abilities is stated.
+    For several selected agents, it is the lowest of their abilities.
     """
     # `abilities` has the selected agents in order of ability, and then the best other agent, if there is one
     n_selected = len(choice.agents)
@@ -238,9 +228,6 @@ def _find_cautions(warnings: Sequence[Finding]) -> list[str]:
 def _with_caution(recommendation: Recommendation, caution: str) -> Recommendation:
     """Add a reason for caution to the first sentence of a recommendation, unless it recommends no agent.
 
-    The text of a recommendation is "<head>. <evidence>", or "<head>, <caution>. <evidence>". The head names the agents,
-    as in "Recommended: a". The caution consists of clauses and a remedy.
-
     caution : clause that states the reason, for example `FAILED_CALIBRATION`
     """
     head = _format_head(recommendation.form, recommendation.agents)
@@ -263,13 +250,11 @@ def recommend_from_abilities(
     """Decide which agents a run recommends by its abilities: the selected ones, all candidates, or none.
 
     choice : selection of the best agents; None if some agents cannot be compared
-    signal : tests whether the judge discriminates (Youden's J is above 0), and whether the abilities differ
-    abilities : abilities of the run; if it was a search, they contain its maximum regret
-    warnings : findings about the run; a finding that limits the recommendation adds a clause to the text, but changes
-        neither the form nor the agents
+    signal : tests whether Youden's J of the judge is above 0, and whether the abilities differ
+    abilities : abilities of the run, with the maximum regret of a search
+    warnings : findings, which may add a clause to the text, but do not change the agents
 
-    Returns the recommendation by the rules of `recommend`. If no agent is recommended, its `reason` states why. A run of
-    self-trials, in which an agent is compared only with itself, recommends no agent.
+    If no agent is recommended, as for a run of self-trials, `reason` states why.
     """
     if abilities.ranking == SELF_RANKING:
         return _explain_self_trials(signal, n_agents=len(abilities.ability))
@@ -301,19 +286,8 @@ def _explain_self_trials(signal: JudgeSignalFacts, *, n_agents: int) -> Recommen
 def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpread) -> Recommendation:
     """Recommend agents by the mean abilities over several judges, with the variance between judges in their intervals.
 
-    Parameters
-    ----------
-    results : sequence of Verdicts
-        Answers of each judge. The trials of the first run are used, and the other runs may contain them in another order.
-        A trial counts as missing if a judge did not answer it.
-    judge_spread : JudgeSpread
-        Mean abilities over these judges, with their covariance.
-
-    Returns
-    -------
-    Recommendation
-        Recommended agents or candidates. None are recommended if Youden's J of the mean answers is not significantly above
-        0 or unknown, some agents cannot be compared, or the abilities do not differ significantly.
+    results : answers of each judge to the trials of the first element, in any order
+    judge_spread : mean abilities over these judges, with their covariance
     """
     # selection of the best agents; None if some agents cannot be compared
     agent_ids = results[0].plan.agent_ids
@@ -332,24 +306,11 @@ def recommend_across_judges(results: Sequence[Verdicts], judge_spread: JudgeSpre
 
 
 def read_recommendation(folder: RunFolder) -> Recommendation:
-    """Read what a run recommends by agreement, by the calibration of its judge and by labels.
+    """Read what a fitted run recommends by agreement, by the calibration of its judge and by labels.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        Folder of a fitted run.
+    The text of an unfinished run begins with its progress.
 
-    Returns
-    -------
-    Recommendation
-        Recommendation of fit.json, with a clause if the judge failed its calibration on the same pool. If quality was
-        estimated from labels, the text also states the result by labels, and which of the two results decides. The text
-        of an unfinished run begins with a sentence on how many of its calls are done.
-
-    Raises
-    ------
-    RunFolderError
-        If a file is missing or damaged.
+    Raises RunFolderError if a file is missing or damaged.
     """
     facts = folder.read_facts()
     recommendation = facts.recommendation
@@ -430,22 +391,9 @@ def find_candidates_by_labels(quality: QualityFacts) -> tuple[str, ...]:
 
 
 def explain_no_discrimination(result: Verdicts, abilities: Abilities) -> str:
-    """Explain why the answers of a judge cannot rank agents, if they cannot.
+    """Explain why the judge does not discriminate: Youden's J of its answers is not significantly above 0.
 
-    A judge discriminates if Youden's J of its answers is significantly above 0.
-
-    Parameters
-    ----------
-    result : Verdicts
-        Verdicts of the judge.
-    abilities : Abilities
-        Abilities that are estimated from these verdicts.
-
-    Returns
-    -------
-    str
-        Reason, as part of a sentence. Empty if the judge discriminates, and if it is asked for preferences, which have
-        no J.
+    Returns part of a sentence; empty if the judge discriminates, and if it is asked for preferences, which have no J.
     """
     rates = None
     if result.plan.question == "information":

@@ -22,7 +22,7 @@ from youden.pipeline.request_hashes import get_hash_reader
 from youden.protocol.independent import select_trials
 from youden.text.printable import redact_location
 from youden.types import Finding, Plan, Verdicts
-from youden.types.pool import Bools, Ids, Positions
+from youden.types.pool import Ids, Positions
 
 _CHUNK = 10_000
 """Number of request hashes that are looked up at once."""
@@ -89,12 +89,12 @@ def _judge_or_reuse(
     iter_hashes: Callable[[Plan], Iterator[RowKey]],
     store: str,
 ) -> Verdicts:
-    """Return the verdicts of a plan, with saved answers where the store has lost them.
+    """Return the verdicts of a plan, with saved answers in place of those that the store has lost.
 
-    judge_plan : function that returns the verdicts of a plan; it is called for the trials without a saved answer only
+    judge_plan : returns the verdicts of a plan; called for the trials without a saved answer only
     saved : verdicts in the run's folder
-    lost_rows : row of `saved` by request hash, for the answers that the store has lost
-    iter_hashes : function that yields a row and its request hash for each trial of a plan, in order
+    lost_rows : row of `saved` by request hash, for each lost answer
+    iter_hashes : yields a row and its request hash for each trial of a plan
     store : name of the store, for a warning
     """
     # row of `saved` with the answer to each trial, −1 for a trial without a saved answer
@@ -111,10 +111,9 @@ def _judge_or_reuse(
 
 
 def _read_reusable_verdicts(folder: RunFolder, judge: JudgeConfig) -> Verdicts | None:
-    """Read the verdicts in a run's folder if their answers can be reused; None if they cannot.
+    """Read the verdicts in a run's folder; None if they belong to another plan or are incomplete.
 
-    The verdicts must belong to the plan in the folder. Those of a single judge must have request hashes, and those of a
-    jury a vote of every judge on every trial.
+    Those of a single judge must have request hashes, those of a jury all votes.
     """
     if not (judge.stores_new_answers and folder.has("verdicts.parquet") and folder.has("plan.parquet")):
         return None
@@ -131,7 +130,7 @@ def _read_reusable_verdicts(folder: RunFolder, judge: JudgeConfig) -> Verdicts |
 
 
 def _has_no_answers(path: str, hashes_of_judges: Iterable[Iterator[RowKey]]) -> bool:
-    """Return whether the store has no answer of any judge of a jury, checked on the first requests to each judge.
+    """Return whether the store has no answers to the first requests of any judge of a jury.
 
     path : path or URL of the store
     hashes_of_judges : for each judge, the rows of its trials with their request hashes
@@ -145,12 +144,9 @@ def _has_no_answers(path: str, hashes_of_judges: Iterable[Iterator[RowKey]]) -> 
 
 
 def _find_lost_rows(path: str, saved: Verdicts) -> dict[str, int]:
-    """Find the saved answers that the store of the run has lost.
+    """Return the row of each saved answer that the store (path or URL) has lost, by request hash.
 
-    path : path or URL of the store
-    saved : verdicts in the run's folder
-
-    Returns the row of `saved` by request hash; empty if no answer is lost, or if the verdicts have no hashes.
+    The result is empty if the verdicts have no hashes.
     """
     if saved.request_hash is None:
         return {}
@@ -174,21 +170,11 @@ def _combine_answers(
 ) -> Verdicts:
     """Combine saved and new answers into verdicts on `plan`, with a warning that the texts of the saved ones are lost.
 
-    The judge and the warnings of the result are those of `new`, or of `saved` if there are no new answers.
-
     saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer
     new : answers to the trials with −1, in their order; None if all answers are saved
     store : name of the store, for the warning
     """
-    is_saved: Bools = saved_row >= 0
-    columns: dict[str, Any] = {}
-    for name in _PER_TRIAL:
-        # trials with a new answer first get the saved row 0, and then their own value
-        column = getattr(saved, name)[np.maximum(saved_row, 0)]
-        if new is not None:
-            column[~is_saved] = getattr(new, name)
-        columns[name] = column
-
+    columns = _combine_columns(saved, saved_row, new)
     metadata_source = saved if new is None else new
     models = tuple(dict.fromkeys((*saved.models, *metadata_source.models)))
     if saved.response_model is not None or metadata_source.response_model is not None:
@@ -198,7 +184,7 @@ def _combine_answers(
     judge = dict(metadata_source.judge)
     judge["response_models"] = [*sorted(served_models)]
 
-    n_saved = int(is_saved.sum())
+    n_saved = int((saved_row >= 0).sum())
     message = (
         f"{n_saved:,} answers were taken from the run's own verdicts.parquet, because the store {store} does not hold them. "
         "They are not requested again, but their raw texts are lost."
@@ -208,14 +194,25 @@ def _combine_answers(
     return replace(metadata_source, plan=plan, judge=judge, models=models, warnings=warnings, **columns)
 
 
+def _combine_columns(saved: Verdicts, saved_row: Positions, new: Verdicts | None) -> dict[str, Any]:
+    """Combine the columns `_PER_TRIAL` of saved and new answers; the arguments are those of `_combine_answers`."""
+    is_new = saved_row < 0
+    columns = {}
+    for name in _PER_TRIAL:
+        # trials with a new answer first get the saved row 0, and then their own value
+        column = getattr(saved, name)[np.maximum(saved_row, 0)]
+        if new is not None:
+            column[is_new] = getattr(new, name)
+        columns[name] = column
+    return columns
+
+
 def _combine_models(models: tuple[str, ...], saved: Verdicts, saved_row: Positions, new: Verdicts | None) -> Ids:
-    """Find which model gave each answer.
+    """Return the position in `models` of the model that gave each answer, int32 array (n_trials,); −1 if it is unknown.
 
-    models : names of all models; those of `saved` come first, in the same order
-    saved_row : int64 array (n_trials,), row of `saved` with the answer to each trial; −1 for a trial with a new answer
-    new : answers to the trials with −1, in their order; None if all answers are saved
-
-    Returns the position of each trial's model in `models`, int32 array (n_trials,); −1 if the model is unknown.
+    models : names of all models, first those of `saved`
+    saved_row : row of `saved` for each trial; −1 for a trial with a new answer
+    new : answers to the trials with −1, in their order; None if all are saved
     """
     is_saved = saved_row >= 0
     model = np.full(len(saved_row), -1, dtype=np.int32)

@@ -37,13 +37,12 @@ _SCHEMA = pa.schema([pa.field("request_hash", pa.binary(KEY_BYTES), nullable=Fal
 def write_missing_hashes(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, log: Callable[[str], None]) -> None:
     """Write a file with the request hash of each trial of a plan, for each judge that has no valid file yet.
 
-    Nothing is written for judges that make no calls, for plans of fewer than `MIN_TRIALS` trials, and for plans with rounds
+    Nothing is written for judges without calls, for plans of fewer than `MIN_TRIALS` trials, and for plans with rounds
     or follow-ups, which may still change.
 
-    folder : folder of the run
     plan : plan with its pool
     judge : judge of the run; for a jury, one file per member is written
-    log : function that receives a message about an invalid file, which is written again
+    log : receives a message about each invalid file
     """
     if not _is_worth_storing(plan):
         return
@@ -51,15 +50,22 @@ def write_missing_hashes(folder: RunFolder, plan: Plan, judge: JudgeConfig, *, l
         if not member.makes_calls:
             continue
         questions = member.questions()
-        path = _hash_file_path(folder, questions)
-        if path.exists():
-            try:
-                _open_hash_file(folder, questions, plan)
-                continue
-            except RunFolderError as error:
-                log(f"{path.name} is written again: {error.message}")
-        hashes = (request_hash for _, request_hash in iter_keys(questions, plan))
-        write_hashes(path, hashes, _make_metadata(questions, plan))
+        if not _has_valid_hash_file(folder, questions, plan, log):
+            hashes = (request_hash for _, request_hash in iter_keys(questions, plan))
+            write_hashes(_hash_file_path(folder, questions), hashes, _make_metadata(questions, plan))
+
+
+def _has_valid_hash_file(folder: RunFolder, questions: Questions, plan: Plan, log: Callable[[str], None]) -> bool:
+    """Return whether the request hashes of a plan and a judge are in a valid file; log why an existing one is invalid."""
+    path = _hash_file_path(folder, questions)
+    if not path.exists():
+        return False
+    try:
+        _open_hash_file(folder, questions, plan)
+    except RunFolderError as error:
+        log(f"{path.name} is written again: {error.message}")
+        return False
+    return True
 
 
 def get_hash_reader(folder: RunFolder) -> KeySource:
@@ -121,7 +127,6 @@ class KeysMetadata(TableMetadata):
 def write_hashes(path: Path, hashes: Iterable[str], metadata: KeysMetadata) -> None:
     """Write request hashes to a Parquet file; an existing file is replaced atomically.
 
-    path : file to write
     hashes : hashes in hexadecimal, in the order of the plan
     metadata : digests of the plan with its pool and of the judge, which are stored in the file
     """
@@ -130,22 +135,27 @@ def write_hashes(path: Path, hashes: Iterable[str], metadata: KeysMetadata) -> N
     options: dict[str, Any] = {"compression": "none", "use_dictionary": False, "write_page_checksum": True}
     with atomic_write(path) as temporary, pq.ParquetWriter(temporary, schema, **options) as writer:
         while text := "".join(islice(remaining, CHUNK_ROWS)):
-            # a column of fixed-size binary values is one buffer of their bytes, without a buffer of missing values
-            data = pa.py_buffer(bytes.fromhex(text))
-            n_hashes = data.size // KEY_BYTES
-            column = pa.Array.from_buffers(pa.binary(KEY_BYTES), n_hashes, [None, data])
+            column = _make_hash_column(text)
             writer.write_batch(pa.record_batch([column], schema=schema))
+
+
+def _make_hash_column(text: str) -> pa.Array:
+    """Return an array of the request hashes that a text contains one after the other in hexadecimal."""
+    # a column of fixed-size binary values is one buffer of their bytes, without a buffer of missing values
+    data = pa.py_buffer(bytes.fromhex(text))
+    n_hashes = data.size // KEY_BYTES
+    return pa.Array.from_buffers(pa.binary(KEY_BYTES), n_hashes, [None, data])
 
 
 def open_hashes(path: Path, metadata: KeysMetadata, *, n: int) -> HashFile:
     """Open a file of request hashes, and check that it belongs to a plan and a judge.
 
     path : Parquet file that `write_hashes` has written
-    metadata : plan, pool and judge for which the file must have been written
+    metadata : digests of plan, pool and judge that it must have
     n : number of request hashes that it must have
 
-    Returns the file, which opens and closes itself at each reading. Raises RunFolderError if it is missing, damaged or
-    incomplete, or was written for another plan, pool or judge.
+    Returns a file that opens and closes itself at each reading. Raises RunFolderError if it is missing, damaged,
+    incomplete, or written for another plan, pool or judge.
     """
     table = read_table(path, KeysMetadata)
     if table.metadata != metadata:

@@ -58,24 +58,14 @@ def plan_width_round(
 ) -> NextRound:
     """Plan the next round of a design that samples all agents until their intervals are narrow enough.
 
-    Parameters
-    ----------
-    result : Verdicts
-        Answers to the plan so far.
-    design : FixedWidth
-        The design, with the half-width that 90 % of the agents are to reach.
-    abilities : Abilities
-        Abilities that were estimated from `result`.
-    eligible : bool array (n_agents, n_items)
-        Cells that may be compared.
-    rng : Generator
-        Random generator with the seed of the first round. It draws the earlier blocks again, and skips them.
+    result : answers to the plan so far
+    design : design, with the half-width that 90 % of the agents are to reach
+    abilities : abilities that were estimated from `result`
+    eligible : bool array (n_agents, n_items), cells that may be compared
+    rng : generator with the seed of the first round, which draws the earlier blocks again
 
-    Returns
-    -------
-    NextRound
-        The trials of the round, or no trials and the reason to stop: "narrow" if the half-width is reached, "items" if
-        no number of calls on these items reaches it, and "budget" if no calls are left.
+    Returns the trials of the round, or the reason to stop: "narrow" if the half-width is reached, "items" if these
+    items do not allow it, "budget" if no calls are left.
     """
     plan = result.plan
     half_width = half_width_quantile(abilities.covariance.half_width(LEVEL), HALF_WIDTH_FRACTION)
@@ -87,10 +77,7 @@ def plan_width_round(
     n_blocks = int(plan.block.max()) + 1  # blocks are numbered from 0
     n_needed = _find_needed_blocks(components, design.half_width, half_width, plan, n_items=n_items)
     if n_needed is None:
-        n_items_needed = find_min_items(
-            components, design.half_width, fraction=HALF_WIDTH_FRACTION, n_agents=plan.n_agents
-        )
-        return _stop(plan, "items", _format_items_needed(n_items_needed))
+        return _stop(plan, "items", _format_items_needed(components, design.half_width, plan.n_agents))
 
     n_added = _choose_round_size(n_blocks, n_needed)
     n_trials_in_blocks = int((plan.block >= 0).sum())
@@ -114,10 +101,8 @@ def _stop(plan: Plan, reason: RoundStop, detail: str = "") -> NextRound:
 def _find_needed_blocks(
     components: AgentVariances, requested: float, half_width: float, plan: Plan, *, n_items: int
 ) -> int | None:
-    """Find the number of blocks (trials of one item, two per agent) that give the intervals the requested half-width.
+    """Find the number of blocks (trials of one item, two per agent) that give the `requested` half-width.
 
-    components : variance components of the agents
-    requested : requested half-width
     half_width : half-width of the intervals so far
     n_items : number of items that can be used
 
@@ -148,11 +133,7 @@ def _find_needed_blocks(
 
 
 def _choose_round_size(n_blocks: int, n_needed: int) -> int:
-    """Choose how many blocks the next round of a plan adds.
-
-    If the missing blocks are at most the fraction `NEAR_FRACTION` of the blocks so far, all of them are added, otherwise
-    the fraction `APPROACH_FRACTION` of them. A round adds at least the fraction `MIN_STEP_FRACTION` of the blocks so far,
-    and at most as many blocks as there are.
+    """Choose how many blocks the next round adds: at most as many as there are.
 
     n_blocks : number of blocks so far
     n_needed : number of blocks that are probably needed in all
@@ -213,8 +194,9 @@ def find_search_allocation(
     return {"active": active, "n_blocks": ceil(max_trials * increase)}
 
 
-def _format_items_needed(n_items: int | None) -> str:
-    """Format the number of items that the half-width takes, as the end of a message; None if no number is enough."""
+def _format_items_needed(components: AgentVariances, half_width: float, n_agents: int) -> str:
+    """Forecast how many items give a half-width, as the end of a message."""
+    n_items = find_min_items(components, half_width, fraction=HALF_WIDTH_FRACTION, n_agents=n_agents)
     if n_items is None:
         return "; no realistic number of items does"
     return f"; about {n_items:,} items like these would"
@@ -234,25 +216,13 @@ STOP_MESSAGES = {
 def run_rounds(plan: Plan, judge_plan: JudgePlan, *, target: Target = "items-like-these") -> Verdicts:
     """Judge a plan, and add rounds until its goal is reached or its budget is spent.
 
-    Parameters
-    ----------
-    plan : Plan
-        A plan with the rounds that are known so far. A plan without rounds is judged once.
-    judge_plan : callable
-        Returns the verdicts of a plan. It is called with the whole plan after each round, so it should reuse the
-        answers to earlier rounds.
-    target : {"items-like-these", "these-items"}, default "items-like-these"
-        Population of the intervals that decide when to stop.
+    plan : plan with the rounds that are known so far; a plan without rounds is judged once
+    judge_plan : returns the verdicts of the whole plan after each round, so it should reuse earlier answers; its errors
+        are passed on
+    target : population of the intervals that decide when to stop
 
-    Returns
-    -------
-    Verdicts
-        Of the plan with all its rounds. The last note of the plan contains the reason why it stopped.
-
-    Raises
-    ------
-    StatisticsError
-        If the answers of a round cannot be fitted. Errors of `judge_plan` are passed on.
+    Returns verdicts on the plan with all its rounds. The last note of the plan states why it stopped. Raises
+    StatisticsError if answers cannot be fitted.
     """
     rounds = plan.rounds
     if rounds is None:
@@ -289,14 +259,12 @@ def _describe_stop(plan: Plan, stop_reason: str, detail: str, *, n_analyses: int
 
 
 def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> int:
-    """Compute how many independent trials, which estimate false-positive rates, are added in a round.
+    """Compute how many independent trials, which estimate false-positive rates, a round adds to a plan.
 
-    A plan with a budget reserves some of its calls for paired trials, and all others for independent trials. Each round
-    gets a share of the remaining independent trials that is proportional to its paired trials.
+    The result is proportional to the paired trials if the plan has a budget.
 
-    plan : plan so far
-    n_paired : number of paired trials of the round
-    n_sampled : number of agents that the round samples
+    n_paired : paired trials of the round
+    n_sampled : agents that the round samples
     """
     n_independent = count_added_independent(plan, n_paired, n_scored=n_sampled)
     budget = plan.request.budget
@@ -316,9 +284,9 @@ def _count_independent_trials(plan: Plan, n_paired: int, *, n_sampled: int) -> i
 
 
 def _draw_independent_trials(plan: Plan, next_round: NextRound) -> Trials:
-    """Draw the independent trials (comparisons of responses to different items) for the agents that a round samples.
+    """Draw the independent trials (responses to different items) for the agents that a round samples.
 
-    The result is empty for a plan with matched independent trials, which are drawn together with the paired trials.
+    There are none if the plan draws them together with the paired trials ("matched").
     """
     if plan.independent == "matched":
         return Trials.concat([])
@@ -354,11 +322,7 @@ RoundRule = Callable[[Verdicts, Rounds], NextRound]
 def _make_round_rule(plan: Plan, *, target: Target) -> RoundRule:
     """Return the function that plans the next round from the verdicts so far.
 
-    Each round restarts the random stream of the first one and skips earlier draws. An interrupted run therefore plans the
-    same rounds when it resumes.
-
-    plan : plan with its first round, by a search for the best agents or by a design with a requested half-width
-    target : population that the intervals refer to
+    plan : plan with its first round, of a search or of a design with a requested half-width
     """
     from youden.pipeline.ranking import estimate_abilities
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import islice
 
@@ -12,7 +12,7 @@ from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import RunFolderError, YoudenError
 from youden.judging.config.judge_files import JudgeConfig
-from youden.judging.store.answers import open_store
+from youden.judging.store.answers import Store, open_store
 from youden.pipeline.request_hashes import get_hash_reader
 from youden.text.printable import redact_location
 from youden.types import Completion, Plan
@@ -48,10 +48,9 @@ def check_same_store(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
 
 
 def _find_previous_store(config: RunConfig) -> str | None:
-    """Find the path or URL of the store that the run used before.
+    """Find the path or URL of another store that the run used before.
 
-    Returns None if it is the same as the store in `config`, if the folder of the run names no store, or if the file of the
-    store does not exist.
+    Returns None if there is none, or if its file does not exist.
     """
     recorded = RunFolder(config.folder).find_config()
     if recorded is None or recorded.store_location == config.store_location:
@@ -74,7 +73,7 @@ def _find_previous_store(config: RunConfig) -> str | None:
 def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) -> None:
     """Check that the store in `config` has all answers to a plan that the run's previous store has.
 
-    A damaged previous store, or one of another version, is ignored. If it cannot be reached, a warning is logged.
+    A damaged previous store is ignored; if it cannot be reached, a warning is logged.
 
     Raises RunFolderError [run-store] if answers are missing.
     """
@@ -84,6 +83,8 @@ def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) ->
 
     # only judges that make calls have answers in a store
     members = [member for member in judge.judges or (judge,) if member.makes_calls]
+    previous_name = redact_location(previous_store)
+    new_name = redact_location(config.store_location)
     try:
         n_missing = sum(_count_missing_answers(config, previous_store, plan, member) for member in members)
     except YoudenError as error:
@@ -91,20 +92,19 @@ def _check_no_answers_lost(config: RunConfig, plan: Plan, judge: JudgeConfig) ->
         if error.slug == "store-unreachable":
             _LOG.warning(
                 "The store %s of %s cannot be reached, so it was not compared with %s, which is used now.",
-                redact_location(previous_store),
+                previous_name,
                 config.folder,
-                redact_location(config.store_location),
+                new_name,
             )
         elif error.slug not in _DAMAGED:
             raise
         return
 
     if n_missing:
-        copy = f"youden store copy {redact_location(previous_store)} {redact_location(config.store_location)}"
         raise RunFolderError(
-            f"The store lacks {n_missing:,} answers that {config.folder} keeps in {redact_location(previous_store)}: got "
-            f"{redact_location(config.store_location)}. Remove --store, `store:` or YOUDEN_STORE to use the run's own "
-            f"store, or run `{copy}` first.",
+            f"The store lacks {n_missing:,} answers that {config.folder} keeps in {previous_name}: got {new_name}. Remove "
+            "--store, `store:` or YOUDEN_STORE to use the run's own store, or run "
+            f"`youden store copy {previous_name} {new_name}` first.",
             slug="run-store",
         )
 
@@ -121,12 +121,16 @@ def _count_missing_answers(config: RunConfig, previous_location: str, plan: Plan
     n_missing = 0
     with open_store(previous_location, read_only=True) as previous_store:
         while chunk := list(islice(hashes, _CHUNK)):
-            distinct_hashes = list(dict.fromkeys(chunk))
-            outcomes = previous_store.get_outcomes(distinct_hashes)
-            answered = [request_hash for request_hash, outcome in outcomes.items() if isinstance(outcome, Completion)]
-            n_missing += len(answered)
-            if not answered or not has_new_store:
-                continue
-            with open_store(config.store_location, read_only=True) as new_store:
-                n_missing -= len(set(answered) & set(new_store.answers(answered)))
+            missing = _find_answered(previous_store, chunk)
+            if missing and has_new_store:
+                with open_store(config.store_location, read_only=True) as new_store:
+                    missing -= set(new_store.answers(list(missing)))
+            n_missing += len(missing)
     return n_missing
+
+
+def _find_answered(store: Store, hashes: Iterable[str]) -> set[str]:
+    """Return those of some request hashes that have an answer in a store."""
+    distinct_hashes = list(dict.fromkeys(hashes))
+    outcomes = store.get_outcomes(distinct_hashes)
+    return {request_hash for request_hash, outcome in outcomes.items() if isinstance(outcome, Completion)}

@@ -161,12 +161,7 @@ class Audit:
         lines += [f"Not significantly different: {_list_first_names(group)}." for group in large_groups]
 
         if details.constant_pairs:
-            n_others = len(details.constant_pairs) - 1
-            others = f" (and {format_count(n_others, 'more pair')} of models)" if n_others else ""
-            pair = " and ".join(details.constant_pairs[0])
-            reason = "so its interval follows from the number of items alone"
-            lines.append(f"The difference of {pair}{others} is the same on each common item, {reason}.")
-
+            lines.append(_describe_constant_pairs(details.constant_pairs))
         lines.append(self._describe_removal(first))
         if details.items_to_separate:
             n_more = format_count(details.items_to_separate, "more item")
@@ -184,6 +179,14 @@ class Audit:
             return f"No removal of items that favour {first} puts another model ahead of it."
         removed = f"{format_count(len(self.details.removal_items), 'item')} ({100 * self.removal_fraction:.1f} %)"
         return f"Without {removed}, {self.details.removal_first} is ahead of {first}."
+
+
+def _describe_constant_pairs(pairs: Sequence[Sequence[str]]) -> str:
+    """State in a sentence that the difference of two models is constant, for the first of these pairs."""
+    n_others = len(pairs) - 1
+    others = f" (and {format_count(n_others, 'more pair')} of models)" if n_others else ""
+    reason = "so its interval follows from the number of items alone"
+    return f"The difference of {' and '.join(pairs[0])}{others} is the same on each common item, {reason}."
 
 
 def audit(
@@ -388,7 +391,7 @@ def _find_groups(names: Sequence[str], is_tied: Bools) -> tuple[tuple[str, ...],
     names : names of the models, best first
     is_tied : bool array (n_models, n_models), whether two models do not differ significantly
 
-    Returns the names of each group that is no part of another one. A model that differs from its neighbours is a group.
+    No group is part of another one.
     """
     groups = []
     last_end = 0
@@ -414,8 +417,8 @@ def _list_first_names(names: Sequence[str]) -> str:
 def _recommend(best: str | None, choice: ChoiceFacts | None, incomparable: Sequence[str]) -> Recommendation:
     """Recommend the unique best model, or else the models that cannot be ruled out as the best.
 
-    best : model that is significantly better than every other one; None if there is none
-    choice : models that cannot be ruled out as the best; None if `incomparable` is not empty
+    best : significantly best model; None if there is none
+    choice : None if `incomparable` is not empty
     incomparable : models that share too few items with the first one of the ranking
     """
     if choice is None:

@@ -41,12 +41,9 @@ def check_self_target(target: str) -> None:
 def estimate_self_abilities(trials: TrialsByItem, request: EstimationRequest) -> Abilities:
     """Estimate abilities of a plan that has only self-trials, comparisons of two responses of the same agent.
 
-    The ability of an agent is its self-consistency: its mean answer to paired self-trials (two responses to one item)
-    minus its mean answer to independent ones (responses to two items).
+    An ability is the mean answer to the agent's paired self-trials minus that to its independent ones.
 
-    request : its target must be "items-like-these"; its other options have no effect
-
-    Raises StatisticsError [self-target] for another target.
+    Raises StatisticsError [self-target] for a target other than "items-like-these".
     """
     check_self_target(request.target)
     n_agents = trials.plan.n_agents
@@ -77,11 +74,9 @@ def _estimate_from_self_trials(trials: TrialsByItem) -> SelfConsistency:
 
 
 def tabulate_self_consistency(trials: TrialsByItem) -> pd.DataFrame:
-    """Tabulate the self-consistency of each agent with its 95 % interval, as columns that are added to the ranking.
+    """Tabulate the self-consistency of each agent with its 95 % interval, by agent id, as columns of the ranking.
 
-    Returns a table with the agents' ids as index, and the columns `self_consistency`, `self_consistency_low` and
-    `self_consistency_high`. It has no columns if the run has no self-trials. It also has none if the run has only
-    self-trials, because its abilities are then the self-consistency.
+    There are no columns if the run has no self-trials, or only self-trials.
     """
     import pandas as pd  # takes long to load
 
@@ -99,10 +94,7 @@ def tabulate_self_consistency(trials: TrialsByItem) -> pd.DataFrame:
 
 
 def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
-    """Yield a note on agents of low self-consistency, and one on stable agents of low ability.
-
-    An agent has a low self-consistency if it is significantly below the mean of all agents. An agent is stable with a low
-    ability if its ability is significantly below the mean ability and below its own self-consistency.
+    """Yield a note on agents of low self-consistency, and one on agents whose ability is below it and the mean.
 
     ranking : ranking table; without the columns of `tabulate_self_consistency`, there are no notes
     """

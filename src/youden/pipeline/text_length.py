@@ -20,7 +20,7 @@ from youden.engines.trial_blocks import Rows
 from youden.errors import YoudenError
 from youden.stats.base.metrics import rank_correlation
 from youden.stats.judges.length_dependence import length_share
-from youden.types import PAIRED, Finding
+from youden.types import PAIRED, Finding, Pool
 from youden.types.pool import Bools, Floats, Positions
 from youden.types.trials import PROBE, SELF
 
@@ -37,20 +37,10 @@ MAX_TRIALS = 2_000_000
 
 
 def length_correlation(ability: Floats, length: Floats | None) -> tuple[float, int] | None:
-    """Correlate abilities with mean lengths of responses.
+    """Correlate abilities with mean lengths of responses, in words.
 
-    Parameters
-    ----------
-    ability : float array (n_agents,)
-        Abilities, NaN for agents without one.
-    length : float array (n_agents,) or None
-        Mean words per response, NaN for agents without responses; None if the lengths are unknown.
-
-    Returns
-    -------
-    tuple of (float, int), or None
-        Spearman's ρ and the number of agents with ability and length. None if there are fewer than 5 such agents, or if
-        ρ is undefined.
+    Returns Spearman's ρ and the number of agents with ability and length (not NaN). None if there are fewer than 5, if
+    ρ is undefined, or if `length` is None.
     """
     if length is None:
         return None
@@ -101,13 +91,12 @@ def length_warnings(
 ) -> Iterator[Finding]:
     """Yield a warning if text length explains much of the variance of the answers, and one if it correlates with ability.
 
-    The first check is left out if the run has more than `MAX_TRIALS` trials, or if its pool cannot be read or has changed.
-    The second check is left out if the pool has no lengths.
+    The first check is left out for more than `MAX_TRIALS` trials, or if the pool of texts cannot be read or has
+    changed.
 
-    folder : folder of the run
-    pool : agents and items of the run, with the mean length of each agent's responses
-    rows : function that yields the trials of the run with their answers, in chunks of columns
-    ability : float array (n_agents,), abilities of the main ranking; NaN for agents without one
+    pool : agents and items of the run, with mean lengths of responses if they are known
+    rows : function that yields the trials with their answers, in chunks of columns
+    ability : float array (n_agents,); NaN for agents without an ability
     n_trials : number of trials of the run
     """
     share = np.nan
@@ -140,55 +129,44 @@ def _compute_explained_share(folder: RunFolder, pool: PoolSummary, rows: Rows) -
 def read_answer_lengths(
     folder: RunFolder, pool: PoolSummary, rows: Rows
 ) -> tuple[Floats, Positions, Positions, Bools] | None:
-    """Read the answers of a run with the lengths of the compared texts.
+    """Read the answers of a run, without those of probes and self-trials, with the lengths of the compared texts.
 
-    Trials without an answer, probes and self-trials are left out.
-
-    folder : folder of the run
     pool : pool at the time of the run
-    rows : function that yields the trials of the run with their answers, in chunks of columns
+    rows : function that yields the trials with their answers, in chunks of columns
 
-    Returns four arrays (n_answers,): answer, characters of the first and of the second text, and whether the trial is paired.
-    Returns None if the texts of the pool have changed since the run.
+    Returns arrays (n_answers,): answer, characters of the first and of the second text, and whether the trial is
+    paired; None if the texts have changed since the run.
     """
     texts = folder.read_judged_pool()
     if texts.digest != pool.digest:
         return None
 
-    answers: list[Floats] = []
-    first_lengths: list[Positions] = []
-    second_lengths: list[Positions] = []
-    paired: list[Bools] = []
-    for chunk in rows():
-        is_used = (chunk["missing_reason"] == 0) & ~np.isin(chunk["role"], (PROBE, SELF))
-        is_paired = chunk["trial_type"][is_used] == PAIRED
-        first_item = chunk["item"][is_used]
-        other_item = chunk["other_item"][is_used]
-        second_item = np.where(is_paired, first_item, other_item)
-        first_row = _find_length_rows(chunk, "first", texts.n_agents)[is_used]
-        second_row = _find_length_rows(chunk, "second", texts.n_agents)[is_used]
-
-        # the table of lengths has one row per agent and response, and one column per item
-        answers.append(chunk["answer"][is_used])
-        first_lengths.append(texts.all_lengths[first_row, first_item])
-        second_lengths.append(texts.all_lengths[second_row, second_item])
-        paired.append(is_paired)
-
+    parts = [_find_lengths(chunk, texts) for chunk in rows()]
+    answers, first_lengths, second_lengths, paired = zip(*parts, strict=True)
     first_length = np.concatenate(first_lengths)
     second_length = np.concatenate(second_lengths)
     return np.concatenate(answers), first_length, second_length, np.concatenate(paired)
 
 
+def _find_lengths(chunk: Mapping[str, NDArray[Any]], texts: Pool) -> tuple[Floats, Positions, Positions, Bools]:
+    """Find the lengths of the texts of answered trials without probes and self-trials; result as of `read_answer_lengths`."""
+    is_used = (chunk["missing_reason"] == 0) & ~np.isin(chunk["role"], (PROBE, SELF))
+    is_paired = chunk["trial_type"][is_used] == PAIRED
+    first_item = chunk["item"][is_used]
+    second_item = np.where(is_paired, first_item, chunk["other_item"][is_used])
+
+    # the table of lengths has one row per agent and response, and one column per item
+    first_row = _find_length_rows(chunk, "first", texts.n_agents)[is_used]
+    second_row = _find_length_rows(chunk, "second", texts.n_agents)[is_used]
+    first_length = texts.all_lengths[first_row, first_item]
+    second_length = texts.all_lengths[second_row, second_item]
+    return chunk["answer"][is_used], first_length, second_length, is_paired
+
+
 def _find_length_rows(trials: Mapping[str, NDArray[Any]], text: str, n_agents: int) -> Positions:
-    """Find the row of `Pool.all_lengths` with the length of the first or the second text of each trial.
+    """Find the row of `Pool.all_lengths` with the length of one text of each trial: int array (n_trials,).
 
-    The rows of `Pool.all_lengths` are response 1 of all agents, then response 2 of all agents, and so on.
-
-    trials : columns of the trials: the agents of the texts, and the numbers of their responses if agents have several
     text : "first" or "second"
-    n_agents : number of agents of the pool
-
-    Returns an int array (n_trials,).
     """
     agent = trials[text]
     if f"{text}_repeat" not in trials:

@@ -24,7 +24,7 @@ from youden.pipeline.multi_judge import (
 from youden.stats.trials.variance_parts import VarianceComponents
 from youden.text.tables import Table, make_table
 from youden.types import PAIRED, Plan, Verdicts
-from youden.types.pool import Floats
+from youden.types.pool import Floats, Positions
 from youden.types.results import ComponentFacts, Part, VarianceFacts
 
 MAX_NUMBERS = 2 * 10**8
@@ -37,17 +37,8 @@ MIN_DIFFERENCES = 10
 def build_variance_table(variance: VarianceFacts) -> Table:
     """Build a table with one line per source of variance, such as the items, the calls and the judge.
 
-    Parameters
-    ----------
-    variance : VarianceFacts
-        Variance components of a run.
-
-    Returns
-    -------
-    Table
-        Standard deviation of an ability that is due to the source, its 95 % interval, and its share in the variance of an
-        ability. The last column is the factor by which the width of an ability's interval changes if twice as much is
-        sampled, for example twice as many items.
+    Its columns are the standard deviation of an ability due to the source, its 95 % interval, its share of the
+    variance, and the factor of the interval's width if twice as much is sampled.
     """
     # variance that the intervals contain
     values = [
@@ -177,18 +168,12 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
 def _estimate_repeat_variances(result: Verdicts) -> tuple[float | None, float | None]:
     """Estimate the variance of a judge's answer to the same two texts, in the same order and in the other order.
 
-    A variance is half the mean square of the differences between two answers. It is None for fewer than `MIN_DIFFERENCES`
-    differences.
+    A variance is None for fewer than `MIN_DIFFERENCES` differences.
     """
     plan = result.plan
     rows = (plan.trial_type == PAIRED) & result.answered
     first_text, second_text = (text[rows].astype(np.int64) for text in plan.text_rows)
-    item = plan.item[rows].astype(np.int64)
-
-    # number the questions, which consist of an item and an unordered pair of texts
-    n_texts = int(max(first_text.max(initial=0), second_text.max(initial=0))) + 1
-    lower, higher = np.minimum(first_text, second_text), np.maximum(first_text, second_text)
-    question = (item * n_texts + lower) * n_texts + higher
+    question = _number_questions(plan.item[rows].astype(np.int64), first_text, second_text)
 
     # sort the answers by question, then by the order of the texts, and compare each answer with the next one
     is_swapped = first_text > second_text
@@ -199,6 +184,14 @@ def _estimate_repeat_variances(result: Verdicts) -> tuple[float | None, float | 
     same_order = _mean_of_enough(half_square[is_same_question & ~changes_order])
     other_order = _mean_of_enough(half_square[is_same_question & changes_order])
     return same_order, other_order
+
+
+def _number_questions(item: Positions, first_text: Positions, second_text: Positions) -> Positions:
+    """Return the same number for trials of the same item and two texts in any order; all are int64 arrays (n_trials,)."""
+    n_texts = int(max(first_text.max(initial=0), second_text.max(initial=0))) + 1
+    lower = np.minimum(first_text, second_text)
+    higher = np.maximum(first_text, second_text)
+    return (item * n_texts + lower) * n_texts + higher
 
 
 def _mean_of_enough(values: Floats) -> float | None:
@@ -287,10 +280,8 @@ PART_OF_CALLS = "of these"
 def _list_judge_components(components: VarianceComponents, result: Verdicts, run: str) -> list[ComponentFacts]:
     """List the variance of the judge's answers to the same two texts, in the same order and in the other order.
 
-    The variance of the calls already contains the two variances, so they are not added to it.
+    These are parts of the variance of the calls.
 
-    components : factors of the variance components of the run
-    result : answers of the run
     run : name of the run, for the command that measures an unknown variance
     """
     same_order, other_order = _estimate_repeat_variances(result)
@@ -322,9 +313,8 @@ def _describe_response_measure(result: Verdicts, run: str) -> str:
 def _list_outside_components(
     components: VarianceComponents, judges: JudgeSpread | None, run: str, n_agents: int
 ) -> list[ComponentFacts]:
-    """List the two sources of variance that the intervals do not include: the choice of the judge and of the other agents.
+    """List the sources of variance that the intervals do not include: the choice of the judge and of the other agents.
 
-    components : variance components of the run; `pair` is the variance of the effects of pairs of agents
     judges : variance between judges; None if it is unknown
     run : name of the run, for the command that measures an unknown variance
     n_agents : number of agents with an ability
@@ -368,11 +358,10 @@ def _summarize_components(
 ) -> str:
     """State in one sentence which component is the largest, and what would narrow the intervals.
 
-    in_interval : components that the intervals contain; the first three are those of items, responses and calls
+    in_interval : components that the intervals contain; the first three are items, responses and calls
     error_variance : sum of these components
     agent_variance : variance of the abilities between agents, without errors
     judges : variance between judges; None if it is unknown
-    n_items : number of items of the run
     """
     if judges is not None and judges.variance > judges.agent_variance:
         return (
@@ -407,9 +396,6 @@ def _component_variance(component: ComponentFacts) -> float:
 
 def _format_row(component: ComponentFacts, total: float) -> list[str]:
     """Format one source of variance as a row of the table of `build_variance_table`.
-
-    The share is in parentheses if it is part of the share of the calls. It is "not in it" if the intervals do not include
-    the source.
 
     total : sum of the variances that the intervals include
     """

@@ -96,20 +96,9 @@ def is_in_complete_block(columns: Mapping[str, NDArray[Any]], anchors: int) -> B
 
 
 def plan_after_extensions(plan: Plan, n_extensions: int) -> Plan:
-    """Return the state of a plan after its first `n_extensions` extensions.
+    """Return the state of a plan after its first `n_extensions` extensions; the plan itself if it has no more.
 
-    Parameters
-    ----------
-    plan : Plan
-        A plan, extended or not.
-    n_extensions : int
-        Number of extensions to keep. A plan with this number or fewer is returned unchanged.
-
-    Returns
-    -------
-    Plan
-        The earlier plan. Its `characters` (total text length) remain those of the whole plan. It has no pool if a later
-        extension changed the pool.
+    `characters` (total text length) remains that of the whole plan. There is no pool if a later extension changed it.
     """
     extensions = get_extensions(plan)
     n_later = len(extensions.steps) - n_extensions

@@ -117,15 +117,12 @@ def draw_anchor_trials(
 def _compare_with_anchors(
     item: int, agent: int, anchor_order: list[int], start: int, *, eligible: Bools, taken: Set[Comparison]
 ) -> list[Comparison]:
-    """Compare an agent with two different anchors on an item: once as the first agent, once as the second.
+    """Return up to two comparisons of an agent on an item: as the first agent with one anchor, as the second with another.
 
-    The anchors (agents of the first plan) are tried in cyclic order: the first one from the position `start`, the second
-    one from half a cycle later. An anchor is skipped if it has no eligible cell, or if the comparison is taken.
-
+    anchor_order : positions of the anchors (agents of the first plan), tried in cyclic order
+    start : position in this order of the first anchor to try
     eligible : bool array (n_agents, n_items), cells that may be compared
     taken : comparisons that are not repeated
-
-    Returns up to two comparisons; fewer if no anchor is left.
     """
     comparisons: list[Comparison] = []
     first_partner = None
@@ -203,32 +200,18 @@ def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
 
 
 def add_items(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
-    """Extend a plan by items, and compare all agents on them.
+    """Extend a plan by items, and compare all agents on them in blocks; each is first once and second once in a block.
 
-    The comparisons are drawn in blocks. A block compares agents on one item, each once as the first and once as the second.
+    pool : pool of the plan, with at least one new item after the old ones (not checked)
+    calls : calls to add, of both trial types; default: as many paired calls per new item as per old one, and
+        independent calls for them
 
-    Parameters
-    ----------
-    plan : Plan
-        Plan to extend.
-    pool : Pool
-        Pool of the plan, with at least one new item after the old ones (not checked).
-    calls : int, optional
-        Number of calls to add, of both trial types. Paired calls are added only on the new items. Default: as many paired
-        calls per new item as the plan's items have on average, and independent calls for them.
+    Returns the plan of `pool` with the old trials first. A note states the number of new ones, and whether fewer than
+    requested were left.
 
-    Returns
-    -------
-    Plan
-        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note states their
-        number, and whether fewer than requested were left.
-
-    Raises
-    ------
-    PlanError
-        [extend-adaptive]: if the plan is made in rounds; [extend-self-trials]: if it has only self-trials;
-        [extend-cell-design]: if its design has no blocks; [extend-too-few-calls]: if the calls are less than one
-        block; [extend-exhausted]: if no comparison is left.
+    Raises PlanError [extend-adaptive], [extend-self-trials] or [extend-cell-design] if the plan has rounds, only
+    self-trials or no blocks; [extend-too-few-calls] for less than one block; [extend-exhausted] if no comparison is
+    left.
     """
     extender = _PlanExtender(plan, pool)
     n_new = pool.n_items - plan.n_items
@@ -295,33 +278,18 @@ def add_calls(
 
 
 def add_repeats(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
-    """Extend a plan by repeats: further responses of the agents to the same items.
+    """Extend a plan by blocks of comparisons of repeats: further responses of the agents to the same items.
 
-    More blocks are drawn, each of which compares all agents on one item. A new trial shows the response of an agent to
-    an item that the plan has shown least often.
+    pool : pool with the same agents and items, and more responses per cell (not checked)
+    calls : calls to add, of both trial types; default: as many paired calls per added response as the plan has per
+        present one, and independent calls for them
 
-    Parameters
-    ----------
-    plan : Plan
-        Plan to extend.
-    pool : Pool
-        Pool of the plan, with the same agents and items, and more responses per cell (not checked).
-    calls : int, optional
-        Number of calls to add, of both trial types. Default: as many paired calls per added response of a cell as the plan
-        has per present one, and independent calls for them.
+    Returns the plan of `pool` with the old trials first. A note states the number of new ones, and whether fewer than
+    requested were left.
 
-    Returns
-    -------
-    Plan
-        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note states their
-        number, and whether fewer than requested were left.
-
-    Raises
-    ------
-    PlanError
-        [extend-adaptive]: if the plan is made in rounds; [extend-self-trials]: if it has only self-trials;
-        [extend-cell-design]: if its design has no blocks; [extend-too-few-calls]: if the calls are less than one
-        block; [extend-exhausted]: if no comparison is left.
+    Raises PlanError [extend-adaptive], [extend-self-trials] or [extend-cell-design] if the plan has rounds, only
+    self-trials or no blocks; [extend-too-few-calls] for less than one block; [extend-exhausted] if no comparison is
+    left.
     """
     extender = _PlanExtender(plan, pool)
 
@@ -342,6 +310,16 @@ def _count_shown_repeats(trials: Trials) -> int:
     columns = trials.columns()
     repeat_columns = [columns[name] for name in ("first_repeat", "second_repeat") if name in columns]
     return max((int(column.max()) for column in repeat_columns), default=1)
+
+
+def _has_any_agent(trials: Trials, agents: tuple[int, ...]) -> Bools:
+    """Return whether each trial shows a text of one of some agents, bool array (n_trials,)."""
+    return np.isin(trials.first, agents) | np.isin(trials.second, agents)
+
+
+def _list_comparisons(trials: Trials) -> set[Comparison]:
+    """Return the items and agents of trials as tuples (item, first, second)."""
+    return set(zip(trials.item.tolist(), trials.first.tolist(), trials.second.tolist(), strict=True))
 
 
 class _PlanExtender:
@@ -415,47 +393,42 @@ class _PlanExtender:
     def draw_linking_blocks(
         self, scored: tuple[int, ...], n_paired: int, *, items: Ids | None = None, together: bool = False
     ) -> Trials:
-        """Draw blocks that compare some agents, the scored ones, with anchors: the agents of the first plan.
+        """Draw blocks in which each of some scored agents has two trials on one item with agents of the first plan (anchors).
 
-        In a block, each scored agent has two trials on one item. The items with the fewest trials of these agents come
-        first. The trials have the role "anchor". Block numbers begin at `next_block`, which is updated.
+        The items with the fewest trials of these agents come first. The trials have the role "anchor" and block numbers
+        from `next_block`, which is updated.
 
         scored : positions of the scored agents
         n_paired : maximum number of trials; only whole blocks are drawn
-        items : int array, positions of the items to use; default: all items of the plan
+        items : int array, positions of the items to use; all by default
         together : whether all scored agents of a block are compared with the same two anchors
         """
-        has_scored = np.isin(self.plan.first, scored) | np.isin(self.plan.second, scored)
+        has_scored = _has_any_agent(self.plan.trials, scored)
         earlier = self.plan.trials.take(has_scored & (self.plan.trial_type == PAIRED))
-        comparisons = zip(earlier.item.tolist(), earlier.first.tolist(), earlier.second.tolist(), strict=True)
-
         if items is None:
             items = self.order_items()
         n_trials_by_item = np.bincount(earlier.item, minlength=self.pool.n_items)
         fewest_trials_first = np.argsort(n_trials_by_item[items], kind="stable")
 
-        start = self.next_block
         trials = draw_anchor_trials(
             self.train,
             self.rng,
             scored=scored,
             n_anchors=self.extensions.anchors,
             n_paired=n_paired,
-            planned=set(comparisons),
+            planned=_list_comparisons(earlier),
             pairs=self.pairs,
             items=items[fewest_trials_first],
-            start=start,
+            start=self.next_block,
             together=together,
         )
-        self.next_block = int(trials.block.max(initial=start - 1)) + 1
+        self._advance_next_block(trials)
         return trials.with_role(ANCHOR, first=np.isin(trials.first, scored), second=np.isin(trials.second, scored))
 
     def order_items(self) -> Ids:
         """Order the items by first use in the plan; items without trials come last, in random order.
 
-        Agents that join are thus compared with the anchors first on items on which the anchors have answers.
-
-        Returns an int32 array (n_items,) of positions.
+        Returns positions, int32 array (n_items,).
         """
         paired_items = self.plan.item[self.plan.trial_type == PAIRED]
         used_items, first_use = np.unique(paired_items, return_index=True)
@@ -515,14 +488,12 @@ class _PlanExtender:
         return drawn
 
     def draw_anchor_blocks(self, design: BlockDesign, set_number: int, n_blocks: int) -> tuple[Trials, Ids]:
-        """Draw the next `n_blocks` blocks on a set of items, or fewer if fewer are left.
+        """Draw at most the next `n_blocks` blocks of all anchors, the agents of the first plan, on a set of items.
 
-        A block compares all anchors (the agents of the first plan) on one item. All blocks of a set form one random
-        sequence, and the plan already contains the first of them. Block numbers begin at `next_block`, which is updated.
+        Block numbers begin at `next_block`, which is updated.
 
         design : design of the plan
         set_number : number of the set, from 0; the number after the last set selects the new items of the pool
-        n_blocks : maximum number of blocks
 
         Returns the trials; and the items of the set, int32 array, with the items of these trials first.
         """
@@ -531,25 +502,31 @@ class _PlanExtender:
         eligible = self.train[: self.extensions.anchors, items.start : items.stop]
 
         # skip the blocks that the plan contains
-        is_in_block_on_set = (self.plan.role == MAIN) & np.isin(self.plan.item, items) & (self.plan.block >= 0)
-        n_planned = len(np.unique(self.plan.block[is_in_block_on_set]))
+        n_planned = self._count_blocks(items)
         sequence = self._iter_blocks_of_set(design, set_number, eligible)
         next_blocks = list(islice(sequence, n_planned, n_planned + n_blocks))
 
         # the design numbers the items of the set from 0
-        start = self.next_block
-        blocks = number_blocks(next_blocks, start=start)
+        blocks = number_blocks(next_blocks, start=self.next_block)
         trials = replace(blocks, item=blocks.item + np.int32(items.start))
-        self.next_block = int(trials.block.max(initial=start - 1)) + 1
+        self._advance_next_block(trials)
 
         # the items in order of first use, then those without a trial
-        items_by_use = np.array(list(dict.fromkeys([*trials.item.tolist(), *items])), dtype=np.int32)
-        return trials, items_by_use
+        items_by_use = dict.fromkeys([*trials.item.tolist(), *items])
+        return trials, np.array(list(items_by_use), dtype=np.int32)
+
+    def _advance_next_block(self, trials: Trials) -> None:
+        """Set `next_block` to the number after the blocks of new trials; keep it if there are none."""
+        self.next_block = int(trials.block.max(initial=self.next_block - 1)) + 1
+
+    def _count_blocks(self, items: range) -> int:
+        """Count the blocks of all anchors on some items that the plan contains."""
+        is_in_block = (self.plan.role == MAIN) & (self.plan.block >= 0)
+        is_on_items = np.isin(self.plan.item, items)
+        return len(np.unique(self.plan.block[is_in_block & is_on_items]))
 
     def _iter_blocks_of_set(self, design: BlockDesign, set_number: int, eligible: Bools) -> Iterator[Trials]:
-        """Yield all blocks on a set of items, in the order in which the plan and its extensions use them.
-
-        The sequence has several passes through all blocks, one per response to an item, each in another random order.
+        """Yield all blocks on a set of items, as often as agents have responses to an item, each time in another random order.
 
         eligible : bool array (n_anchors, n_items_of_set), cells that may be compared
         """
@@ -623,10 +600,9 @@ class _PlanExtender:
         return self.extensions.anchors + 2 * n_joined
 
     def draw_independent_trials(self, paired: Trials, scored: tuple[int, ...]) -> Trials:
-        """Draw the independent trials (comparisons of responses to different items) for new paired trials.
+        """Draw the independent trials (responses to different items) for new paired trials, or fewer if no comparison is left.
 
-        In a plan with matched trials, one is drawn for each paired trial. In a plan with pooled trials, their number is that
-        of `count_added_independent`. Fewer are drawn if no other comparison is left.
+        Their number is that of `paired` in a plan with matched trials.
 
         paired : new paired trials, at least one
         scored : positions of the agents whose abilities the paired trials measure; () for all agents
@@ -645,13 +621,9 @@ class _PlanExtender:
         return self._draw_linking_independent(scored, n_trials)
 
     def _draw_pooled_for_all_agents(self, paired: Trials) -> Trials:
-        """Draw pooled independent trials for an extension that measures all agents.
+        """Draw independent trials for all agents, in proportion to the paired trials of anchors and of each group that joined.
 
-        Anchors (the agents of the first plan) are compared with each other. Each group of agents that joined later is
-        compared with the anchors. The trials are divided in proportion to the paired trials of anchors and groups. Their
-        numbers are rounded down, so that all agents of a group have equally many trials.
-
-        paired : new paired trials, at least one
+        Anchors are the agents of the first plan; every agent is compared with them.
         """
         n_anchors = self.extensions.anchors
         n_paired = len(paired)
@@ -663,8 +635,7 @@ class _PlanExtender:
         drawn = [self._draw_independent_of_anchors(n_per_anchor * n_anchors)]
 
         for group in self.extensions.joined:
-            is_paired_of_group = np.isin(paired.first, group) | np.isin(paired.second, group)
-            n_paired_of_group = int(is_paired_of_group.sum())
+            n_paired_of_group = int(_has_any_agent(paired, group).sum())
             n_per_agent = n_independent * n_paired_of_group // (n_paired * len(group))
             drawn.append(self._draw_linking_independent(group, n_per_agent * len(group)))
         return Trials.concat(drawn)
@@ -696,7 +667,7 @@ class _PlanExtender:
 
         kind : what was added: "agents", "items", "repeats" or "calls"
         n_paired, n_independent : numbers of new trials
-        agents : positions of the agents that were added, or that get more calls; () if all agents get more calls
+        agents : positions of agents that were added, or that get more calls; () if all agents get more calls
         """
         if kind == "agents":
             change = (

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from youden.errors import PlanError
-from youden.protocol.pooled_trials import draw_pooled_trials
+from youden.protocol.pooled_trials import EligibleItems, draw_pooled_trials
 from youden.run_keys import INDEPENDENT
 from youden.streams import stream
 from youden.text.words import segment_texts
@@ -24,6 +24,9 @@ from youden.types import Plan, Pool, Trials
 from youden.types.planning import IndependentRule
 from youden.types.pool import Bools, Floats, Ids, Positions
 from youden.types.trials import MATCHED, PROBE, SELF_TRIAL, count_earlier
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 
 def select_trials(plan: Plan, rows: Bools | Positions) -> Plan:
@@ -46,21 +49,9 @@ def select_trials(plan: Plan, rows: Bools | Positions) -> Plan:
 
 
 def match_trials(plan: Plan, source: Plan) -> Positions:
-    """Find, for each trial of a plan, the trial of another plan that asks the same question.
+    """Find the row of `source` that asks the same question as each trial of a plan: int64 array (n_trials,); −1 for none.
 
     Agents and items are matched by id; trial type, replicate and repeats must be equal too.
-
-    Parameters
-    ----------
-    plan : Plan
-        Plan of n_trials trials.
-    source : Plan
-        Plan to search.
-
-    Returns
-    -------
-    int64 array (n_trials,)
-        Row of `source` for each trial of `plan`; −1 if there is none.
     """
     # both plans identify agents and items by their positions in `plan`; −1 if they are only in `source`
     questions = _make_question_columns(plan, np.arange(plan.n_agents), np.arange(plan.n_items))
@@ -90,14 +81,11 @@ def _find_positions(ids: Sequence[str], reference_ids: Sequence[str]) -> Positio
 def _make_question_columns(plan: Plan, agent_numbers: Positions, item_numbers: Positions) -> Positions:
     """Make the columns that identify the question of each trial: int64 array (n_trials, 8).
 
-    The columns are: first agent, second agent, item, other item (−1 for paired trials), trial type, replicate (number of the
-    trial among trials of the same comparison), and the repeats (which response of an agent to the item) of the first and
-    the second response.
+    They are first and second agent, item, other item (−1 for paired trials), trial type, replicate, and the repeat
+    (number of the response) of each text.
 
-    To compare two plans, give the same number to the same agent or item in both, and −1 to one that only this plan has.
-
-    agent_numbers : int array (n_agents,), number of each agent of the plan
-    item_numbers : int array (n_items,), number of each item of the plan
+    agent_numbers, item_numbers : int arrays, number of each agent or item of the plan; −1 if another plan does not have
+        it
     """
     has_other_item = plan.other_item >= 0
     other_item = np.where(has_other_item, item_numbers[np.maximum(plan.other_item, 0)], -1)
@@ -122,21 +110,9 @@ def _make_question_columns(plan: Plan, agent_numbers: Positions, item_numbers: P
 def with_added_trials(plan: Plan, added: Trials) -> Plan:
     """Return a plan with more trials after its own.
 
-    A trial that repeats an earlier comparison gets the next number in the column `replicate`. If agents have several
-    responses to an item, `assign_repeats` chooses those of the new trials. Self-trials, in which an agent is compared with
-    itself, do not influence this choice.
+    added : trials; their columns `replicate`, `first_repeat` and `second_repeat` are replaced
 
-    Parameters
-    ----------
-    plan : Plan
-        Plan to extend. It is not changed.
-    added : Trials
-        Trials to add. Their columns `replicate`, `first_repeat` and `second_repeat` are replaced.
-
-    Returns
-    -------
-    Plan
-        A plan with the trials of both, and the total text length of all of them.
+    Self-trials of the plan do not influence which of an agent's responses a new trial shows.
     """
     earlier = plan.trials.take(plan.trial_type != SELF_TRIAL)
     added = assign_repeats(added, plan.pool, plan.seed, after=earlier)
@@ -148,20 +124,8 @@ def with_added_trials(plan: Plan, added: Trials) -> Plan:
 def count_characters(pool: Pool, trials: Trials, *, with_tasks: bool = False) -> int:
     """Count the characters of all texts that a judge reads.
 
-    Parameters
-    ----------
-    pool : Pool
-        Responses of the agents.
-    trials : Trials
-        Trials of this pool.
-    with_tasks : bool, default False
-        Whether the judge also reads the prompt of the item of each trial, as for preferences. Only the item of the first
-        text counts, because trials of preferences have one item. An item without a prompt counts 0.
-
-    Returns
-    -------
-    int
-        Sum of the lengths of both texts over all trials, and of the prompts if they are read.
+    with_tasks : whether it also reads the prompt of the first text's item in each trial, as for preferences; an item
+        without a prompt counts 0
     """
     # number of characters of each response, one row per item: trials are sorted by item, so memory is read in order
     lengths = np.ascontiguousarray(pool.all_lengths.T)
@@ -177,18 +141,15 @@ def count_characters(pool: Pool, trials: Trials, *, with_tasks: bool = False) ->
 
 
 def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | None = None) -> Trials:
-    """Choose which response of an agent each trial shows, if agents have several responses to an item.
-
-    A trial shows the response that earlier trials of the same type have shown least often. Equally frequent responses take
-    turns, beginning at a random one. Choices depend only on earlier trials, so a larger plan keeps those of a smaller one.
+    """Choose which response of an agent each trial shows, if agents have several: the one that was shown least often.
 
     trials : trials without responses, in the order of the plan
     pool : responses of the agents
-    seed : seed of the plan
+    seed : seed of the plan, which orders equally frequent responses
     after : earlier trials of the plan, whose responses are chosen already; None if there are none
 
-    Returns the trials with the columns `first_repeat` and `second_repeat`, numbers of the responses from 1; without them
-    if no agent has several responses.
+    Returns the trials with the columns `first_repeat` and `second_repeat`, from 1; without them if no agent has several
+    responses.
     """
     if pool.repeat_texts is None:
         return trials
@@ -197,26 +158,31 @@ def assign_repeats(trials: Trials, pool: Pool, seed: int, *, after: Trials | Non
         earlier = earlier.with_first_repeats()
 
     # each trial has two texts; the texts of one agent on one item in trials of one type form a group
-    all_trials = Trials.concat([earlier, trials])
-    first_codes = _encode_groups(all_trials, 0, pool.n_items)
-    second_codes = _encode_groups(all_trials, 1, pool.n_items)
-    group_codes, group_by_text = np.unique(_interleave(first_codes, second_codes), return_inverse=True)
+    text_codes = _encode_groups(Trials.concat([earlier, trials]), pool.n_items)
+    group_codes, group_by_text = np.unique(text_codes, return_inverse=True)
     earlier_groups, new_groups = np.split(group_by_text, [2 * len(earlier)])
 
-    # number of times that each response of a group was shown: int array (n_groups, n_responses)
-    columns = earlier.columns()
-    earlier_repeats = _interleave(columns["first_repeat"], columns["second_repeat"])
-    n_shown = np.zeros((len(group_codes), pool.repeats), dtype=np.int64)
-    np.add.at(n_shown, (earlier_groups, earlier_repeats - 1), 1)
-
+    n_shown = _count_shown(earlier, earlier_groups, shape=(len(group_codes), pool.repeats))
     response_rank = _draw_response_ranks(pool, group_codes, seed)
     repeats = 1 + _choose_responses(new_groups, response_rank, n_shown)
     return replace(trials, first_repeat=repeats[0::2].copy(), second_repeat=repeats[1::2].copy())
 
 
-def _interleave(of_first_texts: Positions, of_second_texts: Positions) -> Positions:
+def _count_shown(trials: Trials, group_by_text: Positions, shape: tuple[int, int]) -> Positions:
+    """Count how often trials show each response of each group: int array of the shape (n_groups, n_responses).
+
+    group_by_text : int array (2·n_trials,), group of the first and the second text of each trial in turn
+    """
+    columns = trials.columns()
+    repeats = _interleave(columns["first_repeat"], columns["second_repeat"])
+    n_shown = np.zeros(shape, dtype=np.int64)
+    np.add.at(n_shown, (group_by_text, repeats - 1), 1)
+    return n_shown
+
+
+def _interleave(of_first_texts: Ids | Positions, of_second_texts: Ids | Positions) -> Positions:
     """Put values of the first and of the second texts, int arrays (n_trials,), in turn into one array (2·n_trials,)."""
-    return np.stack([of_first_texts, of_second_texts], axis=1).ravel()
+    return np.asarray(np.column_stack([of_first_texts, of_second_texts]).ravel())
 
 
 _ABSENT = -1
@@ -224,12 +190,9 @@ _ABSENT = -1
 
 
 def _draw_response_ranks(pool: Pool, group_codes: Positions, seed: int) -> Positions:
-    """Rank the responses of each group in the order in which they are shown.
+    """Draw the order in which each group shows its responses, cyclic from a random one, such as 2, 3, 1.
 
-    The order begins at a random response and is cyclic: with three responses, for example, 2, 3, 1.
-
-    group_codes : int64 array (n_groups,), distinct results of `_encode_groups`: an agent, an item and a trial type
-    seed : seed of the plan
+    group_codes : int64 array (n_groups,), agent, item and trial type as encoded by `_encode_groups`
 
     Returns ranks from 0, int64 array (n_groups, n_responses); −1 for a response that the agent does not have.
     """
@@ -245,26 +208,20 @@ def _draw_response_ranks(pool: Pool, group_codes: Positions, seed: int) -> Posit
 
 
 def _choose_responses(group_by_text: Positions, rank: Positions, n_shown: Positions) -> Ids:
-    """Choose a response for each text, and count it in `n_shown`.
+    """Choose for each text the response that its group has shown least often, and count it in `n_shown`.
 
-    The chosen response is the one of the group that was shown least often. Among equal counts, the smallest rank decides.
+    group_by_text : int array (n_texts,), group (agent, item and trial type) of each text
+    rank : int array (n_groups, n_responses), decides among equal counts; −1 for no response
+    n_shown : int array (n_groups, n_responses), updated in place
 
-    group_by_text : int array (n_texts,), group (agent, item and trial type) of each text, in the order of the plan
-    rank : int array (n_groups, n_responses), a result of `_draw_response_ranks`
-    n_shown : int array (n_groups, n_responses), how often each response was shown; updated in place
-
-    Returns the responses, int32 array (n_texts,), counted from 0.
+    Returns responses from 0, int32 array (n_texts,).
     """
     n_responses = rank.shape[1]
     is_absent = rank == _ABSENT
 
-    # A choice depends on the earlier texts of the same group. Round r contains text r of each group, so all choices of a
-    # round can be made at once.
-    round_by_text = count_earlier(group_by_text)
-    by_round = np.argsort(round_by_text, kind="stable")
-    round_starts = np.flatnonzero(np.diff(round_by_text[by_round])) + 1
+    # a choice depends on the earlier texts of the same group, so all choices of a round can be made at once
     chosen = np.empty(len(group_by_text), dtype=np.int32)
-    for texts in np.split(by_round, round_starts):
+    for texts in _split_into_rounds(group_by_text):
         groups = group_by_text[texts]
 
         # the rank is less than n_responses, so it decides only among equal counts
@@ -276,14 +233,16 @@ def _choose_responses(group_by_text: Positions, rank: Positions, n_shown: Positi
     return chosen
 
 
+def _split_into_rounds(group_by_text: Positions) -> list[Positions]:
+    """Return the positions of the texts in each round: round r contains the text with number r of each group."""
+    round_by_text = count_earlier(group_by_text)
+    by_round = np.argsort(round_by_text, kind="stable")
+    round_starts = np.flatnonzero(np.diff(round_by_text[by_round])) + 1
+    return np.split(by_round, round_starts)
+
+
 def _draw_first_responses(pool: Pool, seed: int) -> Positions:
-    """Draw the response that each agent shows first on each item.
-
-    The first responses of an agent, item after item, are random permutations of its responses. Over the items, each
-    response therefore comes first about equally often.
-
-    Returns the responses, int64 array (n_agents, n_items), counted from 0.
-    """
+    """Draw the response that each agent shows first on each item, all equally often: int64 array (n_agents, n_items), from 0."""
     n_responses = pool.repeats
     n_permutations = ceil(pool.n_items / n_responses)
     ordered = np.tile(np.arange(n_responses), (n_permutations, 1))
@@ -295,16 +254,11 @@ def _draw_first_responses(pool: Pool, seed: int) -> Positions:
     return first_response
 
 
-def _encode_groups(trials: Trials, text_index: int, n_items: int) -> Positions:
-    """Encode the agent and the item of one text of each trial, and the trial type, as a number: int64 array (n_trials,).
-
-    trials : paired (trial type 0) and independent (1) trials
-    text_index : 0 for the first text of each trial, 1 for the second
-    """
-    agents = trials.first if text_index == 0 else trials.second
-    agent = agents.astype(np.int64)
-    item = trials.text_cells[text_index]
-    return 2 * (agent * n_items + item) + trials.trial_type
+def _encode_groups(trials: Trials, n_items: int) -> Positions:
+    """Encode agent, item and trial type of the first and the second text of each trial, in turn: int64 array (2·n_trials,)."""
+    agent = _interleave(trials.first, trials.second).astype(np.int64)
+    item = _interleave(*trials.text_cells)
+    return 2 * (agent * n_items + item) + np.repeat(trials.trial_type, 2)
 
 
 def _decode_cells(group_codes: Positions, n_items: int) -> tuple[Positions, Positions]:
@@ -341,14 +295,11 @@ def parse_independent(text: str) -> IndependentRequest:
 def draw_matched_trials(paired: Trials, eligible: Bools, rng: np.random.Generator) -> Trials:
     """Draw an independent trial for each paired one: the same first text, and the second agent's text on another item.
 
-    The other item is drawn uniformly from the other eligible items of the second agent. Draws do not depend on each other,
-    so two trials may be equal. The trials have the role "matched" and count for both agents.
-
     paired : paired trials, of which each second text is in an eligible cell
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be used
-    rng : source of the other items
 
-    Returns the trials in the order of `paired`, without those whose second agent has no other eligible item.
+    Returns the trials in the order of `paired`, without those whose second agent has no other eligible item. Two may be
+    equal.
     """
     has_other_item = eligible.sum(axis=1)[paired.second] > 1
     item = paired.item[has_other_item]
@@ -362,20 +313,15 @@ def _draw_other_items(item: Ids, agent: Ids, eligible: Bools, rng: np.random.Gen
     """Draw another eligible item for each cell: int32 array (n_cells,).
 
     item, agent : int32 arrays (n_cells,), eligible cells of agents with at least two eligible items
-    eligible : bool array (n_agents, n_items), cells (agent, item) that may be used
+    eligible : bool array (n_agents, n_items)
     """
-    # eligible items of all agents in one array, one agent after the other
-    n_eligible_by_agent = eligible.sum(axis=1)
-    eligible_items = np.flatnonzero(eligible.ravel()) % eligible.shape[1]
-    start_by_agent = np.cumsum(n_eligible_by_agent) - n_eligible_by_agent
-
     # the n eligible items of an agent form a cycle; the other item is 1 to n − 1 steps after the item
-    n_eligible = n_eligible_by_agent[agent]
+    eligible_items = EligibleItems.from_mask(eligible)
+    n_eligible = eligible_items.n_items[agent]
     position = np.cumsum(eligible, axis=1)[agent, item] - 1
     n_steps = 1 + np.floor(rng.random(len(item)) * (n_eligible - 1)).astype(np.int64)
     other_position = (position + n_steps) % n_eligible
-    other_item: Ids = eligible_items[start_by_agent[agent] + other_position].astype(np.int32)
-    return other_item
+    return eligible_items.get(agent, other_position).astype(np.int32)
 
 
 SCREENED_PER_CALL = 10
@@ -438,31 +384,33 @@ def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -
     return screened.take(rows).with_role(PROBE, first=0.0, second=0.0)
 
 
+def _find_words(texts: Sequence[str]) -> csr_array[np.int8]:
+    """Return a sparse matrix of which text contains which word, with one row per text."""
+    from youden.text.similarity import build_word_matrix
+
+    # equal texts are split into words only once
+    row_of_text = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+    word_matrix = build_word_matrix(segment_texts(row_of_text))
+    return word_matrix[[row_of_text[text] for text in texts]]
+
+
 def _compute_text_similarity(pool: Pool, trials: Trials) -> Floats:
     """Compute how similar the two texts of each independent trial are: float array (n_trials,), from 0 to 1.
 
-    Each word has a weight, its inverse document frequency (idf), so that rare words count more. The weight of a text is the
-    sum over its words. The similarity is the weight of the shared words, divided by the smaller weight of the two texts; it
-    is 0 if a text has no word.
+    It is the weight of the shared words (by inverse document frequency) divided by that of the text with the smaller
+    weight.
     """
-    from youden.text.similarity import build_word_matrix, idf, sum_shared_weights
+    from youden.text.similarity import idf, sum_shared_weights
 
-    n_trials = len(trials)
     first_texts = pool.texts[trials.first, trials.item].tolist()
     second_texts = pool.texts[trials.second, trials.other_item].tolist()
-    texts = [*first_texts, *second_texts]
-
-    # words of each text, one row per text; equal texts are split into words only once
-    unique_texts = dict.fromkeys(texts)
-    row_of_text = {text: row for row, text in enumerate(unique_texts)}
-    word_matrix = build_word_matrix(segment_texts(row_of_text))
-    words = word_matrix[[row_of_text[text] for text in texts]]
-
+    words = _find_words([*first_texts, *second_texts])
     n_texts_with_word = np.asarray(words.sum(axis=0), dtype=np.float64)
     word_weights = idf(n_texts_with_word, float(words.shape[0]))
     text_weights = np.asarray(words @ word_weights, dtype=np.float64)
 
     # weight of the shared words / smaller weight of the two texts; second texts follow the first ones
+    n_trials = len(trials)
     first_rows = np.arange(n_trials)
     second_rows = np.arange(n_trials, 2 * n_trials)
     smaller = np.minimum(text_weights[first_rows], text_weights[second_rows])

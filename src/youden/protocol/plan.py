@@ -53,31 +53,12 @@ from youden.types.pool import Bools, Json
 def draw_split(present: Bools, *, fraction: float, rule: SplitRule = "strict", seed: int) -> Split:
     """Draw the held-out cells, uniformly without replacement.
 
-    Parameters
-    ----------
-    present : bool array (n_agents, n_items)
-        Cells that have a response.
-    fraction : float in [0, 1)
-        Fraction of these cells to hold out, rounded to a whole number of cells; 0 keeps every cell for training.
-    rule : {"strict", "paper"}, default "strict"
-        Trials that training scores leave out: every trial that touches a held-out cell, or only those that are scored
-        for it.
-    seed : int
-        Seed of the draw.
+    present : bool array (n_agents, n_items), cells that have a response
+    fraction : fraction of these cells to hold out, in [0, 1); 0 keeps every cell for training
+    rule : whether training scores leave out every trial that touches a held-out cell ("strict"), or only those that are
+        scored for it ("paper")
 
-    Returns
-    -------
-    Split
-        Training and held-out cells.
-
-    Raises
-    ------
-    PlanError
-        [holdout]: if the fraction is not in [0, 1); [holdout-rule]: if the rule is unknown.
-
-    References
-    ----------
-    The paper's appendix "TVD-MI Score Construction".
+    Raises PlanError [holdout] if the fraction is not in [0, 1), [holdout-rule] if the rule is unknown.
     """
     if not 0 <= fraction < 1:
         raise PlanError(
@@ -437,8 +418,6 @@ def _describe_additions(split: Split, n_holdout_trials: int | None, n_probes: in
 
     n_holdout_trials : number of trials of held-out cells; None if the design plans these itself
     n_probes : number of probes among the independent trials
-    n_independent : number of independent trials
-    split : holdout of the plan
     """
     notes = []
     if n_holdout_trials is not None:
@@ -468,15 +447,12 @@ def _check_pool_size(pool: Pool) -> None:
 def _draw_paired_trials(
     design: Design, pool: Pool, split: Split, *, plans_holdout: bool, seed: int
 ) -> tuple[DesignResult, Trials | None]:
-    """Draw the paired trials of the design, and trials of held-out cells if the design draws none.
+    """Draw the paired trials of the design, and those of held-out cells, which training does not use.
 
-    A cell (agent, item) is held out if its trials are not used for training.
+    plans_holdout : whether the design itself draws trials of held-out cells
 
-    plans_holdout : whether the design also draws trials of held-out cells; if not, `HOLDOUT_PARTNERS` trials per held-out
-        cell are drawn here
-    seed : seed of the plan
-
-    Returns the result of the design; and the trials of held-out cells that were drawn here, None if there are none.
+    Returns the result of the design; and the trials of held-out cells that were drawn in addition to it, None if there
+    are none.
     """
     eligible = pool.present if plans_holdout else split.train
     drawn = _draw_design(design, pool, eligible, seed=seed)
@@ -487,14 +463,11 @@ def _draw_paired_trials(
 
 
 def _draw_design(design: Design, pool: Pool, eligible: Bools, *, seed: int) -> DesignResult:
-    """Draw the paired trials of a design.
+    """Draw the paired trials of a design, and name agents and items by their ids in its errors.
 
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
-    seed : seed of the plan
 
-    Raises PlanError if the design draws no trial: [nothing-shared] if no item has two eligible agents, [plan-empty] if the
-    number of calls is too small. Errors of the design are passed on, with the ids of agents and items in place of their
-    positions.
+    Raises PlanError [nothing-shared] or [plan-empty] if the design draws no trial.
     """
     try:
         drawn = design.draw(eligible, stream("trials", seed))
@@ -577,11 +550,10 @@ class _IndependentTrials:
             self.n_paired = max(0, budget - self._count_in_budget())
 
     def _count_in_budget(self) -> int:
-        """Return how many independent trials of the rule "pooled" count towards the budget.
+        """Return how many independent trials of the rule "pooled" count towards the budget: none if calls cost nothing.
 
-        - If calls cost nothing, none count.
-        - If a number was requested, it counts; it includes the probes.
-        - Otherwise, the default number counts, and the probes unless they are in addition to the budget.
+        A requested number includes the probes. They also count with the default number, unless they are in addition to
+        the budget.
         """
         if self._is_free:
             return 0
@@ -593,12 +565,10 @@ class _IndependentTrials:
     def draw(self, paired: Trials, *, in_rounds: bool) -> Trials:
         """Draw the independent trials of a plan by the rule that was requested.
 
-        By the rule "matched", one trial is drawn for each paired trial, unless its second agent has no other item. By the
-        rule "pooled", the probes (trials of unusually similar texts) come first, then trials of random agents and items.
+        By the rule "pooled", the probes (trials of unusually similar texts) come first, then random trials.
 
         paired : paired trials of the plan
-        in_rounds : whether the plan gets more trials in later rounds; the default number then follows from the paired trials
-            instead of the budget
+        in_rounds : whether later rounds add trials; the default number then follows from `paired` instead of the budget
         """
         rng = stream("independent trials", self._split.seed)
         if self._request.rule == "matched":

@@ -13,7 +13,7 @@ import numpy as np
 
 from youden.errors import PlanError
 from youden.types import INDEPENDENT, Plan, Trials
-from youden.types.pool import Bools, Positions
+from youden.types.pool import Bools, Ids, Positions
 from youden.types.trials import POOLED
 
 MIN_PASSES = 2
@@ -34,12 +34,12 @@ _ROUNDING = 1e-9
 def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> int:
     """Return how many calls of a budget are independent trials by the rule "pooled": 7 to 10 %, in whole passes.
 
-    In a pass, each agent appears once first and once second.
+    A pass is one call per agent.
 
     n_calls : budget in calls, paired and independent ones together
     n_agents : number of agents
-    is_first : whether the agents have no independent trials yet. They then get at least two passes, which can exceed a
-        small budget. Otherwise the number of passes is rounded, and may be 0.
+    is_first : whether the agents have no independent trials yet; they then get at least two passes, which can exceed a
+        small budget
 
     >>> [count_independent(n, 12) for n in (60, 300, 3_000, 60_000)]
     [24, 24, 228, 6000]
@@ -56,12 +56,8 @@ def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> 
 
 
 def count_independent_for_paired(n_paired: int, n_agents: int, *, is_first: bool = True) -> int:
-    """Return the number of independent trials, by the rule "pooled", that go with a number of paired trials.
+    """Return `count_independent` of the smallest budget that contains a number of paired trials.
 
-    It is `count_independent` of the smallest budget that contains `n_paired` paired trials.
-
-    n_paired : number of paired trials
-    n_agents : number of agents
     is_first : whether the agents have no independent trials yet; they then get at least two passes
 
     >>> count_independent_for_paired(276, 12)
@@ -118,10 +114,9 @@ def adds_independent(plan: Plan) -> bool:
 def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new: bool = False) -> int:
     """Return how many independent trials an extension or a round adds to its paired trials.
 
-    - If the plan has matched independent trials, one is added per paired trial.
-    - If the plan was requested with a number of pooled trials, none is added.
+    - A plan with matched trials adds one per paired trial, and a plan with a requested number of pooled trials none.
     - If calls cost nothing, `FREE_PER_PAIRED` are added per paired trial, at most `MAX_FREE`.
-    - Otherwise, `count_independent_for_paired` are added, so that they are 7 to 10 % of the added calls.
+    - Otherwise, they are 7 to 10 % of the added calls.
 
     n_paired : number of paired trials that are added
     n_scored : number of agents whose abilities these trials measure
@@ -139,9 +134,8 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new
 def count_added_paired(plan: Plan, calls: int, *, n_scored: int, are_new: bool = False) -> int:
     """Return how many of the calls of an extension are paired trials.
 
-    - If the plan has matched independent trials, half of the calls are paired, rounded down.
-    - If the plan was requested with a number of pooled trials, or if calls cost nothing, all are paired.
-    - Otherwise, all calls are paired but the 7 to 10 % that `count_independent` returns.
+    They are half of the calls in a plan with matched trials, and all of them if calls cost nothing or a number of
+    pooled trials was requested. Otherwise, 7 to 10 % are independent.
 
     calls : number of calls of both trial types
     n_scored : number of agents whose abilities the paired trials measure
@@ -225,18 +219,16 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, pla
 def _draw_different_items(
     first: Positions, second: Positions, eligible: Bools, codes: Positions, rng: np.random.Generator
 ) -> tuple[Positions, Positions, Bools]:
-    """Draw an item for each agent of some pairs, so that the two items differ and the comparison is new.
+    """Draw different items for the agents of each pair, so that the comparison is new; pairs without one are left out.
 
-    Up to `_MAX_TRIES` draws are made. Pairs without a new comparison are then left out.
-
-    first, second : int64 array (n_pairs,), the agents
-    eligible : bool array (n_agents, n_items), cells that may be used
-    codes : int64 array, numbers of the earlier comparisons, as made by `_comparison_codes`
+    first, second : int64 arrays (n_pairs,), the agents
+    eligible : bool array (n_agents, n_items)
+    codes : int64 array, earlier comparisons as encoded by `_comparison_codes`
 
     Returns the comparisons (item, first, second, other_item), int64 array (n, 4); their codes, int64 array (n,); and
     whether each pair has one, bool array (n_pairs,).
     """
-    items = _EligibleItems.from_mask(eligible)
+    items = EligibleItems.from_mask(eligible)
     item = items.draw(first, rng)
     other_item = items.draw(second, rng)
     comparisons = np.stack([item, first, second, other_item], axis=1)
@@ -251,7 +243,7 @@ def _draw_different_items(
     return comparisons[is_new], new_codes[is_new], is_new
 
 
-class _EligibleItems(NamedTuple):
+class EligibleItems(NamedTuple):
     """Eligible items of all agents in one array, one agent after the other."""
 
     items: Positions
@@ -261,30 +253,29 @@ class _EligibleItems(NamedTuple):
     """Number of eligible items of each agent, int64 array (n_agents,)."""
 
     @classmethod
-    def from_mask(cls, eligible: Bools) -> _EligibleItems:
+    def from_mask(cls, eligible: Bools) -> EligibleItems:
         """List the items of the cells that are True in a bool array (n_agents, n_items)."""
         n_eligible = eligible.sum(axis=1)
         start = np.cumsum(n_eligible) - n_eligible
         items = np.flatnonzero(eligible.ravel()) % eligible.shape[1]
         return cls(items, start, n_eligible)
 
+    def get(self, agents: Ids | Positions, numbers: Positions) -> Positions:
+        """Return the eligible item with a number, from 0, of each of some agents: int64 array of the same length."""
+        return np.asarray(self.items[self.start[agents] + numbers])
+
     def draw(self, agents: Positions, rng: np.random.Generator) -> Positions:
         """Draw an eligible item for each element of `agents`, int64 array (n_draws,): int64 array (n_draws,)."""
-        index = np.floor(rng.random(len(agents)) * self.n_items[agents]).astype(np.int64)
-        return np.asarray(self.items[self.start[agents] + index])
+        numbers = np.floor(rng.random(len(agents)) * self.n_items[agents]).astype(np.int64)
+        return self.get(agents, numbers)
 
 
 def _find_new_comparisons(comparisons: Positions, eligible: Bools, codes: Positions) -> tuple[Positions, Bools]:
-    """Return a number for each comparison, and whether the comparison is new.
-
-    A comparison is new if it is of two different items, if its number is not in `codes`, and if no comparison before it
-    is the same.
+    """Return a code for each comparison, int64 array (n,), and whether it is new and of two different items, bool array (n,).
 
     comparisons : int64 array (n, 4), columns item, first, second and other_item
-    codes : int64 array, numbers of the earlier comparisons
-    eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
-
-    Returns the numbers, int64 array (n,), and a bool array (n,).
+    eligible : bool array (n_agents, n_items)
+    codes : int64 array, codes of the earlier comparisons
     """
     new_codes = _comparison_codes(comparisons, eligible)
     has_two_items = comparisons[:, 0] != comparisons[:, 3]
@@ -313,16 +304,14 @@ def _encode_trials(trials: Trials | None, eligible: Bools) -> Positions:
 def draw_scored_trials(
     plan: Plan, eligible: Bools, rng: np.random.Generator, *, scored: Positions, partners: Positions, n: int
 ) -> Trials:
-    """Draw independent trials that are not in a plan, each of a scored agent and a random partner.
+    """Draw independent trials that are not in a plan, each of a scored agent, for which alone it counts, and a random partner.
 
-    Scored agents have equally many trials, up to a difference of one, and are first and second equally often. A trial
-    counts only for the scored agent. There are fewer than `n` trials if no new comparison is found for some pairs.
+    Scored agents have equally many trials, up to a difference of one, and are first and second equally often.
 
     plan : plan whose independent trials are not repeated
     eligible : bool array (n_agents, n_items), cells that may be used
-    rng : source of the partners and items
     scored, partners : int arrays, positions of the agents; an agent is not compared with itself
-    n : number of trials; below 1, there are none
+    n : number of trials; there are fewer if no new comparison is found, and none if it is below 1
     """
     scored = scored[eligible[scored].any(axis=1)]
     partners = partners[eligible[partners].any(axis=1)]
@@ -331,30 +320,36 @@ def draw_scored_trials(
     if n < 1 or not len(scored) or not len(partners):
         return Trials.independent(*np.empty((4, 0), dtype=np.int32))
 
-    # pass after pass through all scored agents: they are the first agents in pass 0, the second ones in pass 1, and so on
-    pass_number, position = np.divmod(np.arange(n), len(scored))
-    scored_agent = scored[position]
-    scored_is_first = pass_number % 2 == 0
-    partner = _draw_other_agents(scored_agent, partners, rng)
-    first = np.where(scored_is_first, scored_agent, partner)
-    second = np.where(scored_is_first, partner, scored_agent)
-
+    first, second, counts_for_first = _draw_pairs_of_scored(scored, partners, n, rng)
     planned = plan.trials.take(plan.trial_type == INDEPENDENT)
     planned_codes = _encode_trials(planned, eligible)
     comparisons, _, is_drawn = _draw_different_items(first, second, eligible, planned_codes, rng)
     trials = Trials.independent(*comparisons.astype(np.int32).T)
+    return trials.with_role(POOLED, first=counts_for_first[is_drawn], second=~counts_for_first[is_drawn])
 
-    scored_is_first = scored_is_first[is_drawn]
-    return trials.with_role(POOLED, first=scored_is_first, second=~scored_is_first)
+
+def _draw_pairs_of_scored(
+    scored: Positions, partners: Positions, n: int, rng: np.random.Generator
+) -> tuple[Positions, Positions, Bools]:
+    """Draw n pairs of a scored agent and another agent, so that all scored agents have equally many.
+
+    Returns the first and the second agents, and whether the first one is the scored one: arrays (n,).
+    """
+    # the scored agents are the first ones in pass 0, the second ones in pass 1, and so on
+    pass_number, position = np.divmod(np.arange(n), len(scored))
+    scored_is_first = pass_number % 2 == 0
+    agent = scored[position]
+    partner = _draw_other_agents(agent, partners, rng)
+    first = np.where(scored_is_first, agent, partner)
+    second = np.where(scored_is_first, partner, agent)
+    return first, second, scored_is_first
 
 
 def _draw_other_agents(agent: Positions, partners: Positions, rng: np.random.Generator) -> Positions:
-    """Draw a partner for each agent, other than the agent itself.
+    """Draw a partner for each agent, other than the agent itself: int array (n,).
 
     agent : int array (n,)
     partners : int array (n_partners,), the agents to draw from
-
-    Returns the partners, int array (n,).
     """
     # position of each agent among the partners, −1 if it is none
     position_of_partner = {int(partner): position for position, partner in enumerate(partners)}

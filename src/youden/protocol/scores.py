@@ -14,7 +14,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from youden.errors import StatisticsError
-from youden.types import INDEPENDENT, PAIRED, Scores, Verdicts
+from youden.types import INDEPENDENT, PAIRED, Scores, Trials, Verdicts
 from youden.types.cells import CELLS_IN_CACHE, CellIndex, ScoredCells
 from youden.types.pool import Bools, Floats, Ids, Positions
 from youden.types.results import IndependentRates, Rates, ScoreKind, ScoreRole
@@ -97,39 +97,39 @@ def _sum_answers(row: Positions, answer: Floats, mask: Bools, n_rows: int) -> _A
 
 
 def _compute_independent_rates(verdicts: Verdicts) -> IndependentRates:
-    """Sum the answers to the independent trials with the same agents and items.
+    """Sum the answers to the independent trials with the same agents and items, one row per combination.
 
     Probes (trials of unusually similar texts) and trials without an answer are left out.
-
-    Returns one row per combination of agents and items, with the sum and the number of its answers.
     """
     plan = verdicts.plan
     is_used = (plan.trial_type == INDEPENDENT) & verdicts.answered & (plan.role != PROBE)
-    item = plan.item[is_used]
-    first = plan.first[is_used]
-    second = plan.second[is_used]
-    other_item = plan.other_item[is_used]
-
-    # A combination is encoded by the cells (agent, item) of its two texts. The cells of the first texts get consecutive
-    # numbers, because the product of two numbers of possible cells may exceed 64 bits.
-    first_cell_codes = item.astype(np.int64) * plan.n_agents + first
-    _, first_cells = np.unique(first_cell_codes, return_inverse=True)
-    second_cells = second.astype(np.int64) * plan.n_items + other_item
-    n_possible_cells = plan.n_agents * plan.n_items
-    combination_codes = first_cells * n_possible_cells + second_cells
+    trials = plan.trials.take(is_used)
+    codes = _encode_combinations(trials, plan.n_agents, plan.n_items)
 
     # sum the answers of each combination, and take its agents and items from its first trial
-    _, first_trials, row = np.unique(combination_codes, return_index=True, return_inverse=True)
-    total = np.bincount(row, weights=verdicts.answer[is_used], minlength=len(first_trials))
-    n = np.bincount(row, minlength=len(first_trials))
+    _, first_rows, row = np.unique(codes, return_index=True, return_inverse=True)
+    total = np.bincount(row, weights=verdicts.answer[is_used], minlength=len(first_rows))
+    n = np.bincount(row, minlength=len(first_rows))
+    combinations = trials.take(first_rows)
     return IndependentRates(
-        item=item[first_trials],
-        first=first[first_trials],
-        second=second[first_trials],
-        other_item=other_item[first_trials],
+        item=combinations.item,
+        first=combinations.first,
+        second=combinations.second,
+        other_item=combinations.other_item,
         total=total.astype(np.float64),
         n=n.astype(np.int32),
     )
+
+
+def _encode_combinations(trials: Trials, n_agents: int, n_items: int) -> Positions:
+    """Encode the agents and items of each independent trial as a number: int64 array (n_trials,)."""
+    # the cells (agent, item) of the first texts are numbered consecutively: the product of two numbers of possible cells may
+    # exceed 64 bits
+    first_cell_codes = trials.item.astype(np.int64) * n_agents + trials.first
+    _, first_cells = np.unique(first_cell_codes, return_inverse=True)
+    second_cells = trials.second.astype(np.int64) * n_items + trials.other_item
+    n_possible_cells = n_agents * n_items
+    return np.asarray(first_cells * n_possible_cells + second_cells)
 
 
 def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
@@ -156,18 +156,10 @@ def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
 
 
 def training_differences(rates: Rates) -> Floats:
-    """Compute D = TPR − FPR of each row of rates, for training.
+    """Compute D = TPR − FPR of each row of rates, for training: float array (n_rows,).
 
-    Parameters
-    ----------
-    rates : Rates
-        Rates of ordered pairs of agents on items, with the split into training and held-out cells.
-
-    Returns
-    -------
-    float array (n_rows,)
-        Differences. NaN for a row without an answer, and for a row that training must not use. This is a row with a first
-        text in a held-out cell (agent, item) or, by the rule "strict" of the split, with any text in one.
+    It is NaN without an answer, and for a row with its first text in a held-out cell (agent, item) or, by the rule
+    "strict" of the split, with any text in one.
     """
     fpr = rates.fpr
     detail_mask = None
@@ -233,12 +225,10 @@ def _pooled_mean(total: Floats, n: Ids) -> float | None:
 
 
 def _compute_fpr_from_detail(rates: Rates, detail: IndependentRates, mask: Bools) -> Floats:
-    """Compute the FPR of each row of rates, the mean answer to some of its matched independent trials.
+    """Compute the FPR of each row of rates by some rows of `detail`: float array (n_rows,), NaN without an answer.
 
     detail : sums of the answers to the independent trials, `rates.detail`
     mask : bool array (n_detail_rows,), rows of `detail` that count
-
-    Returns a float array (n_rows,), NaN for rows of `rates` without an answer that counts.
     """
     # row of `rates` with the same item and pair; the rows are sorted by these
     shape = (rates.n_items, rates.n_agents, rates.n_agents)
@@ -254,16 +244,11 @@ def _compute_fpr_from_detail(rates: Rates, detail: IndependentRates, mask: Bools
 
 
 def _compute_differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -> Floats:
-    """Compute D = TPR − FPR of each row of rates.
+    """Compute D = TPR − FPR of each row of rates: float array (n_rows,), NaN for pairs without an answer.
 
-    By the rule "matched", each row has its own FPR. By the rule "pooled", the FPR of all rows is the mean answer to the
-    independent trials, or 0 without an answer.
-
-    fpr : float array (n_rows,), FPR of each row, for the rule "matched"
-    detail_mask : bool array (n_detail_rows,), rows of `rates.detail` (sums of answers to independent trials) that count for
-        the rule "pooled"; None for all
-
-    Returns a float array (n_rows,), NaN for pairs without an answer.
+    fpr : float array (n_rows,), used by the rule "matched"
+    detail_mask : bool array (n_detail_rows,), rows of `rates.detail` that count for the common FPR of the rule
+        "pooled"; None for all
     """
     if rates.independent == "matched":
         return rates.tpr - fpr
@@ -278,11 +263,10 @@ def _compute_scores(rates: Rates, difference: Floats, *, kind: ScoreKind, role: 
     """Compute the score of each cell, an agent on an item: the mean of TPR − FPR over its comparisons.
 
     difference : float array (n_rows,), TPR − FPR of each row of `rates`; NaN for rows that do not count
-    kind : "symmetric" to average the comparisons in which the agent's text comes first or second, "row" to average
-        only those in which it comes first
-    role : "train" for the cells for training, "holdout" for the held-out ones
+    kind : whether the comparisons in which the agent's text is second count too ("symmetric") or not ("row")
+    role : cells for training ("train") or held-out ones ("holdout")
 
-    Raises: StatisticsError [score-kind] if `kind` is unknown.
+    Raises StatisticsError [score-kind] if `kind` is unknown.
     """
     _check_score_kind(kind)
     is_known = ~np.isnan(difference)
@@ -344,9 +328,8 @@ class IndexedCells(NamedTuple):
 def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> IndexedCells:
     """Find the distinct cells (agent, item) of trials, numbered by item, then by agent, and the cells of each trial.
 
-    item : int32 array (n_trials,), item of each trial
+    item : int32 array (n_trials,)
     agents : int32 arrays (n_trials,), one or several columns of agents, such as the first and the second agents
-    n_agents, n_items : numbers of agents and of items of the plan
 
     Examples
     --------
@@ -386,13 +369,10 @@ def index_cells(item: Ids, *agents: Ids, n_agents: int, n_items: int) -> Indexed
 
 
 def _iter_chunk_rows(item: Ids, items_per_chunk: int, n_items: int) -> Iterator[tuple[int, slice | Positions]]:
-    """Yield the first item of each chunk of items, and the rows on the items of the chunk.
+    """Yield the first item of each chunk of items, and the rows on its items: a slice if `item` is sorted, else an int array.
 
-    item : int array (n_rows,), item of each row, in any order
+    item : int32 array (n_rows,), item of each row
     items_per_chunk : number of consecutive items in a chunk
-    n_items : number of items of the plan
-
-    The rows are a slice if `item` is sorted, else an int array.
     """
     if n_items <= items_per_chunk:
         yield 0, slice(0, len(item))

@@ -175,33 +175,14 @@ def draw_self_trials(pool: Pool, agent: int, *, n_paired: int, seed: int) -> Tri
 
 
 def _order_pairs(n_responses: Positions, rng: np.random.Generator) -> Positions:
-    """List all ordered pairs of different responses to the same item, divided into rounds.
-
-    A round contains at most one pair of each item. The pairs of an item come in random order and orientation, and then in
-    the same order with the opposite orientation.
+    """List all ordered pairs of different responses to the same item, divided into rounds with at most one pair of each item.
 
     n_responses : int array (n_items,), number of responses to each item, at least 2
 
-    Returns an int64 array (n_pairs, 4), sorted by round and item. Its columns are the position of the item, the first and
-    the second response, numbered from 1, and the round, from 0.
+    Returns an int64 array (n_pairs, 4), sorted by round and item: the item, the first and the second response, numbered
+    from 1, and the round, from 0. The first half of the rounds has each unordered pair once.
     """
-    # all unordered pairs of responses, int array (n_unordered, 2), and random numbers for each item and pair
-    responses = range(1, int(n_responses.max()) + 1)
-    unordered_pairs = np.array(list(combinations(responses, 2)))
-    sort_key = rng.random((len(n_responses), len(unordered_pairs)))
-    is_swapped = rng.random(sort_key.shape) < 0.5
-
-    # the round of a pair is the rank of its random number among the pairs of the item
-    has_pair = unordered_pairs[:, 1] <= n_responses[:, None]
-    sort_key[~has_pair] = np.inf
-    rank = sort_key.argsort(axis=1).argsort(axis=1)
-
-    item, pair = np.nonzero(has_pair)
-    first_round = rank[item, pair]
-    lower, higher = unordered_pairs[pair].T
-    is_swapped = is_swapped[item, pair]
-    first = np.where(is_swapped, higher, lower)
-    second = np.where(is_swapped, lower, higher)
+    item, first, second, first_round = _draw_unordered_pairs(n_responses, rng)
 
     # an item with n responses has n(n − 1)/2 pairs, and as many with the opposite orientation in later rounds
     n_pairs_of_item = n_responses * (n_responses - 1) // 2
@@ -211,3 +192,28 @@ def _order_pairs(n_responses: Positions, rng: np.random.Generator) -> Positions:
     all_pairs = np.concatenate([forward, reverse])
     by_round_and_item = np.lexsort([all_pairs[:, 0], all_pairs[:, 3]])
     return np.asarray(all_pairs[by_round_and_item])
+
+
+def _draw_unordered_pairs(
+    n_responses: Positions, rng: np.random.Generator
+) -> tuple[Positions, Positions, Positions, Positions]:
+    """List all unordered pairs of responses to the same item, in random orientation and in random rounds.
+
+    Returns int arrays (n_unordered,): the item, the first and the second response, from 1, and the round, from 0.
+    """
+    responses = range(1, int(n_responses.max()) + 1)
+    pairs_of_responses = np.array(list(combinations(responses, 2)))
+    sort_key = rng.random((len(n_responses), len(pairs_of_responses)))
+    swaps = rng.random(sort_key.shape) < 0.5
+
+    # the round of a pair is the rank of its random number among the pairs of the item
+    has_pair = pairs_of_responses[:, 1] <= n_responses[:, None]
+    sort_key[~has_pair] = np.inf
+    rank = sort_key.argsort(axis=1).argsort(axis=1)
+
+    item, pair = np.nonzero(has_pair)
+    lower, higher = pairs_of_responses[pair].T
+    is_swapped = swaps[item, pair]
+    first = np.where(is_swapped, higher, lower)
+    second = np.where(is_swapped, lower, higher)
+    return item, first, second, rank[item, pair]

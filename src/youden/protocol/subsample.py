@@ -14,7 +14,7 @@ from youden.run_keys import CallBudget
 from youden.streams import stream
 from youden.text.sentences import format_count
 from youden.types import INDEPENDENT, PAIRED, Plan
-from youden.types.pool import Bools, Positions
+from youden.types.pool import Bools, Ids, Positions
 from youden.types.trials import PROBE, SELF, count_earlier
 
 MIN_PAIRED_PER_AGENT = 4
@@ -22,26 +22,12 @@ MIN_PAIRED_PER_AGENT = 4
 
 
 def count_calls(plan: Plan, budget: object) -> int:
-    """Convert a budget for a part of a plan to a number of calls.
+    """Convert a budget for a part of a plan to a number of calls of both trial types.
 
-    Parameters
-    ----------
-    plan : Plan
-        Plan to take a part of.
-    budget : int or str
-        Calls (4000), a percentage of the dense calls ("5%"), or paired trials per agent ("450/agent").
+    budget : calls (4000), a percentage of the dense calls ("5%"), or paired trials per agent ("450/agent"), which is
+        limited to the calls of the plan
 
-    Returns
-    -------
-    int
-        Calls of both trial types. A budget of trials per agent is converted to the paired calls plus the independent calls
-        that `subsample` adds to them, and is limited to the number of calls of the plan. The other budgets are not
-        limited.
-
-    Raises
-    ------
-    PlanError
-        [calls-invalid]: if `budget` is none of these.
+    Raises PlanError [calls-invalid] if it is none of these.
     """
     parsed = CallBudget.parse(budget)
     if parsed.unit == "/agent":
@@ -142,10 +128,9 @@ def _make_plan_of_rows(
     """Make a plan of some trials of another plan, without its holdout, rounds and extensions.
 
     rows : int array, rows of `plan` with the trials
-    n_requested : number of calls that was requested, which the plan records; there may be fewer trials
-    seed : seed of the new plan
-    has_blocks : whether the trials are whole blocks; if not, no trial of the new plan belongs to a block
-    note : the only note of the new plan, which describes how it was made
+    n_requested : number of calls that was requested; there may be fewer trials
+    has_blocks : whether the trials are whole blocks; if not, they lose their block numbers
+    note : the only note of the new plan
     """
     part = select_trials(plan, rows)
     trials = part.trials.as_new_plan()
@@ -178,11 +163,7 @@ def _too_few_error(plan: Plan, calls: int, n_paired: int) -> PlanError:
 
 
 def _find_usable_rows(plan: Plan) -> Positions:
-    """Return the rows of the trials that may be drawn, int array: those of which both texts are in training cells.
-
-    Two kinds of trial are left out: probes, whose unusually similar texts serve only the false-positive alarm; and
-    self-trials, which compare two responses of one agent.
-    """
+    """Return the rows of the trials whose texts are in training cells, without probes and self-trials: int array."""
     train = plan.split.train
     first_item, second_item = plan.trials.text_cells
     is_training = train[plan.first, first_item] & train[plan.second, second_item]
@@ -208,9 +189,7 @@ def _are_whole_blocks(plan: Plan, rows: Positions, paired: Positions) -> bool:
 
 
 def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
-    """Return whether all paired trials are in complete blocks.
-
-    In a complete block, each agent with a training cell on the item is the first agent of exactly one trial.
+    """Return whether all paired trials are in blocks in which each agent with a training cell on the item is first once.
 
     paired : int array, rows of paired trials
     """
@@ -230,15 +209,21 @@ def _has_complete_blocks(plan: Plan, paired: Positions) -> bool:
     return bool(has_each_once.all() and has_all_agents.all())
 
 
+def _order_blocks(item_by_block: Ids, is_earlier: Bools, rng: np.random.Generator) -> Positions:
+    """Return the positions of blocks in random order: earlier blocks first, then the first block of each item, and so on."""
+    random_order = rng.permutation(len(item_by_block))
+    earlier_first = random_order[np.argsort(~is_earlier[random_order], kind="stable")]
+    n_before_on_item = count_earlier(item_by_block[earlier_first])
+    return np.asarray(earlier_first[np.lexsort((n_before_on_item, ~is_earlier[earlier_first]))])
+
+
 def _sample_blocks(
     plan: Plan, paired: Positions, n: int, rng: np.random.Generator, *, earlier_rows: Positions
 ) -> Positions:
-    """Draw random blocks, the groups of trials that compare all agents on one item, with at most n trials in all.
-
-    No item gets its second block before each item has its first, and so on.
+    """Draw random blocks (trials that compare all agents on one item) with at most n trials in all, evenly over the items.
 
     paired : int array, rows of paired trials, all in blocks
-    earlier_rows : int array, rows of the trials in an earlier part of the plan; their blocks are drawn first
+    earlier_rows : int array, rows of the trials in an earlier part of the plan, whose blocks are drawn first
 
     Returns the rows of the trials in the drawn blocks, int array, in the order of `paired`.
     """
@@ -246,14 +231,8 @@ def _sample_blocks(
     block_numbers, first_trials, n_trials = np.unique(block_by_trial, return_index=True, return_counts=True)
     item_by_block = plan.item[paired][first_trials]
 
-    # blocks in random order, but those of the earlier part before the others
-    random_order = rng.permutation(len(block_numbers))
     is_earlier = np.isin(block_numbers, plan.block[earlier_rows])
-    earlier_first = random_order[np.argsort(~is_earlier[random_order], kind="stable")]
-
-    # among the other blocks, the first block of each item, then the second one, and so on
-    n_before_on_item = count_earlier(item_by_block[earlier_first])
-    order = earlier_first[np.lexsort((n_before_on_item, ~is_earlier[earlier_first]))]
+    order = _order_blocks(item_by_block, is_earlier, rng)
 
     # the first blocks that have at most n trials in all
     fits = np.cumsum(n_trials[order]) <= n

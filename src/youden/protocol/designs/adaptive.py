@@ -62,23 +62,13 @@ more agents, so that the last few contenders, on which the regret depends, get m
 
 
 def select_contenders(ability: Floats, top: int, progress: float) -> Bools:
-    """Select the contenders: the agents whose abilities are nearest to the boundary between the best ones and the rest.
+    """Select the agents whose abilities are nearest to the boundary between the best ones and the rest: bool array (n_agents,).
 
-    Parameters
-    ----------
-    ability : float array (n_agents,)
-        Abilities. An agent without one (NaN) counts as worse than all others.
-    top : int
-        Number of best agents to find. The boundary is midway between the abilities of the agents with the ranks `top` and
-        `top` + 1.
-    progress : float in [0, 1]
-        Fraction of the rounds that are finished: 0 selects all agents, 1 selects `top` + 1. In between, the number falls
-        geometrically, faster in the first rounds.
+    ability : float array (n_agents,); NaN counts as worse than all others
+    top : number of best agents; the boundary is midway between the ranks `top` and `top` + 1
+    progress : fraction of the rounds that are finished, in [0, 1]; 0 selects all agents, 1 selects `top` + 1
 
-    Returns
-    -------
-    bool array (n_agents,)
-        Whether each agent is a contender. Of equally near agents, the first ones are preferred.
+    Of equally near agents, the first ones are preferred.
     """
     n_agents = len(ability)
     ability = np.nan_to_num(ability, nan=-2.0)  # below every ability
@@ -173,28 +163,12 @@ class Adaptive(TrialDesign):
         return DEFAULT_ROUNDS if self.max_regret is None else _MAX_ROUNDS_TO_REGRET
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw the trials of the pilot, which comes before the first round.
+        """Draw the trials of the pilot in cyclic blocks of all agents; the rounds that follow depend on its answers.
 
-        The pilot compares all agents in cyclic blocks. The trials of each round depend on earlier answers, so they are
-        drawn later. The attribute `n_paired` is the budget of the pilot and all rounds together.
+        eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
 
-        Parameters
-        ----------
-        eligible : bool array (n_agents, n_items)
-            Cells (agent, item) that may be compared.
-        rng : numpy.random.Generator
-            Source of all random numbers.
-
-        Returns
-        -------
-        DesignResult
-            Paired trials of the pilot, a note, and the state of the rounds before the first one.
-
-        Raises
-        ------
-        PlanError
-            [design-option]: if `top` is not below the number of agents; [budget-adaptive]: if the pilot has fewer than
-            two blocks; [nothing-shared]: if no item has two eligible agents.
+        Raises PlanError [design-option] if `top` is not below the number of agents, [budget-adaptive] if the pilot has
+        fewer than two blocks, [nothing-shared] if no item has two eligible agents.
         """
         n_agents = len(eligible)
         if self.top >= n_agents:
@@ -387,8 +361,9 @@ class Adaptive(TrialDesign):
     ) -> Positions:
         """Return one number per comparison, equal for equal comparisons: int64 array (n_trials,).
 
-        `item`, `first` and `second`, int arrays (n_trials,), are the positions of the item and of both agents. If pairs
-        are unordered, both orders of a pair get the same number.
+        If pairs are unordered, both orders of a pair get the same number.
+
+        item, first, second : int arrays (n_trials,), positions of the item and the agents
         """
         agent_1, agent_2 = first, second
         if self.pairs == "unordered":

@@ -73,25 +73,12 @@ class Cyclic(TrialDesign):
     options: ClassVar[tuple[str, ...]] = ("pairs",)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw as many blocks as fit the budget, `n_paired`.
+        """Draw as many blocks as fit the budget, `n_paired`, with their block numbers.
 
-        Parameters
-        ----------
-        eligible : bool array (n_agents, n_items)
-            Cells (agent, item) that may be compared.
-        rng : numpy.random.Generator
-            Source of all random numbers.
+        eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
 
-        Returns
-        -------
-        DesignResult
-            Paired trials with their block numbers, in the order of the blocks.
-
-        Raises
-        ------
-        PlanError
-            [budget-cyclic]: if the budget does not cover two blocks; [nothing-shared]: if no item has two eligible
-            agents.
+        Raises PlanError [budget-cyclic] if the budget does not cover two blocks, [nothing-shared] if no item has two
+        eligible agents.
         """
         n_agents, n_items = eligible.shape
         budget = n_agents * (n_agents - 1) * n_items if self.n_paired is None else self.n_paired
@@ -105,12 +92,7 @@ class Cyclic(TrialDesign):
         if len(blocks) < MIN_BLOCKS:
             raise _budget_error(budget, eligible)
 
-        block_sizes = [len(block.agents) for block in blocks]
-        item_by_block = np.array([block.item for block in blocks], dtype=np.int32)
-        item = np.repeat(item_by_block, block_sizes)
-        first = np.concatenate([block.agents for block in blocks])
-        second = np.concatenate([block.partners for block in blocks])
-        return DesignResult(Trials.paired(item, first, second, block=_block_numbers(block_sizes)))
+        return DesignResult(_make_trials(blocks))
 
     def blocks(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
         """Yield the trials of all possible blocks in the order in which `draw` takes them, without block numbers.
@@ -281,6 +263,16 @@ def number_blocks(blocks: Sequence[Trials], *, start: int = 0) -> Trials:
     return replace(Trials.concat(blocks), block=_block_numbers(sizes, start=start))
 
 
+def _make_trials(blocks: Sequence[_Block]) -> Trials:
+    """Return the paired trials of blocks, which are numbered from 0."""
+    sizes = [len(block.agents) for block in blocks]
+    item_by_block = np.array([block.item for block in blocks], dtype=np.int32)
+    item = np.repeat(item_by_block, sizes)
+    first = np.concatenate([block.agents for block in blocks])
+    second = np.concatenate([block.partners for block in blocks])
+    return Trials.paired(item, first, second, block=_block_numbers(sizes))
+
+
 def _block_numbers(sizes: Sequence[int], *, start: int = 0) -> Ids:
     """Return the number of each trial's block, int32 array (n_trials,); blocks are numbered from `start`.
 
@@ -309,26 +301,13 @@ class Dense(TrialDesign):
     options: ClassVar[tuple[str, ...]] = ("pairs",)
 
     def draw(self, eligible: Bools, rng: np.random.Generator) -> DesignResult:
-        """Draw all pairs, sorted by item, then by first agent, then by second agent.
+        """Draw all pairs, in both orders unless `pairs` is "unordered", sorted by item, first agent and second agent.
 
-        With `pairs` "ordered", each pair of agents is compared in both orders; with "unordered", once.
+        The trials have no blocks. There are none if no item has two eligible agents.
 
-        Parameters
-        ----------
-        eligible : bool array (n_agents, n_items)
-            Cells (agent, item) that may be compared.
-        rng : numpy.random.Generator
-            Source of all random numbers.
+        eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
 
-        Returns
-        -------
-        DesignResult
-            Paired trials without blocks; none if no item has two eligible agents.
-
-        Raises
-        ------
-        PlanError
-            [budget-dense]: if the number of pairs exceeds the budget, `n_paired`.
+        Raises PlanError [budget-dense] if the number of pairs exceeds the budget, `n_paired`.
         """
         n_pairs = count_comparisons(eligible, eligible, n_partners=None, pairs=self.pairs)
         if self.n_paired is not None and n_pairs > self.n_paired:

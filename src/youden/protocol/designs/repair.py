@@ -65,24 +65,12 @@ _CHUNK_CELLS = 1 << 24
 
 
 def count_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None, pairs: PairRule) -> int:
-    """Count the comparisons that `draw_comparisons` makes.
+    """Count the comparisons that `draw_comparisons` makes; an upper bound if pairs are unordered and `n_partners` is set.
 
-    Parameters
-    ----------
-    chosen : bool array (n_agents, n_items)
-        Cells to compare; all of them are eligible.
-    eligible : bool array (n_agents, n_items)
-        Cells that may be partners.
-    n_partners : int or None
-        Maximum number of partners of each chosen cell; None for all.
-    pairs : {"ordered", "unordered"}
-        With "ordered", each chosen cell is compared with its partners, so that a pair counts twice if both of its cells
-        are chosen, and else once. With "unordered", each pair counts once.
-
-    Returns
-    -------
-    int
-        Number of comparisons; an upper bound if pairs are unordered and `n_partners` is set.
+    chosen : bool array (n_agents, n_items), cells to compare; all of them are eligible
+    eligible : bool array (n_agents, n_items), cells that may be partners
+    n_partners : maximum number of partners of each chosen cell; None for all
+    pairs : whether a pair counts once ("unordered"), or for each of its cells that is chosen ("ordered")
     """
     n_chosen = chosen.sum(axis=0, dtype=np.int64)
     n_eligible = eligible.sum(axis=0, dtype=np.int64)
@@ -157,36 +145,28 @@ def _draw_partners(
 ) -> tuple[Positions, Positions]:
     """Draw partners for each of some cells: other agents to compare on the same item.
 
-    Parameters
-    ----------
-    item, agent : int array (n_cells,)
-        The cells.
-    eligible : bool array (n_agents, n_items)
-        Cells that may be partners.
-    n_partners : int or None
-        Maximum number of partners of each cell; None for all.
-    rng : numpy.random.Generator
-        Source of all random numbers.
+    item, agent : int arrays (n_cells,)
+    eligible : bool array (n_agents, n_items), cells that may be partners
+    n_partners : maximum number of partners of each cell; None for all
 
-    Returns
-    -------
-    cell : int array (n_pairs,)
-        Position of the cell in `item` and `agent`.
-    partner : int array (n_pairs,)
-        Agent of the partner.
+    Returns int arrays (n_pairs,): the position of the cell in `item`, and the partner.
     """
     is_partner = eligible.T[item]
     n_cells, n_agents = is_partner.shape
     is_partner[np.arange(n_cells), agent] = False
     if n_partners is not None and n_partners < n_agents - 1:
-        # keep the partners with the smallest random keys
-        key = np.where(is_partner, rng.random(is_partner.shape, dtype=np.float32), np.inf)
-        smallest = np.argpartition(key, n_partners - 1, axis=1)[:, :n_partners]
-        is_drawn = np.zeros_like(is_partner)
-        np.put_along_axis(is_drawn, smallest, True, axis=1)
-        is_partner &= is_drawn
+        is_partner &= _draw_of_each_row(is_partner, n_partners, rng)
     cell, partner = np.nonzero(is_partner)
     return cell, partner
+
+
+def _draw_of_each_row(is_possible: Bools, n: int, rng: np.random.Generator) -> Bools:
+    """Draw n columns of each row, possible ones first: bool array with the shape of `is_possible`."""
+    key = np.where(is_possible, rng.random(is_possible.shape, dtype=np.float32), np.inf)
+    smallest = np.argpartition(key, n - 1, axis=1)[:, :n]
+    is_drawn = np.zeros_like(is_possible)
+    np.put_along_axis(is_drawn, smallest, True, axis=1)
+    return is_drawn
 
 
 class StarvedError(PlanError):
@@ -336,17 +316,10 @@ def check_connected(cells: Bools) -> None:
 def find_graph_components(cells: Bools) -> tuple[Ids, Ids]:
     """Find which agents and items are connected by cells, directly or through others.
 
-    Parameters
-    ----------
     cells : bool array (n_agents, n_items)
-        Edges of a graph whose nodes are the agents and the items.
 
-    Returns
-    -------
-    agent_components : int32 array (n_agents,)
-        Number of the connected component of each agent, from 0.
-    item_components : int32 array (n_items,)
-        Number of the connected component of each item.
+    Returns the number of the component, from 0, of each agent, int32 array (n_agents,), and of each item, int32 array
+    (n_items,).
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
