@@ -99,19 +99,9 @@ class Bill:
 
 
 def compute_measures(trials: CalibrationTrials, result: Verdicts) -> Measures:
-    """Compute the error rates and biases of a judge from its answers to trials with known answers.
+    """Compute the error rates and biases of a judge, with 95 % intervals, from its answers to trials with known answers.
 
-    Parameters
-    ----------
-    trials : CalibrationTrials
-        The trials.
-    result : Verdicts
-        The judge's answers to `trials.plan`.
-
-    Returns
-    -------
-    Measures
-        TPR, FPR, J, yes rates by kind of trial, rates of changed answers, biases and contradictions, with 95 % intervals.
+    `result` has the judge's answers to `trials.plan`.
     """
     answer = result.hard_answer
     yes_rates = {kind: _compute_yes_rate(answer[trials.rows(kind)]) for kind in KINDS}
@@ -159,8 +149,6 @@ def _compute_flip_rate(hard: Floats, originals: Ids, repeats: Positions) -> Prop
 def _compare_longer_first(trials: CalibrationTrials, answer: Floats, reversed_rows: Positions) -> Metric:
     """Compute the yes rate with the longer text first minus that with the shorter text first, with a 95 % interval.
 
-    Pairs of texts of equal length, and pairs without an answer in each order, are left out.
-
     answer : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     reversed_rows : int array, rows of the trials that repeat another trial in the opposite order
     """
@@ -187,8 +175,6 @@ def _compare_longer_first(trials: CalibrationTrials, answer: Floats, reversed_ro
 
 def _count_open_paths(trials: CalibrationTrials, answer: Floats) -> OpenPaths:
     """Count the triples of texts on which the judge contradicts itself: a ~ b and b ~ c, but not a ~ c (an open path).
-
-    Each triple consists of a paired trial and of two trials that compare its texts with a third one.
 
     answer : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     """

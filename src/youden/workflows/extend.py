@@ -128,7 +128,6 @@ def _plan_search_round(
     """Plan the next round of a search for the best agents, or return the reason why the search ends.
 
     config : config of the run, with the earlier rounds among its extensions
-    request : options of the search
     n_before : number of extensions of the run before the search
     n_spent : number of calls of the search so far
     """
@@ -147,8 +146,7 @@ def _plan_search_round(
 def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before: int) -> PlannedExtension:
     """Plan an extension that is not a search, and thus has one step.
 
-    config : config of the run
-    request : what to add: agents, items, responses or calls, or a half-width to reach
+    request : agents, items, responses or calls to add, or a half-width to reach
     n_before : number of extensions of the run before this one
     """
     half_width = request.half_width
@@ -241,8 +239,7 @@ def _read_cost(planned: PlannedExtension) -> float:
 def _extend_by_step(planned: PlannedExtension, options: JudgingOptions | None) -> RunFit:
     """Query the judge on the trials of one step of an extension, record the step in config.yaml, and fit the extended run.
 
-    Before the first request, the extension is recorded as unfinished in config.yaml. The record is removed if the first step
-    fails without an answer. Errors of `judge_run` are raised.
+    Errors of `judge_run` are raised. If the first step fails without an answer, config.yaml remains as it was.
     """
     run, unfinished = planned.run, planned.unfinished
     recorded = run.folder.read_config()  # unlike `run.config`, without the options of this command, such as a cost cap
@@ -314,20 +311,9 @@ def finish_extension(folder: RunFolder) -> None:
 
 
 def find_too_wide(planned: PlannedExtension, fitted: RunFit) -> tuple[str, ...]:
-    """Find the new agents whose interval is wider than requested.
+    """Return the ids of the new agents whose interval is missing, or more than 10 % wider than requested.
 
-    Parameters
-    ----------
-    planned : PlannedExtension
-        The extension. The requested half-width is `planned.unfinished.half_width`.
-    fitted : RunFit
-        Fit of the extended run, a `FitResult` or a `PreferenceResult`. Its `ranking` has the intervals.
-
-    Returns
-    -------
-    tuple of str
-        Ids of the new agents without an interval, or whose half-width exceeds the requested one by more than 10 %. Empty
-        if no half-width was requested.
+    Empty if no half-width was requested.
     """
     half_width = planned.unfinished.half_width
     if half_width is None:

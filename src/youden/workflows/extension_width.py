@@ -127,12 +127,10 @@ def calls_for_joining(
 
 
 def _make_width_error(components: AgentVariances, width: float, *, fraction: float, plan: Plan) -> ConfigError:
-    """Make the error for a half-width of the intervals that cannot be reached on the present items.
+    """Make the error for a half-width `width` of the intervals that cannot be reached on the present items.
 
     components : variance components of the agents
-    width : requested half-width
     fraction : fraction of the agents, in (0, 1], that must reach it
-    plan : plan of the run
     """
     n_items = find_min_items(components, width, fraction=fraction, n_agents=plan.n_agents)
     if n_items is None:

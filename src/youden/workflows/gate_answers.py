@@ -203,19 +203,14 @@ def make_forecaster(
 ) -> Forecaster:
     """Return a function that estimates the difference of two agents and forecasts its variance after more calls.
 
-    The estimate is the same as in the ranking of the run. It is based on
-
-    - the additive model, if `abilities` is None,
-    - the self-consistency of the agents, for a plan of self-trials,
-    - the fit of the preferences, for a judge that states preferences,
-    - means of trials, otherwise.
+    The estimate is the same as in the ranking of the run.
 
     Parameters
     ----------
     verdicts : Verdicts
         Answers of the run.
     abilities : Abilities or None
-        Abilities from `trial_abilities_from_verdicts`; None if it returned None.
+        Result of `trial_abilities_from_verdicts`. None selects the additive model.
     target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
         Population that differences refer to.
 
@@ -250,8 +245,7 @@ def _difference_variance(covariance: Floats, new: int, old: int) -> float:
 def _make_preference_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
     """Return a forecaster of differences of abilities that are estimated from preferences.
 
-    The variance of a difference is at least the variance that follows from the ranking. An agent with too few effective items
-    for an interval in the ranking has no interval in a gate either.
+    The variance of a difference is at least that of the ranking. An agent without an interval there has none in a gate.
     """
     plan = verdicts.plan
     answers = collect_preferences(TrialsByItem.from_verdicts(verdicts))
@@ -282,8 +276,7 @@ def _make_preference_forecaster(verdicts: Verdicts, abilities: Abilities) -> For
 def _make_self_trial_forecaster(abilities: Abilities) -> Forecaster:
     """Return a forecaster of differences in self-consistency.
 
-    More calls on the same items add no information. A forecast therefore contains only the present difference, and its arrays
-    have length 0.
+    More calls on the same items add no information, so its forecasts have arrays of length 0.
     """
 
     def forecast(new: int, old: int) -> DifferenceForecast:
@@ -316,9 +309,6 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
 def _make_forecaster_on_these_items(abilities: Abilities, forecast: Forecaster) -> Forecaster:
     """Convert a forecaster for items like those of a run to one for exactly these items.
 
-    Without sampling of items, the whole variance of a difference is residual variance. More calls reduce it by the factors of
-    the residual variance of the given forecaster, or by more.
-
     abilities : abilities with the covariance for exactly these items
     forecast : forecaster for items like these
     """
@@ -331,7 +321,7 @@ def _make_forecaster_on_these_items(abilities: Abilities, forecast: Forecaster) 
         total_variance = _difference_variance(abilities.covariance.covariance, new, old)
         variance = max(total_variance - result.difference.rate_variance, 0.0)
 
-        # there are no other items that could have another effect, so `unseen_effect_square` is 0
+        # without sampling of items, all variance is residual variance, and there is no unseen effect of other items
         difference = result.difference._replace(variance=variance, residual_variance=variance, unseen_effect_square=0.0)
         residual_factor = result.remaining.residual
         remaining = RemainingVariance(agent_item=residual_factor, residual=residual_factor)
@@ -341,11 +331,7 @@ def _make_forecaster_on_these_items(abilities: Abilities, forecast: Forecaster) 
 
 
 def _make_trial_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
-    """Return a forecaster of differences of abilities that are means of trials.
-
-    verdicts : answers to a plan with blocks
-    abilities : abilities that were estimated from these answers
-    """
+    """Return a forecaster of differences of abilities that are means of trials of a plan with blocks."""
     plan = verdicts.plan
     extensions = get_extensions(plan)
 
@@ -416,22 +402,10 @@ class _TrialForecaster:
 
 
 def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
-    """Count the calls that it costs to extend a plan by blocks of two agents.
+    """Count the paired and independent calls of numbers of blocks of two agents that are added to a plan: int arrays (n,).
 
-    A block has four paired trials on one item: each of the two agents is compared with two other agents, once as the
-    first text and once as the second. Independent trials come in addition, as many as the plan has for its paired ones.
-
-    Parameters
-    ----------
-    plan : Plan
-        Plan to extend.
-    n_blocks : int array (n,)
-        Numbers of blocks.
-
-    Returns
-    -------
-    int array (n,)
-        Paired and independent calls together, for each number of blocks.
+    In a block, each of the two agents is compared with two other agents on one item, once as the first and once as the second
+    text.
     """
     n_paired = 4 * n_blocks
     if plan.independent == "matched":
@@ -447,11 +421,9 @@ def _make_additive_forecaster(
 ) -> Forecaster:
     """Return a forecaster of differences of abilities of the additive model.
 
-    The model is fitted to the answers to paired trials or, if these do not determine the abilities, to the scores of cells.
+    The model is fitted to paired trials or, if these do not determine the abilities, to the scores of cells.
 
-    rates : rates of ordered pairs of agents on items
     plan : plan of the run; None if no calls can be added
-    target : population to which differences refer
     agent_rates : false-positive rates of single agents; None if each pair has its own rate, or all share one rate
     """
     answers = pair_answers(rates)
@@ -474,10 +446,7 @@ def _make_influence_forecaster(
 ) -> Forecaster:
     """Return a forecaster of differences whose variances follow from the influence of the items on the abilities.
 
-    More calls are blocks of the two compared agents or, in a plan without blocks, paired trials of all agents. They reduce both
-    variance components in proportion to 1 / (number of blocks or paired trials).
-
-    influence_tables : influence of the items on abilities, one table per set of agents that are linked by answers
+    influence_tables : one table per set of agents that are linked by answers
     plan : plan of the run; None if no calls can be added
     agent_rates : false-positive rates to subtract from the abilities; None to subtract nothing
     """
@@ -487,7 +456,7 @@ def _make_influence_forecaster(
         n_present, n_max = _count_blocks_or_trials(plan)
         n_later = _list_larger_numbers(n_present, n_max)
         calls = _count_calls_to_add(plan, n_later - n_present)
-        remaining_factor = n_present / n_later
+        remaining_factor = n_present / n_later  # the variance is proportional to 1 / n
 
     def forecast(new: int, old: int) -> DifferenceForecast:
         """Forecast the difference of the agents at two positions, new minus old, for larger numbers of calls."""
@@ -529,10 +498,9 @@ def _count_blocks_or_trials(plan: Plan) -> tuple[int, int]:
 
 
 def _count_calls_to_add(plan: Plan, n_added: Positions) -> Positions:
-    """Count the calls of both trial types that more blocks or paired trials take: int array (n,).
+    """Count the calls of both trial types that more blocks take, or more paired trials in a plan without blocks.
 
-    n_added : int array (n,), numbers of added blocks, in which only the two compared agents have trials; or, if the plan
-        has no blocks, numbers of added paired trials
+    n_added : int array (n,), numbers of added blocks or paired trials
     """
     if has_blocks_in_first_plan(plan):
         return count_calls_of_blocks(plan, n_added)
@@ -542,8 +510,6 @@ def _count_calls_to_add(plan: Plan, n_added: Positions) -> Positions:
 
 def compute_trial_influence(answers: ChunkSource, *, n_agents: int, n_items: int) -> tuple[InfluenceTable, ...]:
     """Fit the additive model to the answers of trials, and compute the influence of each item on each ability.
-
-    The model predicts an answer by the sum of the effects of both agents and of the item.
 
     Parameters
     ----------
@@ -555,8 +521,7 @@ def compute_trial_influence(answers: ChunkSource, *, n_agents: int, n_items: int
     Returns
     -------
     tuple of InfluenceTable
-        One table, or none if the trials do not determine all abilities. The variance of an ability is the sum of the
-        squared influences of the items.
+        One table, or none if the trials do not determine all abilities.
     """
     fit = fit_additive_trials(answers, n_agents=n_agents, n_items=n_items)
     if fit is None:
@@ -575,19 +540,9 @@ def _collect_influence(chunks: Iterator[InfluenceChunk], ability: Floats, weight
 
 
 def compute_cell_influence(scores: Scores, model: ClippedLinear) -> tuple[InfluenceTable, ...]:
-    """Compute the influence of each item on abilities that were fitted to the scores of cells (agent, item).
+    """Compute the influence of each item on abilities that a model fitted to `scores`, the scores of cells (agent, item).
 
-    Parameters
-    ----------
-    scores : Scores
-        Scores of agents on items.
-    model : ClippedLinear
-        Model that was fitted to `scores`.
-
-    Returns
-    -------
-    tuple of InfluenceTable
-        One table per set of agents that are linked by shared items; abilities of other agents are NaN.
+    Returns one table per set of agents that are linked by shared items; abilities of other agents are NaN.
     """
     n_agents, n_items = len(scores.agent_ids), len(scores.item_ids)
     tables = []

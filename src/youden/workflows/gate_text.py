@@ -87,8 +87,7 @@ def describe_result(gate: Gate, row: GateResult) -> str:
 def _format_comparison(gate: Gate, row: GateResult) -> str:
     """Format the difference of an agent from the baseline, with its interval, as a clause without a full stop.
 
-    A difference in ability is stated per 100 comparisons: how many more of them the judge recognizes or, for preferences, how
-    many more the agent wins than it loses. Other differences are stated on their own scale.
+    Abilities are stated per 100 comparisons: those recognized or, for preferences, those won minus those lost.
     """
     if gate.is_of_self_consistency or gate.by == "quality":
         return _format_scale_comparison(gate, row)
@@ -123,11 +122,7 @@ def _format_scale_comparison(gate: Gate, row: GateResult) -> str:
 
 
 def _describe_requirement(gate: Gate, row: GateResult) -> str:
-    """Describe what an undecided comparison needs for a decision: labels, an interval, more calls, or more items.
-
-    With these calls or items, the conditional power is 90 %. This is the probability of a decision for the true difference at
-    which a decision is least likely.
-    """
+    """Describe what an undecided comparison needs for a decision: labels, an interval, more calls, or more items."""
     required = row.required
     if gate.by == "quality":
         return "Label more responses of both agents; `youden label` selects them."

@@ -189,8 +189,7 @@ def _read_labels_of_frame(
 def _find_label_column(table: LabelTable, label: str | None) -> str:
     """Return the name of the label column to use: `label`, or the only label column if `label` is None.
 
-    Raises ConfigError [quality-items] if the table has no items; [quality-column] if `label` is not a label column, or if it is
-    None and the table has several label columns.
+    Raises ConfigError [quality-items] if the table has no items, and [quality-column] if no column or several columns fit.
     """
     if table.items is None:
         raise ConfigError(
@@ -215,7 +214,6 @@ def _average_by_answer(
 
     agent_ids : ids of the agents, whose order defines the positions in the result
     rows : one (agent, item, label) per label
-    label : name of the label
     scale : lowest and highest possible label; None for (0, 1)
 
     Raises ConfigError [quality-none] if there are no labels, [quality-scale] if one is outside the scale.
@@ -265,14 +263,9 @@ def _check_scale(labels: Sequence[float], low: float, high: float) -> None:
 
 
 def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates:
-    """Estimate the quality of each agent from its ability and from the labels of its responses.
+    """Estimate the quality of each agent, its expected label scaled to [0, 1], from its ability and its labels.
 
-    The quality of an agent is the expected label of its responses, scaled to [0, 1].
-
-    folder : folder of a fitted run
-    answers : labels of responses; `answers.agent` holds the row of each agent in the ranking of the run
-
-    Returns the estimates with the agents in the order of the ranking.
+    `answers.agent` holds the row of each agent in the ranking of the run. The estimates are in the order of the ranking.
     """
     facts = folder.read_facts()
     rows = folder.read_ranking()
@@ -284,10 +277,9 @@ def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates
 
 
 def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: QualityEstimates) -> list[QualityRow]:
-    """Make the rows of quality.csv, the agent of the highest quality first and agents without an estimate last.
+    """Make the rows of quality.csv on the scale of the labels, the agent of the highest quality first.
 
-    Qualities and intervals of the rows have the scale of the labels. Agents with equal qualities, and agents without an
-    estimate, remain in the order of the ranking.
+    Agents with equal qualities remain in the order of the ranking; agents without an estimate come last.
 
     agent_ids : ids of the agents in the order of the ranking
     answers : labelled responses, with the scale of the labels
@@ -456,14 +448,12 @@ def _format_row(row: QualityRow) -> list[str]:
 def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -> tuple[float, float, float]:
     """Estimate the difference between the qualities of two agents, q_a − q_b, with a credible interval.
 
-    A quality is a mean label, scaled to [0, 1]. Given the regression on ability, the two agents are treated as independent.
-
-    fit : posterior distributions of the qualities, on a grid in [0, 1]
+    fit : posterior distributions of the qualities, which are mean labels scaled to [0, 1]
     a, b : positions of the agents in `fit`
     level : posterior probability that the interval contains the difference, in (0, 1)
 
-    Returns the difference of the estimated qualities and both ends of the equal-tailed interval, all in [−1, 1]. Raises
-    StatisticsError [quality-unknown] if one of the qualities is unknown.
+    Returns the difference and both ends of the equal-tailed interval, all in [−1, 1]. Raises StatisticsError [quality-unknown] if
+    one of the qualities is unknown.
     """
     if np.isnan(fit.quality[[a, b]]).any():
         raise StatisticsError(
@@ -487,15 +477,13 @@ def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -
 def add_quality_comparison(
     gate_answers: GateAnswers, folder: RunFolder, labelled: LabelledAnswers | None
 ) -> GateAnswers:
-    """Return the answers of a gate with a function that compares agents by quality instead of ability.
+    """Return the answers of a gate with a function that compares agents by quality, estimated from labels, instead of ability.
 
-    The quality is estimated from labels. The digest of the result covers the labels, so that new labels count as new answers
-    in the ledger of the gate.
+    The digest of the result covers the labels, so that new labels count as new answers in the ledger of the gate.
 
     gate_answers : answers of the run, by which a gate compares agents by ability
     folder : folder of the run
-    labelled : labelled responses, read for this run by `read_answers` of this module; None to return `gate_answers`
-        unchanged
+    labelled : labelled responses from `read_answers` of this module; None to return `gate_answers` unchanged
     """
     if labelled is None:
         return gate_answers
