@@ -116,8 +116,7 @@ def _describe_bins(size: int, content: str) -> str:
 def draw_pairs(data: ReportData) -> Iterator[Figure]:
     """Draw the agreement of each pair of agents, then its residual: agreement minus the effects of both agents.
 
-    Pairs of agents of the same flagged group are outlined. Agents of a flagged group agree more than honest agents do. Yields
-    nothing if no pair was compared.
+    Pairs in the same flagged group, whose agents agree more than honest ones do, are outlined. Yields nothing without pairs.
     """
     grid = data.checks.pairs
     if grid is None or np.isnan(grid.agreement).all():

@@ -86,10 +86,9 @@ def draw_slope(data: Comparison) -> Figure:
 
 @without_validation
 def draw_abilities_by_question(study: InstrumentsStudy) -> Figure:
-    """Draw the abilities of each agent in two runs with different questions, as a dot with both intervals.
+    """Draw the abilities of each agent by two questions, as a dot with both intervals.
 
-    The horizontal axis is the ability in the run that asks for information (are two responses to the same item?), and the
-    vertical axis the ability in the run that asks for preferences (which response is better?).
+    Horizontal: are two responses to the same item (information)? Vertical: which response is better (preference)?
     """
     comparisons = list(study.agents.values())
     flags = [comparison.flag or "no flag" for comparison in comparisons]
@@ -229,10 +228,9 @@ def draw_budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
 
 
 def _draw_recall(study: BudgetStudy) -> Figure:
-    """Draw the recall of the best agents by number of calls.
+    """Draw the recall of the best agents by number of calls: the share of the best k by all comparisons that a design selects.
 
-    The best k agents are selected by all comparisons, and again by the calls of a design. The recall is the share of the first
-    selection that is also in the second. A dashed line per k shows the same share for two halves of the items.
+    A dashed line per k shows the same share for two halves of the items.
     """
     columns: dict[str, list[str | float | None]] = {name: [] for name in ("design", "calls", "top", "recall", "halves")}
     for design, budgets in study.designs.items():
@@ -318,11 +316,9 @@ def draw_sparsity_figures(study: SparsityStudy) -> tuple[Figure, ...]:
 
 @without_validation
 def draw_baseline_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
-    """Draw the prediction error (RMSE) of each model on held-out cells, lowest error first.
+    """Draw the prediction error (RMSE) of each model on held-out cells, lowest first, with its central 95 % over the seeds.
 
-    Each model has a point at its mean error over the seeds, and a line from the 2.5 to the 97.5 % quantile of its errors.
-
-    Returns a tuple of one figure.
+    Returns one figure.
     """
     rows = sorted(study.rows, key=lambda row: row.rmse.mean)
     models = [row.name for row in rows]

@@ -112,10 +112,9 @@ class Comparison:
         self.summary = (*agreement, *quality)
 
     def _describe_agreement(self, first: RunFolder, second: RunFolder) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Describe what both runs recommend, and how well their judges agree.
+        """Describe what both runs recommend, and how well their judges agree or why this is unknown.
 
-        Returns two tuples of sentences: the recommendations, and the agreement. If the agreement cannot be measured, the second
-        tuple contains the reason.
+        Returns a tuple of sentences for each.
         """
         try:
             study = JudgesStudy(AlignedRuns([read_judged_run(first), read_judged_run(second)]))
@@ -141,17 +140,9 @@ class _RunQuality(NamedTuple):
 
 
 def compare_quality(runs: Sequence[tuple[str, RunFolder]]) -> Iterator[str]:
-    """Compare the qualities of agents (their expected labels, estimated from labels) in every two runs.
+    """Compare the qualities of agents (their expected labels, estimated from labels) in every two of the named runs.
 
-    Parameters
-    ----------
-    runs : sequence of (str, RunFolder)
-        Names and folders of runs. Runs without a quality.json of their present ranking are skipped.
-
-    Yields
-    ------
-    str
-        One sentence per pair of runs: the correlations of qualities and of abilities, and the best agents.
+    Yields one sentence per pair of runs. Runs without a quality.json of their present ranking are skipped.
     """
     estimates = []
     for name, folder in runs:
@@ -226,13 +217,11 @@ def _match_agents(first: Sequence[RankedAgent], second: Sequence[RankedAgent]) -
 
 
 def _test_changes(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Floats) -> list[bool]:
-    """Test whether each agent differs significantly between two rankings, and return one bool per agent.
+    """Test whether the standardized ability of each agent differs significantly between two rankings: one bool per agent.
 
-    The test compares the standardized distances of the agent from the average agent. If all standard errors are unknown, or if
-    all abilities of a ranking are equal, an agent differs if its two rank intervals do not overlap.
+    If all standard errors are unknown, or all abilities equal, an agent differs if its two rank intervals do not overlap.
 
-    pairs : row of each agent in the first and in the second ranking
-    ability : float array (2, n_agents), abilities of the agents in both rankings
+    ability : float array (2, n_agents)
     """
     has_disjoint_ranks = []
     for first, second in pairs:
@@ -260,10 +249,7 @@ def _test_changes(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Flo
 def _tabulate_answers(result: Verdicts, other_decision: Floats) -> Table:
     """Tabulate how often two judges gave each combination of answers, one row per trial type.
 
-    The last column is the percentage of trials with different answers.
-
-    result : answers of the first judge
-    other_decision : float array (n_trials,), answer of the second judge to each of its trials: 0 or 1, NaN if it has none
+    other_decision : float array (n_trials,), answer of the second judge to each trial of `result`: 0 or 1, NaN if missing
     """
     is_common = result.answered & ~np.isnan(other_decision)
     rows = []

@@ -37,11 +37,7 @@ Link = tuple[ScoreKind, str, LinkFacts]
 
 
 def links_table(links: Iterable[Link]) -> Table:
-    """Tabulate the curl of scores on the scale of each link function.
-
-    The curl of a rectangle (two agents and two items) is the deviation of its four transformed scores from an additive
-    model. The columns are quantiles of the curl, and R² of the additive model. The quantiles have standard errors if only a
-    sample of the rectangles was used.
+    """Tabulate the curl of scores by link function: the deviation of four scores (two agents, two items) from an additive model.
 
     links : one element per row: kind of the scores ("row" or "symmetric"), name of the link function, and statistics
     """
@@ -242,8 +238,7 @@ class Summary:
     def p_best_text(self) -> str | None:
         """Sentence with the agents' posterior probabilities of being the best, highest first.
 
-        None if only the selected agents may be the best, if agents cannot be compared, if the judge does not
-        discriminate, or if the recommendation is based on labels.
+        None if agents cannot be compared, if the judge does not discriminate, or if labels decide.
         """
         choice = self.facts.choice
         is_by_judge = self.recommendation.decided_by != "labels" and self.facts.signal.discriminates
@@ -263,8 +258,7 @@ class Summary:
     def selection_text(self) -> str | None:
         """Sentences on the selected agent: its expected regret, and an interval of its ability adjusted for the selection.
 
-        None if several agents are selected, if agents cannot be compared, if the run recommends nothing, or if the
-        recommendation is based on labels.
+        None if several agents or none are selected, or if labels decide.
         """
         choice = self.facts.choice
         recommendation = self.recommendation

@@ -141,10 +141,7 @@ class TrialRows:
 
     @cached_property
     def kind(self) -> Codes:
-        """Kind of each trial as an index into `KINDS`: int8 array (n_rows,).
-
-        A trial that fulfils the conditions of several kinds has the most surprising of these kinds.
-        """
+        """Kind of each trial as an index into `KINDS`, the most surprising one that applies: int8 array (n_rows,)."""
         trial_type, hard_answer = self.columns["trial_type"], self.columns["hard_answer"]
         missing_reason = self.columns["missing_reason"]
         judges_differ = None
@@ -176,10 +173,7 @@ class TrialRows:
         return self.columns["first"][used], self.columns["second"][used], is_yes
 
     def get_line(self, row: int) -> TrialLine:
-        """Return agents, items, answer and kind of a trial, without its texts.
-
-        row : row of the trial in the run
-        """
+        """Return agents, items, answer and kind of the trial in a row of the run, without its texts."""
         position = row - self.start
         names = ["item", "other_item", "first", "second", "trial_type", "missing_reason", "answer", "hard_answer"]
         repeats = [name for name in ("first_repeat", "second_repeat") if name in self.columns]
@@ -218,22 +212,17 @@ class TrialRows:
         )
 
     def find(self, condition: TrialFilter, *, by: Column = "kind", descending: bool = False) -> Positions:
-        """Find the trials that match a filter, and sort them by a column.
+        """Return the rows in the run of the trials that match a filter, sorted by a column: int64 array (n_matching,).
 
         Parameters
         ----------
         condition : TrialFilter
             Filter.
         by : str, default "kind"
-            Column by which the trials are sorted: ids alphabetically, "kind" by the order of `KINDS`. Missing values
-            come last, and ties stay in the order of the run, in both directions.
+            Column to sort by: ids alphabetically, "kind" by the order of `KINDS`. In both directions, missing values come last,
+            and ties stay in the order of the run.
         descending : bool, default False
             Whether to sort from the largest value to the smallest.
-
-        Returns
-        -------
-        int64 array (n_matching,)
-            Rows of the trials in the run.
         """
         rows = self._filter(condition)
         value = self._compute_sort_keys(by)[rows]
@@ -245,10 +234,7 @@ class TrialRows:
         return self._compute_sort_keys(by)[self._filter(condition)]
 
     def _filter(self, condition: TrialFilter) -> Positions:
-        """Find the trials that match all conditions of a filter, and return their positions among these rows.
-
-        A condition that is None selects all trials; see `TrialFilter` for the others.
-        """
+        """Find the positions, among these rows, of the trials that match all conditions of a filter that are not None."""
         columns = self.columns
         masks = []
         if condition.agents is not None:
@@ -373,7 +359,7 @@ def count_kinds(kind: Codes) -> dict[Kind, int]:
 
 
 def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) -> Positions:
-    """Sample at most `max_trials` trials: all trials of the most surprising kinds, and random trials of the last kind that fits.
+    """Sample trials: all of the most surprising kinds, and random ones of the last kind that fits.
 
     Parameters
     ----------
@@ -382,13 +368,12 @@ def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) ->
     rng : Generator
         Random generator.
     max_trials : int
-        Maximum number of trials.
+        Maximum number of trials; all are sampled if there are fewer.
 
     Returns
     -------
     int64 array (n_sampled,)
-        Positions of the trials, the most surprising kinds first and in random order within a kind; n_sampled is `max_trials`,
-        or n_trials if it is smaller.
+        Positions of the trials, the most surprising kinds first and in random order within a kind.
     """
     samples = [np.empty(0, dtype=np.int64)]
     n_remaining = max_trials

@@ -250,11 +250,7 @@ def render_markdown(data: ReportData) -> str:
 
 
 def _format_run_numbers(data: ReportData) -> list[str]:
-    """Format the numbers of a run below its ranking as lines of Markdown.
-
-    These are calls and cost, the prediction error, split-half reliability, variance components, and changes by the last
-    extension, as far as they are known.
-    """
+    """Format the known numbers of a run below its ranking as lines of Markdown, such as calls, cost and prediction error."""
     run = data.summary
     lines = []
     if run.calls is not None:
@@ -375,11 +371,10 @@ def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, Sum
 def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = None) -> Path:
     """Write a comparison of two fitted runs as HTML, and return its path.
 
-    If both runs ask for information (are two responses to the same item?), the page has the rankings and trials of both side by
-    side. If one of them asks for preferences (which response is better?), the page compares the two rankings only. If both do, it
-    compares their rankings and answers.
+    The page has the rankings and trials of both runs if both ask for information (are two responses to the same item?), and their
+    rankings if one or both ask for preferences (which response is better?).
 
-    out : file to write, which is replaced if it exists; by default, against-SECOND.html in the folder of the first run
+    out : file to write or replace; by default, against-SECOND.html in the folder of the first run
 
     Raises RunFolderError if a file of a run is missing, for example because it was not fitted, or damaged.
     """
@@ -402,10 +397,9 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
 
 
 def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path | None = None) -> Path:
-    """Write one figure of a fitted run as a picture, and return its path.
+    """Write the figure `slug` of a fitted run as a picture, and return its path.
 
-    slug : short name of the figure
-    out : file, by default SLUG.KIND in the folder of the run; an existing file is replaced
+    out : file to write or replace; by default, SLUG.KIND in the folder of the run
 
     Raises ConfigError [unknown-chart] if the run has no such figure, [pictures-missing] if a required package is not
     installed; RunFolderError if a file of the run is missing or damaged.
