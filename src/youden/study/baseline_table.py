@@ -190,14 +190,11 @@ def study_baselines(
 
 
 def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: int) -> Bools:
-    """Choose training cells at random by the n log n design.
+    """Choose training cells at random by the n log n design: bool array (n_agents, n_items).
 
-    train : bool array (n_agents, n_items), the training cells
     c : constant of the design, which determines the number of cells
-    seed : seed of the random choice
 
-    Returns a bool array of the same shape. Raises StarvedError if an agent or item has too few cells; the message has its
-    id.
+    Raises StarvedError with the id of an agent or item that has too few cells in `train`.
     """
     try:
         return NLogN(c=c).choose(train, stream("trials", seed))
@@ -208,14 +205,12 @@ def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: in
 
 
 def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
-    """Estimate the standard errors of differences in RMSE over items of this kind, by a bootstrap of the items.
-
-    A difference is the mean RMSE of a model over seeds minus that of the first model.
+    """Estimate the standard errors of differences in RMSE from the first model, by a bootstrap of the items.
 
     squares : float array (n_seeds, n_models, n_items), sums of the squared errors of held-out cells
     counts : float array (n_seeds, n_models, n_items), numbers of these cells
 
-    Returns a float array (n_models,), 0 for the first model.
+    Returns a float array (n_models,).
     """
     n_items = counts.shape[2]
     equal_probabilities = np.full(n_items, 1 / n_items)
@@ -235,7 +230,7 @@ def _make_row(
 
     measures : float array (n_seeds, 4) with the columns RMSE, ρ, τ and AUC
     rmse_difference : float array (n_seeds,), RMSE minus the RMSE of clipped-linear
-    se_items : standard error of the mean of `rmse_difference`, for other items of this kind
+    se_items : standard error of its mean over items
     critical_value : number of standard errors above which a difference is significant
     """
     rmse, rho, tau, auc = measures.T
@@ -265,16 +260,7 @@ def _make_row(
 def describe_baselines(study: BaselinesStudy) -> tuple[str, ...]:
     """Describe which estimators predict held-out cells significantly better or worse than clipped-linear.
 
-    Parameters
-    ----------
-    study : BaselinesStudy
-        The comparison.
-
-    Returns
-    -------
-    tuple of str
-        A sentence on the holdout rule, cells and seeds; one each on the estimators that are better, worse, and not
-        significantly different, if there are any; and one on the standard errors in these sentences.
+    The sentences also state the holdout rule, the cells and seeds, and how the standard errors were computed.
     """
     n_seeds = study.coverage.n
     plural = "s" if n_seeds > 1 else ""

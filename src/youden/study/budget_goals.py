@@ -124,25 +124,9 @@ class BudgetRecommendation:
 
 
 def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
-    """Find the design and the budget with the fewest calls that meet a goal.
+    """Find the design and the budget with the fewest calls that meet a goal, and those with the best value of its measure.
 
-    Parameters
-    ----------
-    study : BudgetStudy
-        The study.
-    goal : Goal
-        The goal.
-
-    Returns
-    -------
-    BudgetRecommendation
-        The design and the row with the fewest calls, None if no row meets the goal. In addition, the design and the row
-        with the best value of the goal's measure, whether or not it meets the goal.
-
-    Raises
-    ------
-    ConfigError
-        [goal-invalid] if no row has the measure of the goal.
+    The former are None if none meets the goal. Raises ConfigError [goal-invalid] if no row of the study has the measure.
     """
     candidates = []
     for design, rows in study.designs.items():
@@ -190,8 +174,7 @@ def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
 def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
     """Describe the cheapest design that meets the goal, or the design that comes closest to it if none does.
 
-    The text also states the ceiling, the split-half reliability of the items. A larger ρ would only reproduce the noise of
-    these items.
+    The text also states the ceiling, the split-half reliability of the items.
     """
     max_rho = study.halves.rho
     ceiling = (
@@ -277,17 +260,7 @@ def _describe_row_limits(study: BudgetStudy, row: BudgetRow, label: str) -> Iter
 def budget_to_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
     """Convert a budget study to the `budget` object of `youden study budget --json`.
 
-    Parameters
-    ----------
-    study : BudgetStudy
-        The study.
-    goal : Goal
-        The goal.
-
-    Returns
-    -------
-    dict of str to object
-        Settings, ceiling, recommendation, rows by design, and conclusions in sentences as "summary".
+    It has the settings, ceiling, recommendation, rows by design, and conclusions in sentences as "summary".
     """
     recommendation = recommend(study, goal)
     recommended: Json = None

@@ -288,10 +288,8 @@ def _observe_regime(
 ) -> _Observation:
     """Draw the cells or trials of a regime (a design and its options), and return the training scores that it observes.
 
-    recorded : answers of a dense run, from which the scores of a plan of trials are computed
+    recorded : answers of a dense run
     fold : holdout that all regimes share at this seed, with the scores of all training cells
-    kind : kind of the scores, "symmetric" or "row"
-    seed : seed of the random draws
 
     Raises PlanError if the regime cannot be planned.
     """
@@ -321,12 +319,9 @@ def _observe_regime(
 def _observe_cells(fold: Fold, chosen: Bools) -> _Observation:
     """Return the training scores of the chosen cells, and the cost of observing them.
 
-    To observe a cell, the agent is compared with all other agents on the item. The holdout rule "strict" leaves out agents
-    whose cell on the item is held out.
-
-    fold : holdout, with the scores of all training cells
     chosen : bool array (n_agents, n_items), the training cells to score
     """
+    # to observe a cell, the agent is compared with all agents on the item, except for those the holdout rule leaves out
     split = fold.split
     partners = split.train if split.rule == "strict" else split.train | split.holdout
     ordered_pairs = count_comparisons(chosen, partners, n_partners=None, pairs="ordered")
@@ -347,16 +342,7 @@ def _observe_cells(fold: Fold, chosen: Bools) -> _Observation:
 def describe_sparsity(study: SparsityStudy) -> tuple[str, ...]:
     """Describe how well the paper's main regime, the n log n design with c = 1.6, predicts held-out cells, and its cost.
 
-    Parameters
-    ----------
-    study : SparsityStudy
-        The comparison of regimes.
-
-    Returns
-    -------
-    tuple of str
-        A sentence on the holdout rule, two on the cells and the calls of the main regime if `study` has it, and one for
-        each regime that cannot be planned. A cell is the score of one agent on one item.
+    The sentences also state the holdout rule, and why a regime cannot be planned.
     """
     effect = "calls of held-out cells are used in their partners' scores (the paper's rule), so the holdout error is too low."
     if study.rule == "strict":
