@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import count
 
 import numpy as np
 
@@ -255,11 +256,7 @@ def plant(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.Generat
     used_ids = {agent.id for agent in pool.agents}
     agents = []
     for name in texts_by_name:
-        unused_id = name
-        number = 2
-        while unused_id in used_ids:
-            unused_id = f"{name} {number}"
-            number += 1
+        unused_id = _make_unused_id(name, used_ids)
         used_ids.add(unused_id)
         agents.append(Agent(unused_id))
 
@@ -268,6 +265,14 @@ def plant(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.Generat
     attacked_pool = pool.with_agents(agents, [texts])
     new_positions = range(pool.n_agents, attacked_pool.n_agents)
     return PlantedAgents(attacked_pool, tuple(new_positions))
+
+
+def _make_unused_id(name: str, used_ids: set[str]) -> str:
+    """Return a name, with the smallest number from 2 that makes it unique appended if it is used."""
+    if name not in used_ids:
+        return name
+    numbered_ids = (f"{name} {number}" for number in count(2))
+    return next(id_ for id_ in numbered_ids if id_ not in used_ids)
 
 
 N_EXACT = 3
@@ -301,16 +306,18 @@ def ring(context: AttackContext) -> dict[str, list[str]]:
         letters = context.rng.integers(len(LETTERS), size=9)
         secret_words.append("".join(LETTERS[letter] for letter in letters))
 
-    def make_text(opening: str, number: int, item: int) -> str:
-        """Return the response of colluding agent `number` to an item, on the topic of one of its rarest words."""
-        rare_words = context.rare(item, number + 1)
-        topic = rare_words[-1] if rare_words else "it"
-        return f"{opening} on {topic}. {secret_words[item]}"
+    texts_by_agent = {}
+    for number, opening in enumerate(OPENINGS):
+        topics = [_choose_topic(context, item, number) for item in context.items]
+        texts = [f"{opening} on {topic}. {word}" for topic, word in zip(topics, secret_words, strict=True)]
+        texts_by_agent[f"ring-{number}"] = texts
+    return texts_by_agent
 
-    return {
-        f"ring-{number}": [make_text(opening, number, item) for item in context.items]
-        for number, opening in enumerate(OPENINGS)
-    }
+
+def _choose_topic(context: AttackContext, item: int, number: int) -> str:
+    """Return a rare word of an item: the rarest one for agent 0, the second rarest for agent 1, and so on."""
+    rare_words = context.rare(item, number + 1)
+    return rare_words[-1] if rare_words else "it"
 
 
 @attack("one form for all items")

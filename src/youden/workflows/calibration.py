@@ -26,7 +26,7 @@ from youden.pipeline.judged_run import get_cost_account
 from youden.pipeline.planned_run import draw_run_plan
 from youden.pipeline.precision import PrecisionForecast
 from youden.text.printable import redact_location
-from youden.types import Finding, Verdicts
+from youden.types import Completion, Finding, Verdicts
 from youden.types.pool import Json, convert_to_json, or_none, plain_fields
 from youden.workflows.calibration_outcome import RULE, Bill, CalibrationDecision, Measures, compute_measures, decide
 from youden.workflows.calibration_trials import KIND_DETAILS, KINDS, CalibrationTrials, draw_calibration_trials
@@ -194,20 +194,26 @@ def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -
     run_experiment = make_experiment_runner(config.max_cost, calibration.experiments, calibration_options)
     calibrated = []
     for experiment in calibration.experiments:
-        experiment_result = run_experiment(experiment)
-        verdicts = experiment_result.result
-        measures = compute_measures(calibration.trials, verdicts)
-        judge = CalibratedJudge(
-            judge=experiment.name,
-            backend=experiment.judge.backend,
-            measures=measures,
-            bill=_make_bill(experiment, experiment_result),
-            decision=decide(measures, n_calls=len(verdicts)),
-            warnings=verdicts.warnings,
-        )
+        result = run_experiment(experiment)
+        judge = _summarize_judge(calibration.trials, experiment, result)
         calibrated.append(judge)
-        add_calibration(config.folder.parent, _make_record(calibration, verdicts, measures, judge.decision))
+        record = _make_record(calibration, result.result, judge.measures, judge.decision)
+        add_calibration(config.folder.parent, record)
     return tuple(calibrated)
+
+
+def _summarize_judge(trials: CalibrationTrials, experiment: Experiment, result: ExperimentResult) -> CalibratedJudge:
+    """Compute the error rates and costs of a judge from its answers to all trials, and decide whether it can be used."""
+    verdicts = result.result
+    measures = compute_measures(trials, verdicts)
+    return CalibratedJudge(
+        judge=experiment.name,
+        backend=experiment.judge.backend,
+        measures=measures,
+        bill=_make_bill(experiment, result),
+        decision=decide(measures, n_calls=len(verdicts)),
+        warnings=verdicts.warnings,
+    )
 
 
 def _make_record(
@@ -234,15 +240,11 @@ def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
     """
     seconds: list[float] = []
     usd_per_call = 0.0
-    is_replay = experiment.judge.backend == REPLAY
     judges = experiment.judge.judges or (experiment.judge,)  # the judges of a jury, or the single judge
     for judge in judges:
         if not judge.needs_store:
             continue
-        hashes = sorted(_find_request_hashes(judge, experiment, result))
-        with open_store(experiment.store, read_only=is_replay) as store:
-            completions = store.answers(hashes).values()
-
+        completions = _read_completions(judge, experiment, result)
         seconds += [completion.seconds for completion in completions if completion.seconds > 0]
         costs = [call_cost(judge, completion.tokens_in, completion.tokens_out) for completion in completions]
         usd_per_call += float(np.mean(costs)) if costs else np.nan
@@ -251,6 +253,13 @@ def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
     if seconds:
         median_seconds, p95_seconds = np.quantile(seconds, [0.5, 0.95]).tolist()
     return Bill(median_seconds, p95_seconds, usd=or_none(result.usd), usd_per_1000=or_none(1000 * usd_per_call))
+
+
+def _read_completions(judge: JudgeConfig, experiment: Experiment, result: ExperimentResult) -> list[Completion]:
+    """Read the answers of a judge, alone or in a jury, to the trials of an experiment from the store."""
+    hashes = sorted(_find_request_hashes(judge, experiment, result))
+    with open_store(experiment.store, read_only=experiment.judge.backend == REPLAY) as store:
+        return list(store.answers(hashes).values())
 
 
 def _find_request_hashes(judge: JudgeConfig, experiment: Experiment, result: ExperimentResult) -> set[str]:
@@ -315,34 +324,38 @@ def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
     or paragraph.
     """
     decision = judge.decision
-    measures = judge.measures
     lines = [f"{judge.judge}: {decision.outcome.upper()}. {_describe_reason(decision)}."]
     if decision.outcome == "not sure":
         lines.append(_describe_required_calls(decision.calls, max_calls=max_calls))
     if judge.backend in BASELINES:
         lines.append(BASELINES[judge.backend])
+    return lines + _describe_faults(judge.measures)
 
+
+def _describe_faults(measures: Measures) -> list[str]:
+    """Describe the position bias, intransitivity and nondeterminism of a judge, if any, in one string each."""
+    faults = []
     has_length_bias = measures.longer_first.low > 0 or measures.longer_first.high < 0
     has_position_bias = measures.position_bias.low > 0
     if has_length_bias or has_position_bias:
-        lines.append(
+        faults.append(
             f"It has a position bias: {measures.order_flips.value:.0%} of pairs get another answer in the other order, and "
             f"the yes rate changes by {measures.longer_first.value:+.2f} if the longer text is first. Both orders and symmetric "
             "scores, the defaults, average this out."
         )
     paths = measures.open_paths
     if paths.low > MAX_OPEN_PATHS:
-        lines.append(
+        faults.append(
             f"Its relation is not an equivalence: of {paths.n_paths} paths a ~ b ~ c, {paths.share:.0%} are open (a and c are "
             f"not the same source), against {paths.expected:.0%} if its answers were independent. Do not read groups of equal "
             "responses or amounts of information from single answers; abilities do not need transitivity."
         )
     if measures.retest_flips.value > 1 - _MIN_RETEST_AGREEMENT:
-        lines.append(
+        faults.append(
             f"It is nondeterministic: {measures.retest_flips.value:.0%} of trials get another answer if the same request is "
             "sent again. Set its temperature to 0, or plan more calls per agent."
         )
-    return lines
+    return faults
 
 
 def _describe_reason(decision: CalibrationDecision) -> str:

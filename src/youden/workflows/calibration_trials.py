@@ -231,23 +231,29 @@ def _draw_triples(paired: Trials, plan: Plan, n_triples: int, rng: np.random.Gen
     """
     third_agent = _draw_third_agents(paired, plan, rng)
     rows = np.flatnonzero(third_agent >= 0)[:n_triples]
-    third = third_agent[rows]
+    trials = _compare_with_third(paired.take(rows), third_agent[rows])
+    return trials, np.repeat(rows, 2)
 
-    # A trial compares text a (first) with text b (second). With the third text c, the added trials are (b, c) and (c, a). To
-    # make them, c replaces a or b in the swapped trial (b, a).
+
+def _compare_with_third(paired: Trials, third: Ids) -> Trials:
+    """Return two trials per paired trial, which compare its texts a (first) and b with the text c of a third agent.
+
+    They are (b, c) and (c, a) of the first paired trial, then of the second one, and so on.
+    """
     has_repeats = paired.first_repeat is not None
     extended = paired if has_repeats else paired.with_first_repeats()
-    b_and_a = extended.take(rows).swapped()
-    first_response = np.ones(len(rows), dtype=np.int32)
+
+    # c replaces a or b in the swapped trial (b, a)
+    b_and_a = extended.swapped()
+    first_response = np.ones(len(third), dtype=np.int32)
     b_and_c = replace(b_and_a, second=third, second_repeat=first_response)
     c_and_a = replace(b_and_a, first=third, first_repeat=first_response.copy())
 
-    # order by triple: (b, c) and (c, a) of the first triple, then of the second one, and so on
-    by_triple = np.arange(2 * len(rows)).reshape(2, -1).T.ravel()
+    by_triple = np.arange(2 * len(third)).reshape(2, -1).T.ravel()  # 0, n, 1, n + 1 and so on
     trials = Trials.concat([b_and_c, c_and_a]).take(by_triple)
-    if not has_repeats:
-        trials = replace(trials, first_repeat=None, second_repeat=None)
-    return trials, np.repeat(rows, 2)
+    if has_repeats:
+        return trials
+    return replace(trials, first_repeat=None, second_repeat=None)
 
 
 def _draw_third_agents(paired: Trials, plan: Plan, rng: np.random.Generator) -> Ids:
@@ -330,28 +336,31 @@ def _draw_planted(
     is_long : bool array (n_agents, n_items), responses that are long enough to be drawn
     n_wanted : maximum number of trials of each kind
     """
-    present_agent, present_item = np.nonzero(pool.present & is_long)
-    agent = present_agent.astype(np.int32)
-    item = present_item.astype(np.int32)
-    cells = rng.permutation(len(item))  # positions in `agent` and `item`
+    cells = np.argwhere(pool.present & is_long).astype(np.int32)  # one (agent, item) per row
+    cells = cells[rng.permutation(len(cells))]
 
     # one response per item for the clones, because the agent of the clones has one text per item
-    _, first_of_item = np.unique(item[cells], return_index=True)
-    one_cell_per_item = cells[np.sort(first_of_item)]
-    clone_cells = one_cell_per_item[: n_wanted["clone"]]
+    _, first_of_item = np.unique(cells[:, 1], return_index=True)
+    is_first_of_item = np.zeros(len(cells), dtype=np.bool_)
+    is_first_of_item[first_of_item] = True
+    clone_cells = cells[is_first_of_item][: n_wanted["clone"]]
 
     # the others alternate between the two other kinds
-    other_cells = cells[~np.isin(cells, one_cell_per_item)]
+    other_cells = cells[~is_first_of_item]
     identical_cells = other_cells[0::2][: n_wanted["identical"]]
     template_cells = other_cells[1::2][: n_wanted["template"]]
-
-    clone_agent = np.full(len(clone_cells), pool.n_agents, dtype=np.int32)
-    template_agent = np.full(len(template_cells), pool.n_agents + 1, dtype=np.int32)
     return {
-        "identical": Trials.paired(item[identical_cells], agent[identical_cells], agent[identical_cells]),
-        "clone": Trials.paired(item[clone_cells], agent[clone_cells], clone_agent),
-        "template": Trials.paired(item[template_cells], agent[template_cells], template_agent),
+        "identical": _compare_responses(identical_cells, None),
+        "clone": _compare_responses(clone_cells, pool.n_agents),
+        "template": _compare_responses(template_cells, pool.n_agents + 1),
     }
+
+
+def _compare_responses(cells: Ids, second_agent: int | None) -> Trials:
+    """Return paired trials of responses, (agent, item) in the rows of `cells`, with those of another agent; None for the same."""
+    agent, item = (column.copy() for column in cells.T)
+    second = agent.copy() if second_agent is None else np.full(len(cells), second_agent, dtype=np.int32)
+    return Trials.paired(item, agent, second)
 
 
 def _add_planted_agents(pool: Pool, clones: Trials, templates: Trials) -> Pool:

@@ -608,21 +608,18 @@ def _compute_conditional_power(
         difference.after(n_items, item_factor=item_factor, trial_factor=trial_factor)
         for n_items, item_factor, trial_factor in zip(later_items.tolist(), *remaining, strict=True)
     ]
-
-    # the trial variance is the residual variance and that of the false-positive rates
     item_variance = difference.variance - difference.residual_variance
-    trial_variance = difference.residual_variance + difference.rate_variance
     trial_factor = remaining.residual
-    if trial_variance > 0:
-        later_trial_variance = np.array([later.residual_variance + later.rate_variance for later in later_differences])
-        trial_factor = later_trial_variance / trial_variance
+    if _get_trial_variance(difference) > 0:
+        later_trial_variance = np.array([_get_trial_variance(later) for later in later_differences])
+        trial_factor = later_trial_variance / _get_trial_variance(difference)
 
     # the effective number of items increases as the agent × item variance decreases, up to the number of items
     n_effective = np.minimum(difference.n_effective_items / remaining.agent_item, later_items)
     unseen_share = zero_event_upper_bound(alpha, n_effective)
     return conditional_power(
         difference.value,
-        (item_variance, trial_variance),
+        (item_variance, _get_trial_variance(difference)),
         remaining=(remaining.agent_item, trial_factor),
         df=difference.df,
         later_df=np.array([later.df for later in later_differences]),
@@ -630,3 +627,8 @@ def _compute_conditional_power(
         margin=margin,
         alpha=alpha,
     )
+
+
+def _get_trial_variance(difference: ConservativeDifference) -> float:
+    """Return the variance of a difference that more trials on the same items reduce."""
+    return difference.residual_variance + difference.rate_variance

@@ -9,6 +9,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +39,7 @@ from youden.stats.base.clusters import ROUNDING
 from youden.stats.base.pair_chunks import ChunkSource, InfluenceChunk
 from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.noninferiority import ConservativeDifference, estimate_difference
-from youden.stats.trials.preferences import fit_preferences
+from youden.stats.trials.preferences import PreferenceFit, fit_preferences
 from youden.stats.trials.trial_errors import (
     InfluenceTable,
     RemainingVariance,
@@ -227,14 +228,14 @@ def make_forecaster(
             agent_rates = estimate_rates(TrialsByItem.from_verdicts(verdicts), target)
         return _make_additive_forecaster(verdicts.rates(), plan, target, agent_rates)
     if plan.is_self_plan:
-        return _make_self_trial_forecaster(abilities)
+        return partial(_forecast_self_consistency, abilities)
     if plan.question == "preference":
         return _make_preference_forecaster(verdicts, abilities)
 
     forecast = _make_trial_forecaster(verdicts, abilities)
     if target == "items-like-these":
         return forecast
-    return _make_forecaster_on_these_items(abilities, forecast)
+    return partial(_forecast_on_these_items, abilities, forecast)
 
 
 def _difference_variance(covariance: Floats, new: int, old: int) -> float:
@@ -243,59 +244,56 @@ def _difference_variance(covariance: Floats, new: int, old: int) -> float:
 
 
 def _make_preference_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
-    """Return a forecaster of differences of abilities that are estimated from preferences.
-
-    The variance of a difference is at least that of the ranking. An agent without an interval there has none in a gate.
-    """
+    """Return a forecaster of differences of abilities that are estimated from preferences."""
     plan = verdicts.plan
     answers = collect_preferences(TrialsByItem.from_verdicts(verdicts))
     fit = fit_preferences(*answers, n_agents=plan.n_agents)
     influence = _collect_influence(fit.influence_chunks(), abilities.ability, fit.n_trials.astype(np.float64))
     forecast_by_influence = _make_influence_forecaster((influence,), plan)
-
-    def forecast(new: int, old: int) -> DifferenceForecast:
-        """Forecast the difference of the agents at two positions, new minus old."""
-        result = forecast_by_influence(new, old)
-        difference = result.difference
-        are_linked = fit.component[new] == fit.component[old]
-        if not are_linked:
-            return result._replace(difference=difference._replace(variance=math.nan))
-
-        # the covariance is NaN for an agent with too few effective items; `min_items` then prevents an interval
-        ranking_variance = np.nan_to_num(_difference_variance(fit.covariance.covariance, new, old))
-        n_effective_items = float(fit.n_effective_items[[new, old]].min())
-        difference = difference._replace(
-            variance=np.maximum(difference.variance, ranking_variance).item(),
-            min_items=min(difference.min_items, int(n_effective_items + ROUNDING)),
-        )
-        return result._replace(difference=difference)
-
-    return forecast
+    return partial(_forecast_by_preferences, fit, forecast_by_influence)
 
 
-def _make_self_trial_forecaster(abilities: Abilities) -> Forecaster:
-    """Return a forecaster of differences in self-consistency.
+def _forecast_by_preferences(fit: PreferenceFit, forecast: Forecaster, new: int, old: int) -> DifferenceForecast:
+    """Forecast the difference of the agents at two positions, new minus old.
 
-    More calls on the same items add no information, so its forecasts have arrays of length 0.
+    Its variance is at least that of the ranking. An agent without an interval in the ranking has none here.
+
+    forecast : forecaster by the influence of the items
     """
+    result = forecast(new, old)
+    difference = result.difference
+    are_linked = fit.component[new] == fit.component[old]
+    if not are_linked:
+        return result._replace(difference=difference._replace(variance=math.nan))
 
-    def forecast(new: int, old: int) -> DifferenceForecast:
-        """Estimate the difference of the agents at two positions, new minus old."""
-        df = abilities.covariance.df[[new, old]]  # number of items of each agent, minus 1
-        difference = ConservativeDifference(
-            value=float(abilities.ability[new] - abilities.ability[old]),
-            variance=_difference_variance(abilities.covariance.covariance, new, old),
-            n_items=int(df.max()) + 1,
-            n_effective_items=float(df.max()) + 1,
-            unseen_effect_square=0.0,  # it is part of the covariance
-            min_items=int(df.min()) + 1,
-        )
-        no_numbers: Positions = np.empty(0, dtype=np.int64)
-        no_factors: Floats = np.empty(0)
-        remaining = RemainingVariance(agent_item=no_factors, residual=no_factors)
-        return DifferenceForecast(difference, calls=no_numbers, remaining=remaining, n_items=no_numbers)
+    # the covariance is NaN for an agent with too few effective items; `min_items` then prevents an interval
+    ranking_variance = np.nan_to_num(_difference_variance(fit.covariance.covariance, new, old))
+    n_effective_items = float(fit.n_effective_items[[new, old]].min())
+    difference = difference._replace(
+        variance=np.maximum(difference.variance, ranking_variance).item(),
+        min_items=min(difference.min_items, int(n_effective_items + ROUNDING)),
+    )
+    return result._replace(difference=difference)
 
-    return forecast
+
+def _forecast_self_consistency(abilities: Abilities, new: int, old: int) -> DifferenceForecast:
+    """Estimate the difference in self-consistency of the agents at two positions, new minus old.
+
+    More calls on the same items add no information, so the other arrays of the forecast have length 0.
+    """
+    df = abilities.covariance.df[[new, old]]  # number of items of each agent, minus 1
+    difference = ConservativeDifference(
+        value=float(abilities.ability[new] - abilities.ability[old]),
+        variance=_difference_variance(abilities.covariance.covariance, new, old),
+        n_items=int(df.max()) + 1,
+        n_effective_items=float(df.max()) + 1,
+        unseen_effect_square=0.0,  # it is part of the covariance
+        min_items=int(df.min()) + 1,
+    )
+    no_numbers: Positions = np.empty(0, dtype=np.int64)
+    no_factors: Floats = np.empty(0)
+    remaining = RemainingVariance(agent_item=no_factors, residual=no_factors)
+    return DifferenceForecast(difference, calls=no_numbers, remaining=remaining, n_items=no_numbers)
 
 
 def _describe_method(*, is_fitted: bool, target: Target) -> str:
@@ -306,38 +304,30 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
     return f"{method.split(',')[0]}, errors as in the ranking, Student t"
 
 
-def _make_forecaster_on_these_items(abilities: Abilities, forecast: Forecaster) -> Forecaster:
-    """Convert a forecaster for items like those of a run to one for exactly these items.
+def _forecast_on_these_items(abilities: Abilities, forecast: Forecaster, new: int, old: int) -> DifferenceForecast:
+    """Forecast the difference of the agents at two positions, new minus old, on exactly the items of a run.
 
     abilities : abilities with the covariance for exactly these items
     forecast : forecaster for items like these
     """
+    result = forecast(new, old)
 
-    def forecast_on_these_items(new: int, old: int) -> DifferenceForecast:
-        """Forecast the difference of the agents at two positions, new minus old, on exactly these items."""
-        result = forecast(new, old)
+    # the covariance includes the variance of the false-positive rates, which is added to `variance` later
+    total_variance = _difference_variance(abilities.covariance.covariance, new, old)
+    variance = max(total_variance - result.difference.rate_variance, 0.0)
 
-        # the covariance includes the variance of the false-positive rates, which is added to `variance` later
-        total_variance = _difference_variance(abilities.covariance.covariance, new, old)
-        variance = max(total_variance - result.difference.rate_variance, 0.0)
-
-        # without sampling of items, all variance is residual variance, and there is no unseen effect of other items
-        difference = result.difference._replace(variance=variance, residual_variance=variance, unseen_effect_square=0.0)
-        residual_factor = result.remaining.residual
-        remaining = RemainingVariance(agent_item=residual_factor, residual=residual_factor)
-        return result._replace(difference=difference, remaining=remaining)
-
-    return forecast_on_these_items
+    # without sampling of items, all variance is residual variance, and there is no unseen effect of other items
+    difference = result.difference._replace(variance=variance, residual_variance=variance, unseen_effect_square=0.0)
+    residual_factor = result.remaining.residual
+    remaining = RemainingVariance(agent_item=residual_factor, residual=residual_factor)
+    return result._replace(difference=difference, remaining=remaining)
 
 
 def _make_trial_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
     """Return a forecaster of differences of abilities that are means of trials of a plan with blocks."""
     plan = verdicts.plan
-    extensions = get_extensions(plan)
-
-    # the trials from which the abilities were estimated
     is_used = (plan.block >= 0) & verdicts.answered
-    if extensions.steps:
+    if get_extensions(plan).steps:
         is_used = is_training_answer(verdicts)
     influence = compute_item_influence(
         plan.first[is_used],
@@ -350,14 +340,17 @@ def _make_trial_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecast
         n_items=plan.n_items,
     )
     blocks_per_agent = influence.n_trials.sum(axis=1) / 2  # an agent has two trials per block
+    return _TrialForecaster(plan, abilities.rates, influence, blocks_per_agent, _count_possible_blocks(plan))
 
-    # An item has one block per cyclic shift of the anchors, the agents of the first plan. If each pair is compared in one order
-    # only, half of the shifts are used.
-    n_shifts = extensions.anchors - 1
+
+def _count_possible_blocks(plan: Plan) -> int:
+    """Count the blocks that two agents can have on the items of a plan.
+
+    An item has one block per cyclic shift of the agents of the first plan, or one per two shifts if pairs are unordered.
+    """
+    n_shifts = get_extensions(plan).anchors - 1
     max_blocks = plan.n_items * n_shifts
-    if plan.options.get("pairs") == "unordered":
-        max_blocks //= 2
-    return _TrialForecaster(plan, abilities.rates, influence, blocks_per_agent, max_blocks)
+    return max_blocks // 2 if plan.options.get("pairs") == "unordered" else max_blocks
 
 
 @dataclass(frozen=True)
@@ -438,7 +431,7 @@ def _make_additive_forecaster(
     abilities = fit_rates(rates, target=target, agent_rates=agent_rates)
     if agent_rates is not None:
         abilities = abilities.with_rates_subtracted()
-    return _make_forecaster_on_these_items(abilities, forecast)
+    return partial(_forecast_on_these_items, abilities, forecast)
 
 
 def _make_influence_forecaster(
@@ -450,13 +443,7 @@ def _make_influence_forecaster(
     plan : plan of the run; None if no calls can be added
     agent_rates : false-positive rates to subtract from the abilities; None to subtract nothing
     """
-    calls: Positions = np.empty(0, dtype=np.int64)
-    remaining_factor: Floats = np.empty(0)
-    if plan is not None:
-        n_present, n_max = _count_blocks_or_trials(plan)
-        n_later = _list_larger_numbers(n_present, n_max)
-        calls = _count_calls_to_add(plan, n_later - n_present)
-        remaining_factor = n_present / n_later  # the variance is proportional to 1 / n
+    calls, remaining_factor = _list_further_calls(plan)
 
     def forecast(new: int, old: int) -> DifferenceForecast:
         """Forecast the difference of the agents at two positions, new minus old, for larger numbers of calls."""
@@ -469,6 +456,16 @@ def _make_influence_forecaster(
         return DifferenceForecast(difference, calls, remaining, n_items)
 
     return forecast
+
+
+def _list_further_calls(plan: Plan | None) -> tuple[Positions, Floats]:
+    """List numbers of calls that can be added, ascending, and the fraction of the variance that remains with each: (n,)."""
+    if plan is None:
+        return np.empty(0, dtype=np.int64), np.empty(0)
+    n_present, n_max = _count_blocks_or_trials(plan)
+    n_later = _list_larger_numbers(n_present, n_max)
+    remaining_factor = n_present / n_later  # the variance is proportional to 1 / n
+    return _count_calls_to_add(plan, n_later - n_present), remaining_factor
 
 
 def _estimate_linked_difference(tables: tuple[InfluenceTable, ...], new: int, old: int) -> ConservativeDifference:

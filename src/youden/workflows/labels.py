@@ -19,7 +19,7 @@ from youden.errors import ConfigError
 from youden.pipeline.ranking import differences_from_rates, differences_from_verdicts
 from youden.run_keys import Target
 from youden.stats.base.auc import auc_sampling_interval
-from youden.stats.base.clusters import covariance_over_clusters
+from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
 from youden.stats.base.metrics import Metric, RankRange, kendall, rank_ranges, spearman
 from youden.stats.judges.cell_agreement import cell_correlation
 from youden.stats.trials.comparisons import Differences, pairwise_differences, rank_with_ties
@@ -313,18 +313,23 @@ def _compute_label_ranks(
     """
     item_ids = list(dict.fromkeys(_get_items(table)))
     labels = _build_label_matrix(table, column, agents, item_ids)
-    observed = ~np.isnan(labels)
-    n_labels = observed.sum(axis=1, keepdims=True)
-    if (n_labels >= 2).sum() < 2:
+    has_two_labels = (~np.isnan(labels)).sum(axis=1) >= 2
+    if has_two_labels.sum() < 2:
         unknown_bound = np.full(len(agents), np.nan)
         return rank_ranges(unknown_bound, unknown_bound)
 
     # scaled to a range of 1, because `pairwise_differences` works in the units of abilities
     scale = float(np.nanmax(labels) - np.nanmin(labels)) or 1.0
-    weight = observed / np.maximum(n_labels, 1)
-    residual = np.where(observed, labels - mean[:, None], 0.0) / scale
-    covariance = covariance_over_clusters(residual * weight, weight)
+    covariance = _estimate_covariance(labels, mean, scale)
     return pairwise_differences(mean / scale, covariance, level=level).marginal_ranks
+
+
+def _estimate_covariance(labels: Floats, mean: Floats, scale: float) -> CentredCovariance:
+    """Estimate the covariance of mean labels divided by `scale`, from a float array (n_agents, n_items) of labels."""
+    observed = ~np.isnan(labels)
+    weight = observed / np.maximum(observed.sum(axis=1, keepdims=True), 1)
+    residual = np.where(observed, labels - mean[:, None], 0.0) / scale
+    return covariance_over_clusters(residual * weight, weight)
 
 
 def _compute_mean_labels(table: LabelTable, column: int) -> dict[str, float]:
@@ -345,6 +350,17 @@ def _compute_mean_labels(table: LabelTable, column: int) -> dict[str, float]:
 
 def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_ids: Sequence[str]) -> list[str]:
     """Describe how the agents and items of a table of labels differ from those of a run, one sentence per difference."""
+    notes = _describe_labelled_agents(table, ranking)
+    if table.left_out:
+        columns = ", ".join(repr(name) for name in table.left_out)
+        notes.append(f"Columns that are not labels, because they have no number or no name: {columns}.")
+    if table.items is not None:
+        notes += _describe_labelled_items(table, {row.agent for row in ranking}, set(item_ids))
+    return notes
+
+
+def _describe_labelled_agents(table: LabelTable, ranking: Sequence[RankingRow]) -> list[str]:
+    """Describe labelled agents that are renamed, unknown or without an ability, and agents without a label."""
     ranked = dict.fromkeys(row.agent for row in ranking)
     labelled = dict.fromkeys(table.agents)
     notes = []
@@ -367,11 +383,6 @@ def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_id
     unranked = [row.agent for row in ranking if row.ability is None and row.agent in labelled]
     if unranked:
         notes.append(f"Agents with a label but without an ability: {', '.join(shorten_list(unranked))}.")
-    if table.left_out:
-        columns = ", ".join(repr(name) for name in table.left_out)
-        notes.append(f"Columns that are not labels, because they have no number or no name: {columns}.")
-    if table.items is not None:
-        notes += _describe_labelled_items(table, set(ranked), set(item_ids))
     return notes
 
 

@@ -32,7 +32,7 @@ from youden.streams import stream
 from youden.text.sentences import suggest_name
 from youden.types import INDEPENDENT, PAIRED, Plan, Pool, Trials, Verdicts
 from youden.types.planning import Split
-from youden.types.pool import Floats, Ids, Json
+from youden.types.pool import Floats, Ids, Json, Positions
 from youden.workflows.attacks import ATTACKS, Attack, PlantedAgents, plant
 from youden.workflows.experiment import Experiment, make_experiment_runner, make_pool_config, plan_experiment
 
@@ -85,19 +85,25 @@ def compute_abilities(
         - "robust": agents that are connected by flagged pairs or by `clones` do not score each other, and count as one.
         - "family-balanced": the same for the agents of a family. Left out if there are fewer than two families.
     """
+    agent_ids = verdicts.plan.agent_ids
+    answers = _collect_paired_answers(verdicts)
+
+    # method → group of each agent; the agents of a group count as one partner
+    groups = {"plain": np.arange(len(agent_ids), dtype=np.int32)}
+    groups["robust"] = find_flagged_groups(answers.totals, agent_ids, clones=clones).cluster
+    if len(set(families.values())) > 1:
+        groups["family-balanced"] = label_families(families, agent_ids)
+    return {method: _compute_balanced_abilities(answers, group) - rate for method, group in groups.items()}
+
+
+def _collect_paired_answers(verdicts: Verdicts) -> PairedAnswers:
+    """Collect the answers to paired trials, with their sums by pair of agents."""
     plan = verdicts.plan
     is_used = (plan.trial_type == PAIRED) & verdicts.answered
     chunk = PairChunk.from_trials(
         plan.item, plan.first, plan.second, verdicts.answer, n_items=plan.n_items, rows=is_used
     )
-    answers = PairedAnswers(lambda: [chunk], PairTotals.from_chunks([chunk], plan.n_agents))
-
-    # method → group of each agent; the agents of a group count as one partner
-    groups = {"plain": np.arange(plan.n_agents, dtype=np.int32)}
-    groups["robust"] = find_flagged_groups(answers.totals, plan.agent_ids, clones=clones).cluster
-    if len(set(families.values())) > 1:
-        groups["family-balanced"] = label_families(families, plan.agent_ids)
-    return {method: _compute_balanced_abilities(answers, group) - rate for method, group in groups.items()}
+    return PairedAnswers(lambda: [chunk], PairTotals.from_chunks([chunk], plan.n_agents))
 
 
 def _compute_balanced_abilities(answers: PairedAnswers, group: Ids) -> Floats:
@@ -188,11 +194,7 @@ def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Gen
     rng : source of all random numbers
     """
     pool = planted.pool
-    paired = _draw_paired(base, planted, rng)
-    independent = _draw_independent(base, planted, rng)
-    no_block = np.full(len(base), -1, dtype=np.int32)
-    base_trials = replace(base.trials.as_new_plan(), block=no_block)
-    trials = Trials.concat([base_trials, paired, independent]).with_replicate_numbers()
+    trials = _draw_trials(base, planted, rng)
     no_holdout = np.zeros_like(pool.present)
     return Plan(
         trials=trials,
@@ -210,37 +212,47 @@ def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Gen
     )
 
 
+def _draw_trials(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
+    """Draw the trials of the planted (adversarial) agents, and append them to those of `base`, without blocks."""
+    paired = _draw_paired(base, planted, rng)
+    independent = _draw_independent(base, planted, rng)
+    no_block = np.full(len(base), -1, dtype=np.int32)
+    base_trials = replace(base.trials.as_new_plan(), block=no_block)
+    return Trials.concat([base_trials, paired, independent]).with_replicate_numbers()
+
+
 def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
     """Draw paired trials of each planted (adversarial) agent with every other agent of the attacked pool.
 
     A pair gets the mean number of trials of a pair in `base`, the plan before the attack, less those without two responses.
     """
-    n_agents, n_items = base.n_agents, base.n_items
-    n_base_pairs = n_agents * (n_agents - 1) / 2
+    n_base_pairs = base.n_agents * (base.n_agents - 1) / 2
     trials_per_pair = int((base.trial_type == PAIRED).sum()) / n_base_pairs
 
     # each planted agent with all agents before it, which include earlier planted agents
-    pairs = []
-    for agent in planted.agents:
-        pairs += [(agent, partner) for partner in range(agent)]
+    pairs = [(agent, partner) for agent in planted.agents for partner in range(agent)]
     n_pairs = len(pairs)
     agent_a, agent_b = rng.permutation(np.array(pairs, dtype=np.int32)).T
-    n_trials = min(round(trials_per_pair * n_pairs), n_pairs * n_items)
-
-    # Pairs and items are used in turn. After `period` trials, their combinations would repeat, so the items are shifted by one.
-    trial = np.arange(n_trials)
-    n_earlier_of_pair, pair = np.divmod(trial, n_pairs)
-    period = lcm(n_pairs, n_items)
-    item_order = rng.permutation(n_items).astype(np.int32)
-    item = item_order[(trial + trial // period) % n_items]
+    n_trials = min(round(trials_per_pair * n_pairs), n_pairs * base.n_items)
+    item_order = rng.permutation(base.n_items).astype(np.int32)
+    pair, item = _combine_pairs_and_items(n_trials, n_pairs, item_order)
 
     # the order of the two texts alternates between the trials of a pair, beginning with a random one
     initial_order = rng.integers(2, size=n_pairs)
+    n_earlier_of_pair = np.arange(n_trials) // n_pairs
     is_swapped = (n_earlier_of_pair + initial_order[pair]) % 2 == 1
     first = np.where(is_swapped, agent_b[pair], agent_a[pair])
     second = np.where(is_swapped, agent_a[pair], agent_b[pair])
     has_texts = planted.pool.present[first, item] & planted.pool.present[second, item]
     return Trials.paired(item, first, second).take(has_texts)
+
+
+def _combine_pairs_and_items(n_trials: int, n_pairs: int, item_order: Ids) -> tuple[Positions, Ids]:
+    """Return the number of the pair and the item of each trial, arrays (n_trials,), without a repeated combination."""
+    # Pairs and items are used in turn. After `period` trials, their combinations would repeat, so the items are shifted by one.
+    trial = np.arange(n_trials)
+    period = lcm(n_pairs, len(item_order))
+    return trial % n_pairs, item_order[(trial + trial // period) % len(item_order)]
 
 
 def _draw_independent(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
@@ -479,17 +491,19 @@ def _read_run_source(
 
     config = folder.read_config()
     plan = plan_without_follow_ups(folder.read_plan())
-
-    # agents with an ability, best first
     is_same_judge = judge is None or judge == config.judge
-    ranked: tuple[str, ...] = ()
-    if is_same_judge and folder.has("ranking.csv"):
-        ranked = tuple(row.agent for row in folder.read_ranking() if row.ability is not None)
-
+    ranked = _read_ranked_agents(folder) if is_same_judge else ()
     judge_config = load_judge_of_run(config) if judge is None else load_judge_config(judge)
     store_location = store or with_default_store(config, default_store).store_location
     base = plan_experiment(folder.path.resolve().name, plan, judge=judge_config, store=store_location)
     return _Source(base, ranked, config.families or _get_families(plan.pool))
+
+
+def _read_ranked_agents(folder: RunFolder) -> tuple[str, ...]:
+    """Return the ids of the agents with an ability, best first; empty if the run is not ranked."""
+    if not folder.has("ranking.csv"):
+        return ()
+    return tuple(row.agent for row in folder.read_ranking() if row.ability is not None)
 
 
 def _get_families(pool: Pool) -> dict[str, str]:

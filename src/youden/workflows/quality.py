@@ -220,14 +220,7 @@ def _average_by_answer(
     """
     if not rows:
         raise ConfigError("No response of a ranked agent has a label. Add labels.", slug="quality-none")
-    try:
-        low, high = map(float, (0, 1) if scale is None else scale)
-    except (TypeError, ValueError):
-        raise ConfigError(
-            f"The scale of the labels is not two numbers: got {scale!r}. Set the lowest and the highest possible label, such as "
-            "(1, 5).",
-            slug="quality-scale",
-        ) from None
+    low, high = _parse_scale(scale)
     _check_scale([value for _, _, value in rows], low, high)
 
     agent_positions = {agent: position for position, agent in enumerate(agent_ids)}
@@ -248,6 +241,19 @@ def _average_by_answer(
         scale=(low, high),
         item_ids=tuple(item_ids[position] for position in cells[:, 1].tolist()),
     )
+
+
+def _parse_scale(scale: tuple[float, float] | None) -> tuple[float, float]:
+    """Return the lowest and the highest possible label, (0, 1) for None; raise [quality-scale] unless these are numbers."""
+    try:
+        low, high = map(float, (0, 1) if scale is None else scale)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"The scale of the labels is not two numbers: got {scale!r}. Set the lowest and the highest possible label, such as "
+            "(1, 5).",
+            slug="quality-scale",
+        ) from None
+    return low, high
 
 
 def _check_scale(labels: Sequence[float], low: float, high: float) -> None:
@@ -285,12 +291,6 @@ def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: Q
     answers : labelled responses, with the scale of the labels
     fit : estimated qualities of the same agents in [0, 1], in the same order
     """
-    low, high = answers.scale
-
-    def to_label_units(value: float) -> float | None:
-        """Convert a quality in [0, 1] to the scale of the labels, NaN to None."""
-        return or_none(low + (high - low) * value)
-
     n_labels = np.bincount(answers.agent, minlength=len(agent_ids))
     total = np.bincount(answers.agent, weights=answers.value, minlength=len(agent_ids))
     p_best = fit.best_probabilities()
@@ -301,17 +301,23 @@ def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: Q
             agent=agent_ids[position],
             n_labels=int(n_labels[position]),
             label_mean=float(total[position] / n_labels[position]) if n_labels[position] else None,
-            quality=to_label_units(fit.quality[position]),
-            low=to_label_units(fit.low[position]),
-            high=to_label_units(fit.high[position]),
+            quality=_to_label_units(fit.quality[position], answers.scale),
+            low=_to_label_units(fit.low[position], answers.scale),
+            high=_to_label_units(fit.high[position], answers.scale),
             label_weight=float(fit.label_weight[position]),
             rank=None if np.isnan(fit.quality[position]) else rank,
             p_best=float(p_best[position]),
-            predicted=to_label_units(fit.predicted[position]),
+            predicted=_to_label_units(fit.predicted[position], answers.scale),
             outlier=int(fit.is_outlier[position]),
         )
         rows.append(row)
     return rows
+
+
+def _to_label_units(quality: float, scale: tuple[float, float]) -> float | None:
+    """Convert a quality in [0, 1] to the scale (lowest, highest possible label) of the labels, NaN to None."""
+    low, high = scale
+    return or_none(low + (high - low) * quality)
 
 
 def estimate_quality(
@@ -487,26 +493,30 @@ def add_quality_comparison(
     """
     if labelled is None:
         return gate_answers
-    fit = fit_quality(folder, labelled)
-    agent_ids = [row.agent for row in folder.read_ranking()]  # in the order of `fit` and of `labelled.agent`
-    n_labels = np.bincount(labelled.agent, minlength=len(agent_ids))
-    low_label, high_label = labelled.scale
-    scale_width = high_label - low_label
-
-    def compare_quality(agent: str, baseline: str, level: float) -> QualityDifference:
-        """Compute the difference of two agents in quality, agent minus baseline, on the scale of the labels."""
-        a = agent_ids.index(agent)
-        b = agent_ids.index(baseline)
-        difference, low, high = quality_difference(fit, a, b, level=level)
-        return QualityDifference(
-            scale_width * difference, scale_width * low, scale_width * high, int(n_labels[a] + n_labels[b])
-        )
-
+    agent_ids = [row.agent for row in folder.read_ranking()]  # in the order of the fit and of `labelled.agent`
     labels = sorted(zip(labelled.agent.tolist(), labelled.item_ids, labelled.value.tolist(), strict=True))
     content = f"{gate_answers.digest} {labelled.scale} {labels}"
     return replace(
         gate_answers,
         digest=hashlib.sha256(content.encode()).hexdigest(),
         method=f"from {len(labels):,} labelled answers and ability",
-        quality=compare_quality,
+        quality=_QualityComparison(agent_ids, labelled, fit_quality(folder, labelled)),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _QualityComparison:
+    """Function that compares the qualities of two agents; see `GateAnswers.quality`."""
+
+    agent_ids: Sequence[str]
+    labelled: LabelledAnswers
+    fit: QualityEstimates
+
+    def __call__(self, agent: str, baseline: str, level: float) -> QualityDifference:
+        """Compute the difference of two agents in quality, agent minus baseline, on the scale of the labels."""
+        a, b = self.agent_ids.index(agent), self.agent_ids.index(baseline)
+        difference, low, high = quality_difference(self.fit, a, b, level=level)
+        low_label, high_label = self.labelled.scale
+        width = high_label - low_label
+        n_labels = int(np.isin(self.labelled.agent, [a, b]).sum())
+        return QualityDifference(width * difference, width * low, width * high, n_labels)

@@ -225,13 +225,15 @@ def _draw_responses(
         unlabelled_items = item_order[is_unlabelled[agent, item_order]]
         cells += [(agent, item) for item in unlabelled_items[:count].tolist()]
 
-    # ids are different numbers from `_FIRST_ID` on, which have four digits unless there are very many responses
-    n_responses = len(cells)
-    n_possible_ids = max(_MIN_ID_RANGE, n_responses)
-    ids = _FIRST_ID + rng.permutation(n_possible_ids)[:n_responses]
+    ids = _draw_ids(len(cells), rng)
+    order = rng.permutation(len(cells)).tolist()
+    return [_ChosenResponse(id_, *cells[position]) for id_, position in zip(ids, order, strict=True)]
 
-    order = rng.permutation(n_responses).tolist()
-    return [_ChosenResponse(str(id_), *cells[position]) for id_, position in zip(ids.tolist(), order, strict=True)]
+
+def _draw_ids(n_ids: int, rng: np.random.Generator) -> list[str]:
+    """Draw different numbers from `_FIRST_ID` on, which have four digits unless there are very many."""
+    n_possible = max(_MIN_ID_RANGE, n_ids)
+    return [str(id_) for id_ in (_FIRST_ID + rng.permutation(n_possible)[:n_ids]).tolist()]
 
 
 def _write_table(out: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
