@@ -376,22 +376,24 @@ def _describe_common_recommendation(names: Sequence[str], recommendations: Seque
             runs_without_agents.append(name)
         else:
             with_agents.append(recommendation)
-
     if runs_without_agents:
         verb = "recommends" if len(runs_without_agents) == 1 else "recommend"
         return f"No common recommendation: {', '.join(runs_without_agents)} {verb} no agent."
+    return _describe_shared_agents(with_agents)
 
-    # agents that every run names, in the order of the first run
-    agent_sets = [set(recommendation.agents) for recommendation in with_agents]
+
+def _describe_shared_agents(recommendations: Sequence[Recommendation]) -> str:
+    """Describe in one sentence which agents all recommendations name; each of them names an agent."""
+    agent_sets = [set(recommendation.agents) for recommendation in recommendations]
     in_every_run = set.intersection(*agent_sets)
-    shared = [agent for agent in with_agents[0].agents if agent in in_every_run]
+    shared = [agent for agent in recommendations[0].agents if agent in in_every_run]  # in the order of the first run
     if not shared:
         return "The runs differ: they have no recommended agent or candidate in common."
 
     shared_names = ", ".join(shared[:3])
     if len(shared) > 3:
         shared_names += f" and {len(shared) - 3} more"
-    all_recommend = all(recommendation.form == "recommended" for recommendation in with_agents)
+    all_recommend = all(recommendation.form == "recommended" for recommendation in recommendations)
     have_same_agents = all(agents == in_every_run for agents in agent_sets)
     if all_recommend and have_same_agents:
         return f"The runs agree: {shared_names}."

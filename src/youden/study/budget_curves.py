@@ -223,7 +223,7 @@ class PlanLimit(NamedTuple):
         """Budget in percent of the dense calls; NaN if the limit is not a percentage."""
         return self.budget.value if self.budget is not None and self.budget.unit == "%" else np.nan
 
-    def plan(self, pool: Pool, design: str, *, seed: int) -> Plan:
+    def draw_plan(self, pool: Pool, design: str, *, seed: int) -> Plan:
         """Draw a plan of a design within this limit, without held-out cells.
 
         For a half-width, "cyclic" is planned as "fixed-width", which adds calls until the intervals are narrow enough.
@@ -451,27 +451,29 @@ def _compute_measures(
 
     Returns the values of `_Measures`, then one recall per number in `tops`. Raises PlanError if the plan cannot be drawn.
     """
-    first_plan = limit.plan(recorded.pool, design, seed=seed)
+    first_plan = limit.draw_plan(recorded.pool, design, seed=seed)
     verdicts = run_rounds(first_plan, partial(replay, recorded=recorded))
-    plan = verdicts.plan  # with the trials of all rounds
     estimate = estimate_abilities(verdicts, kind=kind)
-    n_paired = int((plan.trial_type == PAIRED).sum())
+    measures = _measure_ranking(verdicts.plan, estimate, dense_ability)
+    recalls = [top_recall(estimate.ability, dense_ability, top) for top in tops]
+    return [*measures, *recalls]
 
+
+def _measure_ranking(plan: Plan, estimate: Estimate, dense_ability: Floats) -> _Measures:
+    """Measure the size of a plan with the trials of all rounds, and how well its abilities agree with those by all answers."""
+    n_paired = int((plan.trial_type == PAIRED).sum())
     coverage, half_width = _measure_intervals(estimate, dense_ability)
-    rho = rank_correlation(estimate.ability, dense_ability)
     selected = np.nanargmax(estimate.ability)
-    measures = _Measures(
+    return _Measures(
         calls=len(plan),
         trials=2 * n_paired / plan.n_agents,
         cells=compute_coverage(plan).cells,
         blocks=int(plan.block.max()) + 1,
-        rho=rho,
+        rho=rank_correlation(estimate.ability, dense_ability),
         coverage=coverage,
         half_width=half_width,
         regret=float(np.nanmax(dense_ability) - dense_ability[selected]),
     )
-    recalls = [top_recall(estimate.ability, dense_ability, top) for top in tops]
-    return [*measures, *recalls]
 
 
 def _measure_intervals(estimate: Estimate, dense_ability: Floats) -> tuple[float, float]:

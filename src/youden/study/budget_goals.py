@@ -136,21 +136,18 @@ def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
             f"No design that was studied has the measure of the goal '{goal}'. Set a goal in rho.", slug="goal-invalid"
         )
 
-    def get_merit(candidate: tuple[str, BudgetRow]) -> float:
-        _, row = candidate
-        value = goal.get_value(row) or 0.0
-        return -value if goal.measure in MINIMIZED else value
-
-    def get_calls(candidate: tuple[str, BudgetRow]) -> float:
-        _, row = candidate
-        return row.calls or 0.0
-
-    best_candidate = max(candidates, key=get_merit)
+    best_candidate = max(candidates, key=lambda candidate: _get_merit(candidate[1], goal))
     sufficient = [(design, row) for design, row in candidates if goal.is_met(row)]
     if not sufficient:
         return BudgetRecommendation(None, None, best_candidate)
-    design, row = min(sufficient, key=get_calls)
+    design, row = min(sufficient, key=lambda candidate: candidate[1].calls or 0.0)
     return BudgetRecommendation(design, row, best_candidate)
+
+
+def _get_merit(row: BudgetRow, goal: Goal) -> float:
+    """Return the value of the measure of a goal, with its sign changed if smaller values are better."""
+    value = goal.get_value(row) or 0.0
+    return -value if goal.measure in MINIMIZED else value
 
 
 def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
@@ -262,15 +259,6 @@ def budget_to_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
 
     It has the settings, ceiling, recommendation, rows by design, and conclusions in sentences as "summary".
     """
-    recommendation = recommend(study, goal)
-    recommended: Json = None
-    if recommendation.row is not None:
-        recommended = {
-            "design": recommendation.design,
-            "percent": recommendation.row.percent,
-            "trials": recommendation.row.trials,
-            "calls": recommendation.row.calls,
-        }
     designs: dict[str, Json] = {}
     for design, rows in study.designs.items():
         designs[design] = [_row_to_json(row, study.tops) for row in rows]
@@ -284,10 +272,18 @@ def budget_to_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
         "r2": or_none(study.r2),
         "seeds": study.n_seeds,
         "goal": {"measure": goal.measure, "value": goal.value},
-        "recommended": recommended,
+        "recommended": _recommendation_to_json(recommend(study, goal)),
         "designs": designs,
         "summary": list(describe_budget(study, goal)),
     }
+
+
+def _recommendation_to_json(recommendation: BudgetRecommendation) -> Json:
+    """Convert the recommended design and budget to a JSON object; None if no row meets the goal."""
+    row = recommendation.row
+    if row is None:
+        return None
+    return {"design": recommendation.design, "percent": row.percent, "trials": row.trials, "calls": row.calls}
 
 
 def _row_to_json(row: BudgetRow, tops: tuple[int, ...]) -> dict[str, Json]:

@@ -213,13 +213,7 @@ def _compute_family_shifts(
     names = [aligned.families[agent] for agent in shift.agents]
     family_keys = [_normalize_family_name(name) for name in names]  # None for an agent without a family
     distinct_keys = {key for key in family_keys if key}
-    judge_keys = {_normalize_family_name(family) for family in judge_families.values()}
-
-    # a one-sided test of a judge's own family at ALPHA / n_tested uses one bound of a two-sided interval
-    n_tested = len(distinct_keys & judge_keys)
-    level = 0.95
-    if n_tested:
-        level = 1 - 2 * ALPHA / n_tested
+    level = _choose_level(distinct_keys, judge_families)
 
     family_shifts: list[FamilyShift] = []
     for key in sorted(distinct_keys):
@@ -234,6 +228,15 @@ def _compute_family_shifts(
     p_values = np.array([family_shift.p_value for family_shift in family_shifts])
     adjusted = zip(family_shifts, holm(p_values).tolist(), strict=True)
     return tuple(replace(family_shift, p_holm=p_holm) for family_shift, p_holm in adjusted)
+
+
+def _choose_level(family_keys: set[str], judge_families: dict[str, str | None]) -> float:
+    """Return the confidence level of the shifts of families: .95 if no judge belongs to one of them."""
+    judge_keys = {_normalize_family_name(family) for family in judge_families.values()}
+    n_tested = len(family_keys & judge_keys)
+    if not n_tested:
+        return 0.95
+    return 1 - 2 * ALPHA / n_tested  # one bound of the interval is a one-sided test of a family at ALPHA / n_tested
 
 
 def _compute_family_shift(

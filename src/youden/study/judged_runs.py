@@ -426,7 +426,15 @@ def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Da
     if run.result is None:
         return pd.DataFrame()
     verdicts = run.result
-    plan = verdicts.plan
+    trial_key = _make_trial_key(verdicts.plan, agent_index, item_index)
+    is_answered = verdicts.missing_reason == MISSING_REASONS.index("answered")
+    is_self_trial = verdicts.plan.trial_type == SELF_TRIAL
+    is_used = is_answered & ~is_self_trial & (trial_key["other_item"] != _NOT_SHARED)
+    return _select_shared(trial_key, is_used, hard=verdicts.hard_answer, soft=verdicts.answer)
+
+
+def _make_trial_key(plan: Plan, agent_index: Ids, item_index: Ids) -> dict[str, NDArray[np.integer]]:
+    """Return the columns that identify a trial in every run, by name, arrays (n_trials,)."""
     trials = plan.trials
     if trials.first_repeat is None:  # each agent has one response per item
         trials = trials.with_first_repeats()
@@ -435,7 +443,7 @@ def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Da
     # only an independent trial has another item, that of its second response
     has_other_item = plan.other_item >= 0
     other_item = np.where(has_other_item, item_index[plan.other_item], _NO_OTHER_ITEM)
-    trial_key: dict[str, NDArray[np.integer]] = {
+    return {
         "item": item_index[plan.item],
         "first": agent_index[plan.first],
         "second": agent_index[plan.second],
@@ -445,11 +453,6 @@ def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Da
         "first_repeat": columns["first_repeat"],
         "second_repeat": columns["second_repeat"],
     }
-
-    is_answered = verdicts.missing_reason == MISSING_REASONS.index("answered")
-    is_self_trial = plan.trial_type == SELF_TRIAL
-    is_used = is_answered & ~is_self_trial & (other_item != _NOT_SHARED)
-    return _select_shared(trial_key, is_used, hard=verdicts.hard_answer, soft=verdicts.answer)
 
 
 def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:

@@ -24,7 +24,7 @@ from youden.streams import stream
 from youden.study.grid import Fold, SeedSummary, draw_folds, open_grid
 from youden.study.known_groups import Contrast
 from youden.study.replaying import RecordedAnswers, replay
-from youden.types import Progress, Scores
+from youden.types import Plan, Progress, Scores
 from youden.types.pool import Bools, Floats, Json, plain_fields
 from youden.types.results import ScoreKind
 
@@ -307,6 +307,11 @@ def _observe_regime(
         holdout_rule=fold.split.rule,
         seed=seed,
     )
+    return _observe_plan(plan, recorded, kind)
+
+
+def _observe_plan(plan: Plan, recorded: RecordedAnswers, kind: ScoreKind) -> _Observation:
+    """Return the training scores by the trials of a plan, and the cost of the trials."""
     scores = replay(plan, recorded).rates().training_scores(kind=kind)
     coverage = compute_coverage(plan)
     n_scored = float((scores.weight > 0).sum())

@@ -391,15 +391,11 @@ def _check_signal(row: GateResult, facts: RunFacts) -> GateResult:
     differ significantly for the result "no worse".
     """
     signal = facts.signal
-    preference = facts.preference
-    if preference is not None and row.low is not None and row.high is not None:
+    if facts.preference is not None and row.low is not None and row.high is not None:
         row = replace(row, low=max(row.low, -1.0), high=min(row.high, 1.0))
-    if preference is not None and preference.position_problem:
-        reason = f"{preference.position_problem}. {POSITION_REMEDY}"
-        return replace(row, outcome="undecided", low=None, high=None, required=None, reason=reason)
-    if not signal.discriminates:
-        reason = f"{signal.judge_reason}. {signal.judge_remedy}"
-        return replace(row, outcome="undecided", low=None, high=None, required=None, reason=reason)
+    problem = _describe_signal_problem(facts)
+    if problem is not None:
+        return replace(row, outcome="undecided", low=None, high=None, required=None, reason=problem)
     if signal.question == "preference" and row.outcome == "no worse" and not signal.separates_agents:
         reason = (
             "the abilities of the run do not differ significantly, so this judge may prefer no response to any other. "
@@ -407,6 +403,15 @@ def _check_signal(row: GateResult, facts: RunFacts) -> GateResult:
         )
         return replace(row, outcome="undecided", reason=reason)
     return row
+
+
+def _describe_signal_problem(facts: RunFacts) -> str | None:
+    """Describe why no difference between agents can be read from the answers of a judge; None if it can."""
+    if facts.preference is not None and facts.preference.position_problem:
+        return f"{facts.preference.position_problem}. {POSITION_REMEDY}"
+    if not facts.signal.discriminates:
+        return f"{facts.signal.judge_reason}. {facts.signal.judge_remedy}"
+    return None
 
 
 def _evaluate_quality(difference: QualityDifference, analysis: GateAnalysis, *, margin: float) -> GateResult:

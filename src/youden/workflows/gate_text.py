@@ -13,7 +13,7 @@ from youden.text.printable import format_command
 from youden.text.sentences import format_count, format_recognition_difference, format_signed_interval
 from youden.text.tables import Table, make_table
 from youden.types.results import ABOUT
-from youden.workflows.gate import Gate, GateResult
+from youden.workflows.gate import Gate, GateResult, RequiredCalls
 
 _CONSISTENCY_OUTCOMES: dict[GateOutcome, str] = {
     "better": "more consistent",
@@ -128,21 +128,21 @@ def _describe_requirement(gate: Gate, row: GateResult) -> str:
         return "Label more responses of both agents; `youden label` selects them."
     if row.low is None or required is None:
         return _describe_missing_interval(gate, row)
-    if required.calls is not None:
-        return (
-            f"{required.calls:,} more calls decide with a conditional power of 90 %, whatever the true difference is."
-        )
+    if required.calls is None:
+        return _describe_required_items(required, is_imported=gate.calls is None)
+    return f"{required.calls:,} more calls decide with a conditional power of 90 %, whatever the true difference is."
 
-    # no number of calls on the present items suffices
+
+def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> str:
+    """Describe how many items decide if no number of calls on the present items suffices."""
+    reason = "Every comparison on these items has been made"
     if required.conditional_power is not None:
         reason = (
             "Even with all possible comparisons on these items, the conditional power is only "
             f"{required.conditional_power:.0%} in the least favourable case"
         )
-    elif gate.calls is None:
+    elif is_imported:
         reason = "An imported run cannot be extended"
-    else:
-        reason = "Every comparison on these items has been made"
     addition = f"about {required.items:,} items" if required.items else "more items or independent trials"
     message = f"{reason}. A conditional power of 90 % needs {addition}, or a wider margin."
     if not required.items_at_current_difference:

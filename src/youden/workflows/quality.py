@@ -22,7 +22,7 @@ from youden.pipeline.fitted_run import check_fit
 from youden.stats.small_areas.quality_estimates import MIN_AGENTS, QualityEstimates, quality_from_labels
 from youden.text.sentences import format_with_interval
 from youden.text.tables import Table, format_decimal
-from youden.types.label_facts import QualityFacts, QualityRow
+from youden.types.label_facts import QualityFacts, QualityLine, QualityRow
 from youden.types.pool import Floats, Positions, or_none
 from youden.workflows.gate_answers import GateAnswers, QualityDifference
 from youden.workflows.label_names import shorten_list
@@ -396,18 +396,10 @@ def describe_quality(facts: QualityFacts) -> Iterator[str]:
     if facts.regression is None:
         yield f"Fewer than {MIN_AGENTS} agents have labels, so ability is not used."
         return
-    regression = facts.regression
-    if regression.r2 < MIN_EXPLAINED:
-        yield f"Ability hardly predicts this label (probability of no relation: {regression.p_zero_slope:.0%})."
-    else:
+    yield _describe_regression(facts.regression)
+    if facts.regression.equivalent_labels > facts.n_labels:
         yield (
-            f"Ability explains {regression.r2:.0%} of the differences in quality, with a slope of "
-            f"{format_with_interval(regression.slope, regression.low, regression.high)} logits per SD (probability of no "
-            f"relation: {regression.p_zero_slope:.0%})."
-        )
-    if regression.equivalent_labels > facts.n_labels:
-        yield (
-            f"Without ability, about {regression.equivalent_labels:,} labels would be needed for the precision of "
+            f"Without ability, about {facts.regression.equivalent_labels:,} labels would be needed for the precision of "
             f"{facts.n_labels:,}."
         )
     outliers = [
@@ -417,6 +409,17 @@ def describe_quality(facts: QualityFacts) -> Iterator[str]:
     ]
     if outliers:
         yield f"Outliers from the regression on ability; check their answers: {', '.join(shorten_list(outliers))}."
+
+
+def _describe_regression(regression: QualityLine) -> str:
+    """Describe how well ability predicts quality."""
+    if regression.r2 < MIN_EXPLAINED:
+        return f"Ability hardly predicts this label (probability of no relation: {regression.p_zero_slope:.0%})."
+    return (
+        f"Ability explains {regression.r2:.0%} of the differences in quality, with a slope of "
+        f"{format_with_interval(regression.slope, regression.low, regression.high)} logits per SD (probability of no "
+        f"relation: {regression.p_zero_slope:.0%})."
+    )
 
 
 def quality_table(facts: QualityFacts) -> Table:

@@ -150,18 +150,22 @@ def compare_quality(runs: Sequence[tuple[str, RunFolder]]) -> Iterator[str]:
         if facts is not None:
             abilities = {row.agent: row.ability for row in folder.read_ranking()}
             estimates.append(_RunQuality(name, facts, abilities))
-
     for first, second in combinations(estimates, 2):
-        shared_agents = [agent for agent in first.abilities if agent in second.abilities]
-        quality_rho = _format_correlation(first.qualities, second.qualities, shared_agents)
-        ability_rho = _format_correlation(first.abilities, second.abilities, shared_agents)
-        first_best_ability = next(iter(first.abilities))
-        second_best_ability = next(iter(second.abilities))
-        yield (
-            f"Quality, estimated from labels, of {len(shared_agents)} agents in both: ρ = {quality_rho}, by ability "
-            f"{ability_rho}. Best by quality in {first.name}: {first.facts.best} (by ability {first_best_ability}); in "
-            f"{second.name}: {second.facts.best} (by ability {second_best_ability})."
-        )
+        yield _describe_qualities(first, second)
+
+
+def _describe_qualities(first: _RunQuality, second: _RunQuality) -> str:
+    """Describe the correlations of qualities and of abilities in two runs, and the best agents."""
+    shared_agents = [agent for agent in first.abilities if agent in second.abilities]
+    quality_rho = _format_correlation(first.qualities, second.qualities, shared_agents)
+    ability_rho = _format_correlation(first.abilities, second.abilities, shared_agents)
+    first_best_ability = next(iter(first.abilities))
+    second_best_ability = next(iter(second.abilities))
+    return (
+        f"Quality, estimated from labels, of {len(shared_agents)} agents in both: ρ = {quality_rho}, by ability "
+        f"{ability_rho}. Best by quality in {first.name}: {first.facts.best} (by ability {first_best_ability}); in "
+        f"{second.name}: {second.facts.best} (by ability {second_best_ability})."
+    )
 
 
 def _format_correlation(a: Mapping[str, float | None], b: Mapping[str, float | None], agents: Sequence[str]) -> str:
@@ -223,11 +227,7 @@ def _test_changes(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Flo
 
     ability : float array (2, n_agents)
     """
-    has_disjoint_ranks = []
-    for first, second in pairs:
-        first_low, first_high = first.rank_interval
-        second_low, second_high = second.rank_interval
-        has_disjoint_ranks.append(first_high < second_low or second_high < first_low)
+    has_disjoint_ranks = [_has_disjoint_ranks(first, second) for first, second in pairs]
     if len(pairs) < 2:
         return has_disjoint_ranks
 
@@ -244,6 +244,13 @@ def _test_changes(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Flo
     half_width = ndtri(0.975) * np.hypot(first_error, second_error)
     is_different: list[bool] = (difference > half_width).tolist()
     return is_different
+
+
+def _has_disjoint_ranks(first: RankedAgent, second: RankedAgent) -> bool:
+    """Return whether the rank intervals of an agent in two rankings do not overlap."""
+    first_low, first_high = first.rank_interval
+    second_low, second_high = second.rank_interval
+    return first_high < second_low or second_high < first_low
 
 
 def _tabulate_answers(result: Verdicts, other_decision: Floats) -> Table:

@@ -320,29 +320,30 @@ def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
         return RankingChecks(None, (), (_check_signal(summary),))
 
     group_by_agent = {agent.id: agent.group for agent in evidence.pool.agents}
-    groups = [group_by_agent.get(agent) for agent in agents]
-    measured_groups = measure_groups(pairs, groups, agents)
-    groups_with_influence = [line for line in measured_groups if line.correlation is not None]
-    groups_with_agreement = [line for line in measured_groups if line.inside is not None]
-
-    ability_by_agent = {row.agent: row.ability for row in summary.ranking}
-    ability = np.array([ability_by_agent[agent] for agent in agents], dtype=np.float64)  # None becomes NaN
-
+    measured_groups = measure_groups(pairs, [group_by_agent.get(agent) for agent in agents], agents)
     robust = summary.facts.alternative_rankings.get("robust")
     flagged_groups = () if robust is None else robust.groups
     pair_grid = PairGrid(pairs, flagged_groups, agents, [row.agent for row in summary.ranking])
 
-    findings = [
-        _check_signal(summary),
-        _check_pairs(pair_grid, n_agents=len(agents)),
-        *_check_length(ability, evidence, summary),
-        *_check_split_half(summary),
-        *_check_group_influence(groups_with_influence),
-        *_check_coalitions(groups_with_agreement),
-        *_check_spread(agreeing_fraction(pairs, min_agreement=HIGH_AGREEMENT)),
-    ]
+    findings = list(_iter_findings(evidence, summary, pair_grid, measured_groups))
+    findings += _check_spread(agreeing_fraction(pairs, min_agreement=HIGH_AGREEMENT))
     findings.sort(key=lambda finding: finding.severity != "warning")
     return RankingChecks(pair_grid, tuple(measured_groups), tuple(findings))
+
+
+def _iter_findings(
+    evidence: Evidence, summary: Summary, pair_grid: PairGrid, groups: Sequence[GroupLine]
+) -> Iterator[Finding]:
+    """Yield the findings of the checks of the judge, of pairs and groups of agents, of lengths and of partners."""
+    yield _check_signal(summary)
+    yield _check_pairs(pair_grid, n_agents=len(evidence.agent_ids))
+
+    ability_by_agent = {row.agent: row.ability for row in summary.ranking}
+    ability = np.array([ability_by_agent[agent] for agent in evidence.agent_ids], dtype=np.float64)  # None becomes NaN
+    yield from _check_length(ability, evidence, summary)
+    yield from _check_split_half(summary)
+    yield from _check_group_influence([line for line in groups if line.correlation is not None])
+    yield from _check_coalitions([line for line in groups if line.inside is not None])
 
 
 def _make_finding(slug: str, message: str, *, is_problem: bool, agents: tuple[str, ...] = (), **facts: Fact) -> Finding:

@@ -299,13 +299,7 @@ def compute_false_positive_rates(counts: YesCounts, agent_ids: Sequence[str]) ->
     # counts are (first agent, second agent), so the sum over axis 1 has the trials in which an agent comes first
     n = counts.n.sum(axis=0) + counts.n.sum(axis=1)
     n_yes = counts.n_yes.sum(axis=0) + counts.n_yes.sum(axis=1)
-
-    # Clopper–Pearson bounds are quantiles of beta distributions, here at the level 1 − .05/K (Bonferroni)
-    tail = (1 - FAMILYWISE_LEVEL) / len(agent_ids) / 2
-    n_no = n - n_yes
-    low = np.where(n_yes > 0, betaincinv(np.maximum(n_yes, 1), n_no + 1, tail), 0.0)
-    high = np.where(n_no > 0, betaincinv(n_yes + 1, np.maximum(n_no, 1), 1 - tail), 1.0)
-
+    low, high = _compute_exact_bounds(n, n_yes)
     rates = []
     for agent in np.flatnonzero(n).tolist():
         rate = FalsePositiveRate(
@@ -319,6 +313,16 @@ def compute_false_positive_rates(counts: YesCounts, agent_ids: Sequence[str]) ->
         rates.append(rate)
     rates.sort(key=lambda rate: -rate.rate)
     return tuple(rates)
+
+
+def _compute_exact_bounds(n: Positions, n_yes: Positions) -> tuple[Floats, Floats]:
+    """Compute the bounds of Clopper–Pearson intervals of n_yes / n at the level 1 − .05/K (Bonferroni): arrays (K,)."""
+    # the bounds are quantiles of beta distributions
+    tail = (1 - FAMILYWISE_LEVEL) / len(n) / 2
+    n_no = n - n_yes
+    low = np.where(n_yes > 0, betaincinv(np.maximum(n_yes, 1), n_no + 1, tail), 0.0)
+    high = np.where(n_no > 0, betaincinv(n_yes + 1, np.maximum(n_no, 1), 1 - tail), 1.0)
+    return low, high
 
 
 def sample_holdout_points(evidence: Evidence) -> HoldoutPoints | None:

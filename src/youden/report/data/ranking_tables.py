@@ -5,7 +5,7 @@ Characters that can mislead a reader, such as control characters, are escaped he
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -162,27 +162,27 @@ def add_report_columns(
     """
     length_ranks = {} if pool is None else _rank_by_length(pool)
     p_best = choice.p_best if choice else {}
+    agents = []
+    for row, bar in zip(rows, _make_bars(rows), strict=True):
+        length_rank = length_ranks.get(row.agent)
+        agents.append(RankedAgent(**vars(row), p_best=p_best.get(row.agent), length_place=length_rank, bar=bar))
+    return tuple(agents)
 
-    # the axis of the bars covers all abilities and intervals
+
+def _make_bars(rows: Sequence[RankingRow]) -> Iterator[IntervalBar | None]:
+    """Yield the interval of each agent in percent of an axis that covers all abilities and intervals; None without one."""
     values: list[float] = []
     for row in rows:
         values += [value for value in (row.low, row.high, row.ability) if value is not None]
     axis_start = min(values, default=0.0)
     axis_length = (max(values, default=1.0) - axis_start) or 1.0
 
-    def to_percent_of_axis(value: float) -> float:
-        return 100 * (value - axis_start) / axis_length
-
-    agents = []
     for row in rows:
-        bar = None
-        if row.ability is not None and row.low is not None and row.high is not None:
-            low = to_percent_of_axis(row.low)
-            high = to_percent_of_axis(row.high)
-            bar = IntervalBar(low=low, width=high - low, centre=to_percent_of_axis(row.ability))
-        length_rank = length_ranks.get(row.agent)
-        agents.append(RankedAgent(**vars(row), p_best=p_best.get(row.agent), length_place=length_rank, bar=bar))
-    return tuple(agents)
+        if row.ability is None or row.low is None or row.high is None:
+            yield None
+            continue
+        low, high, centre = (100 * (value - axis_start) / axis_length for value in (row.low, row.high, row.ability))
+        yield IntervalBar(low=low, width=high - low, centre=centre)
 
 
 def find_ties(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:

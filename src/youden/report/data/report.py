@@ -33,6 +33,7 @@ from youden.report.data.trial_reading import (
 )
 from youden.report.data.warnings import group_warnings, iter_advice
 from youden.streams import standalone_stream
+from youden.types.cells import CellIndex
 from youden.types.pool import Floats, Ids, Json, Positions
 
 N_EXTREMES = 5
@@ -97,21 +98,24 @@ def _make_agent_pages(
     worst_trials : for each agent, rows of the trials that lower its ability most; empty for an imported run
     """
     cells, scores, _weights = evidence.scores.cells
-    n_cells = np.bincount(cells.agent, minlength=cells.n_agents)
-    cells_by_agent = np.split(cells.by_agent, np.cumsum(n_cells)[:-1])
     agreement = average_orders(grid.agreement, default=np.nan)  # mean of A against B and B against A
     np.fill_diagonal(agreement, np.nan)
 
     pages = []
-    for position, agent in enumerate(grid.agents):
-        cells_of_agent = cells_by_agent[position]
+    for position, cells_of_agent in enumerate(_group_by_agent(cells)):
         item = cells.item[cells_of_agent]
         score = scores[cells_of_agent]
         residual = score - evidence.predicted.predict(position, item)
-        findings = list(iter_agent_findings(agent, summary, checks))
+        findings = list(iter_agent_findings(grid.agents[position], summary, checks))
         worst = worst_trials[position] if worst_trials else []
         pages.append(AgentPage(agreement[position], item, score, residual, findings=findings, worst=worst))
     return pages
+
+
+def _group_by_agent(cells: CellIndex) -> list[Positions]:
+    """Return the positions of the cells of each agent."""
+    n_cells = np.bincount(cells.agent, minlength=cells.n_agents)
+    return np.split(cells.by_agent, np.cumsum(n_cells)[:-1])
 
 
 def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> Iterator[str]:

@@ -5,7 +5,7 @@ A trial has exactly one kind, the most surprising that applies, so that the numb
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
@@ -224,44 +224,45 @@ class TrialRows:
         descending : bool, default False
             Whether to sort from the largest value to the smallest.
         """
-        rows = self._filter(condition)
+        rows = self._find_matching(condition)
         value = self._compute_sort_keys(by)[rows]
         order = np.argsort(-value if descending else value, kind="stable")
         return np.asarray(self.start + rows[order], dtype=np.int64)
 
     def values(self, condition: TrialFilter, *, by: Column) -> Floats:
         """Return the values of the column `by` for the trials that match a filter, in the order of the rows."""
-        return self._compute_sort_keys(by)[self._filter(condition)]
+        return self._compute_sort_keys(by)[self._find_matching(condition)]
 
-    def _filter(self, condition: TrialFilter) -> Positions:
+    def _find_matching(self, condition: TrialFilter) -> Positions:
         """Find the positions, among these rows, of the trials that match all conditions of a filter that are not None."""
+        is_selected = np.ones(len(self.columns["trial_type"]), dtype=np.bool_)
+        for mask in self._iter_masks(condition):
+            is_selected &= mask
+        return np.flatnonzero(is_selected)
+
+    def _iter_masks(self, condition: TrialFilter) -> Iterator[Bools]:
+        """Yield which rows match each condition of a filter that is not None: bool arrays (n_rows,)."""
         columns = self.columns
-        masks = []
         if condition.agents is not None:
             agents = list(condition.agents)
-            masks.append(np.isin(columns["first"], agents) | np.isin(columns["second"], agents))
+            yield np.isin(columns["first"], agents) | np.isin(columns["second"], agents)
         if condition.items is not None:
             items = list(condition.items)
-            masks.append(np.isin(columns["item"], items) | np.isin(columns["other_item"], items))
+            yield np.isin(columns["item"], items) | np.isin(columns["other_item"], items)
         if condition.trial_type is not None:
-            masks.append(columns["trial_type"] == TRIAL_TYPES.index(condition.trial_type))
+            yield columns["trial_type"] == TRIAL_TYPES.index(condition.trial_type)
         if condition.kind is not None:
             kind = KINDS.index(condition.kind) if condition.kind in KINDS else -1
-            masks.append(self.kind == kind)
+            yield self.kind == kind
         if condition.answer == "missing":
-            masks.append(columns["missing_reason"] != 0)
+            yield columns["missing_reason"] != 0
         elif condition.answer is not None:
-            masks.append(columns["hard_answer"] == (condition.answer == "yes"))
+            yield columns["hard_answer"] == (condition.answer == "yes")
         if condition.cells is not None:
             second_item = np.where(columns["other_item"] >= 0, columns["other_item"], columns["item"])
             is_first_selected = condition.cells[columns["first"], columns["item"]]
             is_second_selected = condition.cells[columns["second"], second_item]
-            masks.append(is_first_selected | is_second_selected)
-
-        is_selected = np.ones(len(columns["trial_type"]), dtype=np.bool_)
-        for mask in masks:
-            is_selected &= mask
-        return np.flatnonzero(is_selected)
+            yield is_first_selected | is_second_selected
 
     def _compute_sort_keys(self, by: Column) -> Floats:
         """Return a number for each row by which the rows are sorted: float array (n_rows,).

@@ -147,24 +147,25 @@ def collect_agent_data(data: ReportData) -> dict[str, Json]:
     position_by_agent = {name: position for position, name in enumerate(data.agents.agents)}
     row_by_position = {position_by_agent[row.agent]: row for row in data.summary.ranking}
     worst_trials = () if data.trials is None else data.trials.worst
-
-    # items that the page names: those of trials, and those on which an agent scores higher or lower than predicted
-    items = _items_of_trials(worst_trials)
-    for page in data.pages:
-        for item, _score, _residual in (*page.gains, *page.loses):
-            items.add(item)
-
     pages: dict[str, Json] = {}
     for position, page in enumerate(data.pages):
         pages[str(position)] = _to_page_json(page, row_by_position[position], data)
     return {
         "names": [printable(name) for name in data.agents.agents],
-        "items": _names_by_position(data.item_ids, sorted(items)),
+        "items": _names_by_position(data.item_ids, _list_items(data.pages, worst_trials)),
         "order": list(row_by_position),
         "pages": pages,
         "columns": [field.name for field in fields(TrialLine)],
         "trials": [list(vars(line).values()) for line in worst_trials],
     }
+
+
+def _list_items(pages: Sequence[AgentPage], trials: Sequence[TrialLine]) -> list[int]:
+    """List the items of trials, and those on which an agent scores higher or lower than predicted, ascending."""
+    items = _items_of_trials(trials)
+    for page in pages:
+        items |= {item for item, _score, _residual in (*page.gains, *page.loses)}
+    return sorted(items)
 
 
 def _to_page_json(page: AgentPage, row: RankedAgent, data: ReportData) -> dict[str, Json]:

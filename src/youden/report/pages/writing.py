@@ -227,6 +227,19 @@ def _explain_ability(run: Summary) -> str:
 def render_markdown(data: ReportData) -> str:
     """Render the summary of a run as Markdown, for example for a pull request."""
     run = data.summary
+    lines = _format_headline(run)
+    lines += _format_warnings(data.advice)
+    lines += ["", to_markdown(run.table(bar_cells=BAR_CELLS, max_agents=MAX_AGENTS))]
+    if len(run.ranking) > MAX_AGENTS:
+        lines += ["", f"… and {format_count(len(run.ranking) - MAX_AGENTS, 'agent')} more."]
+    lines += ["", *(f"{escape_markdown(line)} " for line in run.standings)]
+    lines += _format_run_numbers(data)
+    lines += _format_labels(run)
+    return "\n".join([*lines, "", f"<sub>{escape_markdown(run.signature)}</sub>", ""])
+
+
+def _format_headline(run: Summary) -> list[str]:
+    """Format the title of a run, its recommendation, and the sentences above its ranking as lines of Markdown."""
     recommendation, evidence = run.headline_parts
     lines = [
         f"## {escape_markdown(run.name)}: {format_count(run.n_agents, 'agent')} on {run.items}",
@@ -239,29 +252,13 @@ def render_markdown(data: ReportData) -> str:
     for sentence in (run.calibration, run.selection_text, run.p_best_text):
         if sentence:
             lines += [escape_markdown(sentence), ""]
-    lines += _format_warnings(data.advice)
-    lines += ["", to_markdown(run.table(bar_cells=BAR_CELLS, max_agents=MAX_AGENTS))]
-    if len(run.ranking) > MAX_AGENTS:
-        lines += ["", f"… and {format_count(len(run.ranking) - MAX_AGENTS, 'agent')} more."]
-    lines += ["", *(f"{escape_markdown(line)} " for line in run.standings)]
-    lines += _format_run_numbers(data)
-    lines += _format_labels(run)
-    return "\n".join([*lines, "", f"<sub>{escape_markdown(run.signature)}</sub>", ""])
+    return lines
 
 
 def _format_run_numbers(data: ReportData) -> list[str]:
     """Format the known numbers of a run below its ranking as lines of Markdown, such as calls, cost and prediction error."""
     run = data.summary
-    lines = []
-    if run.calls is not None:
-        lines.append(
-            f"{run.calls.n_done:,} calls ({format_decimal(run.percent_of_dense, 1)} % of dense), "
-            f"{run.calls.n_missing:,} without an answer. "
-        )
-        if run.calls.n_reused:
-            cost = "" if data.reused_usd is None else f"; they cost ${data.reused_usd:,.4f}"
-            n_reused = format_count(run.calls.n_reused, "answer", "was", "were")
-            lines.append(f"{n_reused} requested before this run{cost}. ")
+    lines = _format_calls(data)
     holdout = run.facts.holdout
     if holdout is not None:
         lines.append(f"Held-out cells: RMSE {holdout.rmse:.3f} on {holdout.n_cells:,} cells ({holdout.rule}). ")
@@ -271,6 +268,20 @@ def _format_run_numbers(data: ReportData) -> list[str]:
         lines.append(f"Variance: {escape_markdown(run.variance.summary)} ")
     if run.facts.extension is not None:
         lines += ["", *(f"- {escape_markdown(line)}" for line in run.moved)]
+    return lines
+
+
+def _format_calls(data: ReportData) -> list[str]:
+    """Format the numbers of calls and of reused answers, and their cost, as lines of Markdown; none for an imported run."""
+    calls = data.summary.calls
+    if calls is None:
+        return []
+    percent = format_decimal(data.summary.percent_of_dense, 1)
+    lines = [f"{calls.n_done:,} calls ({percent} % of dense), {calls.n_missing:,} without an answer. "]
+    if calls.n_reused:
+        cost = "" if data.reused_usd is None else f"; they cost ${data.reused_usd:,.4f}"
+        n_reused = format_count(calls.n_reused, "answer", "was", "were")
+        lines.append(f"{n_reused} requested before this run{cost}. ")
     return lines
 
 
