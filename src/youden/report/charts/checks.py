@@ -183,7 +183,8 @@ def draw_holdout(data: ReportData) -> Iterator[Figure]:
         note += f" {n_points:,} of {points.n_cells:,} cells drawn."
     source = f"holdout.csv and the fit, {format_n_answers(data.summary)}"
     title = "Held-out cells: predicted against observed"
-    yield Figure("holdout", title, note, source, _make_score_dots() + diagonal, frame=frame, height=300)
+    chart = alt.layer(_make_score_dots(), diagonal)
+    yield Figure("holdout", title, note, source, chart, frame=frame, height=300)
 
 
 def _make_score_dots() -> alt.Chart:
