@@ -380,9 +380,7 @@ def _make_row(
 ) -> BudgetRow:
     """Average the measures of one design at one budget over seeds.
 
-    measures : float array (n_seeds, n_measures), one row of `_Measures` per seed, or the error if the design cannot be
-        planned
-    limit : budget of the design
+    measures : float array (n_seeds, n_measures), one row of `_Measures` and recalls per seed, or the error of the design
     top : number k of top agents whose recall is the `recall` of the row
     tops : all numbers k whose recalls are reported, in the order of the measures
     price : price of a call in USD; None if it is unknown

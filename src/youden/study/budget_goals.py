@@ -69,25 +69,10 @@ class Goal:
 
 
 def parse_goal(text: str) -> Goal:
-    """Parse a goal from text.
+    """Parse a goal such as "rho=0.97", "recall=0.8", "half_width=0.03" or "regret=0.01"; a number alone is a bound on ρ.
 
-    Parameters
-    ----------
-    text : str
-        Measure and bound, such as "rho=0.97", "recall=0.8", "half_width=0.03" or "regret=0.01"; a number alone is a
-        bound on ρ.
+    Raises ConfigError [goal-invalid] if the measure is unknown, or the bound is not a number in (0, 1].
 
-    Returns
-    -------
-    Goal
-
-    Raises
-    ------
-    ConfigError
-        [goal-invalid] if the measure is unknown, or the bound is not a number in (0, 1].
-
-    Examples
-    --------
     >>> parse_goal("0.95")
     Goal(measure='rho', value=0.95)
     """

@@ -64,12 +64,9 @@ def open_grid(n_seeds: int, *, n_rows: int, what: str, progress: Progress | None
         )
 
     def evaluate_row(compute_measures: Callable[[int], Sequence[float]]) -> Floats | PlanError:
-        """Compute the measures of one row of the study, such as a design, at every seed.
+        """Compute the measures of one row of the study, such as a design, at every seed from 0 to n_seeds − 1.
 
-        compute_measures : function that takes a seed, 0 to n_seeds − 1, and returns the measures
-
-        Returns a float array (n_seeds, n_measures), or the PlanError that the function raised. The receiver of progress
-        updates is advanced after each seed.
+        Returns a float array (n_seeds, n_measures), or the PlanError that the function raised, and advances the progress.
         """
         measures_by_seed = []
         for seed in range(n_seeds):

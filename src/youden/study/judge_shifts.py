@@ -250,8 +250,7 @@ def _compute_family_shift(
 ) -> FamilyShift:
     """Compute the shift of one family, and whether a nonlinear relation between the judges may explain it.
 
-    A shift is the mean difference of the family's yes rates from a curve that predicts them from the first judge. If the
-    agents of the family have similar abilities, an error in the shape of the curve cannot be distinguished from a shift.
+    A shift is the mean difference of the family's yes rates from a curve that predicts them from the first judge.
 
     is_member : bool array (n_agents,), agents of the family
     judge_families : model family of each judge, None if unknown

@@ -97,24 +97,10 @@ def read_ranked_agents(folder: RunFolder) -> dict[str, RankingRow]:
 
 
 def read_judged_run(folder: RunFolder) -> JudgedRun:
-    """Read a judged or imported run.
+    """Read the answers of a judged or imported run, and its abilities and recommendation, None if it is not fitted.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        Folder of the run.
-
-    Returns
-    -------
-    JudgedRun
-        Answers of the judge, digests of the pool, families of the agents and of the judge, and the target of the intervals.
-        For a fitted run also the abilities and the recommendation, otherwise None. The name is that of the folder.
-
-    Raises
-    ------
-    RunFolderError
-        [run-unjudged], [run-partial]: if the run is not judged to its end; other slugs if a file of the run is missing
-        or damaged.
+    Raises RunFolderError [run-unjudged], [run-partial] if it is not judged to its end; other slugs if a file is missing or
+    damaged.
     """
     pool = folder.read_pool()
     verdicts = None

@@ -93,25 +93,12 @@ class PreferenceJudgesStudy:
 
 
 def compare_preference_runs(first: RunFolder, second: RunFolder) -> PreferenceJudgesStudy:
-    """Compare the rankings and answers of two runs whose judges say which of two responses is better.
+    """Compare the rankings and answers of two fitted runs whose judges say which of two responses is better.
 
-    Only agents with an ability in both runs are compared.
+    The result has Spearman's ρ of abilities, significant differences in each run, and the agreement on the same trials.
 
-    Parameters
-    ----------
-    first, second : RunFolder
-        Fitted runs of the same agents, usually by different judges.
-
-    Returns
-    -------
-    PreferenceJudgesStudy
-        Spearman's ρ of the abilities, significant differences in each run, and the agreement on the same trials.
-
-    Raises
-    ------
-    RunFolderError
-        [compare-preferences]: if the runs have fewer than 3 agents in common. Errors with other slugs: if a file is missing or
-        damaged.
+    Raises RunFolderError [compare-preferences] if the runs share fewer than 3 agents; other slugs if a file is missing or
+    damaged.
     """
     folders = first, second
     rankings = [read_ranked_agents(folder) for folder in folders]

@@ -248,28 +248,10 @@ def read_or_simulate_answers(folder: RunFolder, *, seed: int) -> RecordedAnswers
 def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers:
     """Simulate the answers of a dense run from those of a pilot, a run with few answers.
 
-    Parameters
-    ----------
-    pilot : RecordedAnswers
-        Answers of the pilot.
-    seed : int
-        Seed of the simulation.
+    Agent effects a and item effects b are those of `ClippedLinear`, shrunk towards their means by their reliability. Answers
+    are y = c + a_i + a_k − b_j + e, with residuals e of the pilot, clipped so that y − FPR is in [−1, 1].
 
-    Returns
-    -------
-    RecordedAnswers
-        Answers to all ordered pairs.
-
-    Raises
-    ------
-    StatisticsError
-        [pilot-thin] if fewer than 3 agents of the pilot have an interval.
-
-    Notes
-    -----
-    Answers follow y = c + a_i + a_k − b_j + e, clipped so that y − FPR is in [−1, 1]; e is drawn from the residuals of
-    the pilot. The agent effects a and the item effects b are those of `ClippedLinear` on symmetric scores, shrunk
-    towards their means by their reliability, so that noise of the pilot is not simulated as differences between agents.
+    Raises StatisticsError [pilot-thin] if fewer than 3 agents of the pilot have an interval.
     """
     rates = pilot.rates
     model = ClippedLinear().fit(rates.training_scores())

@@ -235,13 +235,11 @@ def _measure_regime(
 ) -> list[float]:
     """Compute the measures of a regime, a design with its options, at one seed.
 
-    recorded : answers of a dense run
     folds : holdout of each seed
-    kind : kind of the scores, "symmetric" or "row"
     groups : groups of agents for the AUC; None to compute none
 
-    Returns the measures of a `SparsityRow`: those of `_Costs`, then RMSE, ρ, τ and AUC (NaN without groups). Raises
-    PlanError if the regime cannot be planned.
+    Returns the measures of a `SparsityRow`: those of `_Costs`, then RMSE, ρ, τ and AUC (NaN without groups). Raises PlanError
+    if the regime cannot be planned.
     """
     fold = folds[seed]
     observation = _observe_regime(recorded, fold, regime, kind=kind, seed=seed)
@@ -384,18 +382,10 @@ def _describe_main_regime(main: SparsityRow, dense: SparsityRow) -> Iterator[str
 
 
 def sparsity_to_json(study: SparsityStudy) -> dict[str, Json]:
-    """Convert a comparison of regimes to a JSON object.
+    """Convert a comparison of regimes to the entry of one run in the output of `youden study sparsity --json`.
 
-    Parameters
-    ----------
-    study : SparsityStudy
-        The comparison of regimes.
-
-    Returns
-    -------
-    dict of str to object
-        Entry of one run in the output of `youden study sparsity --json`: the fields of the comparison, with `kind` as
-        "scores" and `rows` as "regimes", and conclusions in sentences as "summary".
+    It has the fields of the comparison, with `kind` as "scores" and `rows` as "regimes", and conclusions in sentences as
+    "summary".
     """
     regimes: list[Json] = [_drop_missing_measures(row) for row in study.rows]
     facts = plain_fields(study) | {"dense": _drop_missing_measures(study.dense), "regimes": regimes}

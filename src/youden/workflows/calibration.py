@@ -370,17 +370,7 @@ def _describe_reason(decision: CalibrationDecision) -> str:
 def describe_calibration(calibration: Calibration, judges: Sequence[CalibratedJudge]) -> Iterator[str]:
     """Yield the conclusions about calibrated judges, one line each.
 
-    Parameters
-    ----------
-    calibration : Calibration
-        The planned calibration.
-    judges : sequence of CalibratedJudge
-        Results of the judges, from `calibrate`.
-
-    Yields
-    ------
-    str
-        An empty line, the decision and notes for each judge; then the rule by which a judge passes, and the conclusion.
+    An empty line, the decision and notes come for each judge; then the rule by which a judge passes, and the conclusion.
     """
     for judge in judges:
         yield ""

@@ -297,18 +297,8 @@ class _Criterion:
 def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
     """Decide whether a judge passes the calibration: "go", "not sure" or "no-go".
 
-    Parameters
-    ----------
-    measures : Measures
-        Error rates and biases of the judge.
-    n_calls : int
-        Number of calls from which they were estimated.
-
-    Returns
-    -------
-    CalibrationDecision
-        Outcome, result of each criterion and, if the outcome is "not sure", the number of calls at which every criterion
-        would be decided with a power of 80 %; None if there is no such number.
+    If the outcome is "not sure", the result has the number of calls at which every criterion would be decided with a power of
+    80 %, or None if there is no such number. `n_calls` is the number so far.
     """
     tpr, fpr = measures.tpr, measures.fpr
 

@@ -172,9 +172,7 @@ def _plan_single_step(config: RunConfig, request: ExtensionRequest, *, n_before:
 
 
 def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None) -> tuple[RunFit, str]:
-    """Query the judge on an extension and fit the extended run.
-
-    A search repeats this round after round.
+    """Query the judge on an extension and fit the extended run, round after round for a search.
 
     Parameters
     ----------
@@ -193,15 +191,13 @@ def extend_run(planned: PlannedExtension, options: JudgingOptions | None = None)
     Raises
     ------
     BudgetError, JudgeError, TooManyMissingError
-        If the cost cap is reached, the judge cannot be used, or too many answers are missing. Finished rounds stay in
-        the folder.
+        If the cap is reached, the judge cannot be used, or too many answers are missing. Finished rounds are kept.
     RunFolderError
         [run-extended] if another process has extended the run since the extension was planned.
 
     Notes
     -----
-    config.yaml records the extension as unfinished until `finish_extension` is called. If a new extension fails
-    before it has an answer, the record is removed.
+    config.yaml records the extension as unfinished until `finish_extension` is called.
     """
     request, config = planned.unfinished, planned.run.config
     fitted = _extend_by_step(planned, options)

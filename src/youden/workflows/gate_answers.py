@@ -138,24 +138,10 @@ class GateAnswers:
 
 
 def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> GateAnswers:
-    """Read the answers of a run for a gate.
+    """Read the answers of a judged and fitted run, or of an imported one, for a gate.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        A judged and fitted run, or an imported one.
-    target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
-        Population that differences refer to.
-
-    Returns
-    -------
-    GateAnswers
-        The answers, with a function that compares two agents.
-
-    Raises
-    ------
-    RunFolderError
-        [run-unjudged], [run-partial]: if the run is not judged to its end; other slugs if it is not fitted.
+    Differences refer to the population `target`. Raises RunFolderError [run-unjudged], [run-partial] if the run is not judged
+    to its end; other slugs if it is not fitted.
     """
     plan: Plan | None = None
     if folder.has("plan.parquet") or folder.has("verdicts.parquet"):

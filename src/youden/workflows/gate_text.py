@@ -214,19 +214,7 @@ def describe_gate(gate: Gate) -> Iterator[str]:
 
 
 def describe_run(gate: Gate) -> tuple[str, ...]:
-    """Describe the run of a gate: the calibration of its judge, and what it recommends among all its agents.
-
-    Parameters
-    ----------
-    gate : Gate
-        Result of `gate_run`.
-
-    Returns
-    -------
-    tuple of str
-        The stored calibration of the judge and the recommendation of the run, each if there is one. A run of self-trials
-        recommends nothing.
-    """
+    """Describe the stored calibration of a gate's judge and the recommendation among all its agents, each if there is one."""
     lines = [gate.calibration] if gate.calibration else []
     if gate.recommendation is not None and not gate.is_of_self_consistency:
         lines.append(f"Among all agents of the run, independently of this gate: {gate.recommendation.text}")

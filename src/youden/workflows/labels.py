@@ -103,29 +103,10 @@ def check_labelled_agents(source: str, names: Sequence[str], agent_ids: Sequence
 
 
 def validate(folder: RunFolder, table: LabelTable) -> Validation:
-    """Compare the ranking of a fitted run with labels and write labels.json.
+    """Compare the ranking of a fitted run with labels and write labels.json, whose contents are returned.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        A fitted run. Only its labels.json is written.
-    table : LabelTable
-        Labels of agents, or of agents on items, with agents named by their ids in the run.
-
-    Returns
-    -------
-    Validation
-        Contents of labels.json: agreement of each label with the ranking, and notes on missing labels and ranks.
-
-    Raises
-    ------
-    RunFolderError
-        If the run is not fitted.
-
-    Notes
-    -----
-    If items are labelled, the label of an agent is its mean over items, and labels of cells are correlated with scores
-    of cells. Confidence intervals of pairwise differences determine the ranks that an ability or a mean label allows.
+    The label of an agent is its own or the mean over labelled items, whose labels are also compared with scores of cells. The
+    agents of `table` are named by their ids in the run. Raises RunFolderError if the run is not fitted.
     """
     facts, ranking = folder.read_facts(), folder.read_ranking()
     rows = [row for row in ranking if row.ability is not None]

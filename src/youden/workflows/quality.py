@@ -145,9 +145,8 @@ def _read_labels_of_frame(
 
     Rows without a label, and rows of agents that are not in `agent_ids`, are left out.
 
-    Raises: ConfigError [quality-column] if a column is missing or the labels are no table, [labels-unknown] if no agent is
-    labelled, [quality-none] if no label remains, or [quality-scale] if a label is outside the scale; ImportFormatError
-    [labels-value] if a label is not a number.
+    Raises ConfigError [quality-column], [labels-unknown] (no agent is labelled), [quality-none] (no label remains) or [quality-
+    scale]; ImportFormatError [labels-value] if a label is not a number.
     """
     if not hasattr(frame, "columns"):
         raise ConfigError(

@@ -120,14 +120,12 @@ class Stress:
 def stress(planned: PlannedStress, options: JudgingOptions | None = None) -> Stress:
     """Rank a pool under each attack of a planned stress test.
 
-    Missing answers do not stop a stress test, because an attack may confuse the judge.
-
     Parameters
     ----------
     planned : PlannedStress
         Result of `plan_stress`.
     options : JudgingOptions, optional
-        Terms of the requests. The cost cap of `planned` holds for all attacks together.
+        Options of the requests. The cost cap of `planned` holds for all attacks together. Missing answers do not stop it.
 
     Returns
     -------
@@ -207,8 +205,6 @@ def _evaluate_attack(
     baseline: _Baseline,
 ) -> AttackResult:
     """Compare the ranks and findings of an attacked pool with those of the pool without the attack.
-
-    The attack adds independent trials of the planted agents only, so the rates of the other agents do not change.
 
     planted : attacked pool and the agents that the attack added
     verdicts : answers to its trials

@@ -54,7 +54,7 @@ def _draw_matrix(
     """Draw a matrix as coloured tiles.
 
     value : float array (n_rows, n_columns), NaN for no tile
-    sides : two entries: the field of the rows with their names, then the field of the columns with their names
+    sides : field of the rows with their names, then field of the columns with their names
     row_height, max_height : heights in pixels of one row, and of the figure
     max_labelled : maximum number of rows with labels
     titles : titles of the vertical and of the horizontal axis

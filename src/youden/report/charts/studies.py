@@ -130,8 +130,7 @@ def _distinct_positions(ranks: Sequence[int]) -> list[int]:
 def draw_stress_figure(stress: Stress) -> Figure:
     """Draw the rank that the best attacking agent reaches with each attack, one dot per ranking method.
 
-    A dot is filled if a check or an alarm detects the attack. The dashed line is the rank of the base agent in the
-    plain ranking without an attack; it is the last rank if the base agent has none.
+    A dot is filled if a check or an alarm detects the attack. The dashed line is the rank of the base agent without an attack.
     """
     attacks = [attack for attack in stress.attacks if attack.ranks_after]
     attacks.sort(key=lambda attack: attack.ranks_after["plain"].rank)
@@ -185,12 +184,8 @@ def draw_stress_figure(stress: Stress) -> Figure:
 def draw_budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
     """Draw the accuracy of each design by number of calls, as two figures.
 
-    The first one shows the mean ± SD of Spearman's ρ to the ranking by all comparisons, with a ring around the smallest budget
-    that meets the goal. The second one shows the recall: the share of the best agents by all comparisons that are also the best
-    with fewer calls.
-
-    study : accuracy of each design at several budgets, as means over random plans
-    goal : accuracy to reach, for example ρ ≥ 0.97
+    The first shows Spearman's ρ to the ranking by all comparisons, with a ring around the smallest budget that meets `goal`;
+    the second the recall of the best agents.
     """
     recommended_budget = recommend(study, goal).row
     designs = []

@@ -73,20 +73,10 @@ class Predictions:
     """float (n_items,), NaN for an item without a score."""
 
     def predict(self, agent: Ids | Positions | int, item: Ids | Positions | int | slice) -> Floats:
-        """Predict the scores of cells, clip(ability − difficulty, −1, 1).
+        """Predict the scores of cells, clip(ability − difficulty, −1, 1), NaN for agents and items without a score.
 
-        Parameters
-        ----------
-        agent : int or int array
-            Positions of agents.
-        item : int, int array or slice
-            Positions of items. A slice requires that `agent` is an int or has the shape (n_agents, 1).
-
-        Returns
-        -------
-        float array
-            Predicted scores, with the broadcast shape of both: two arrays of the same shape give one score per pair. NaN for
-            agents and items without a score.
+        agent, item : positions, broadcast against each other: two arrays of the same shape give one score per pair. A slice of
+            items requires that `agent` is an int or has the shape (n_agents, 1).
         """
         return np.clip(self.ability[agent] - self.difficulty[item], -1, 1)
 
@@ -159,22 +149,10 @@ def number_texts(columns: Mapping[str, NDArray[Any]], plan: Plan) -> tuple[Posit
 
 
 def compare_repeats(code: Positions) -> Repeats:
-    """Compare all answers of a judge about the same two texts, in the same and in opposite orders.
+    """Compare all answers of a judge about the same two texts, in the same (retest) and in opposite orders.
 
-    Parameters
-    ----------
-    code : int64 array (n_trials,)
-        Codes of `encode_trials`, in the order of the run.
-
-    Returns
-    -------
-    Repeats
-        Agreement of the answers in the same order (retest) and in opposite orders, and a mask of the trials whose two texts
-        also got another answer.
-
-    Notes
-    -----
-    Pairs of texts are divided into chunks, and only the trials of one chunk are sorted at a time, to save memory.
+    `code` has the codes of `encode_trials`, int64 array (n_trials,). The result has both agreements, and a mask of the trials
+    whose two texts also got another answer.
     """
     n_chunks = 1 << (len(code) // TRIALS_PER_SORT).bit_length()  # a power of 2
     differ = np.zeros(len(code), dtype=np.bool_)

@@ -177,20 +177,7 @@ def _format_correlation(a: Mapping[str, float | None], b: Mapping[str, float | N
 
 
 def match_answers(result: Verdicts, other_result: Verdicts) -> Floats:
-    """Find the answers of another judge to the trials of a run.
-
-    Parameters
-    ----------
-    result : Verdicts
-        Answers of the run, with N trials.
-    other_result : Verdicts
-        Answers of the other judge.
-
-    Returns
-    -------
-    float array (n_trials,)
-        The other judge's answer as a decision, 0 or 1, to each trial of `result`; NaN if it has none.
-    """
+    """Find the decision of another judge on each trial of a run: 0 or 1, NaN if it has none, float array (n_trials,)."""
     row = match_trials(result.plan, other_result.plan)
     is_common = row >= 0
     answers = np.full(len(result), np.nan)

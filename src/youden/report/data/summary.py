@@ -155,20 +155,10 @@ class Summary:
         return displayed_columns(self.ranking)
 
     def table(self, *, bar_cells: int, max_agents: int | None = None) -> Table:
-        """Tabulate the ranking, best agent first.
+        """Tabulate the ranking, best agent first: ranks, agent, group, ability, interval, bar and other known columns, as text.
 
-        Parameters
-        ----------
-        bar_cells : int
-            Width in characters of a bar that shows the interval; 0 for no bar.
-        max_agents : int, optional
-            Maximum number of agents. Default: all.
-
-        Returns
-        -------
-        Table
-            Ranks (if there are several agents), agent, group (if any agent has one), ability, interval, bar and the
-            other columns of the run, as text.
+        bar_cells : width in characters of a bar that shows the interval; 0 for no bar
+        max_agents : maximum number of agents; None for all
         """
         has_bar = bar_cells > 0
         has_groups = any(agent.group for agent in self.ranking)
@@ -289,8 +279,8 @@ class Summary:
     def partners_text(self) -> str | None:
         """Sentences on how much the ranking depends on which other agents are in the pool; None if not measured.
 
-        The partners of an agent are the agents that it is compared with. The sentences state the rank correlation of two
-        rankings, each from a random half of the partners, and name the agents whose rank changes most.
+        They state the rank correlation of two rankings, each by comparisons with a random half of the agents, and the largest
+        changes.
         """
         split_half = self.facts.partners
         if split_half is None:

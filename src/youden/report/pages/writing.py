@@ -181,20 +181,11 @@ def _render(
 ) -> str:
     """Render a template of the package as HTML, with the scripts that it needs.
 
-    Parameters
-    ----------
-    template : str
-        File name of the template.
-    live, home : str or None
-        Paths under which the viewer serves trials, and its list of runs; None for a page in a file.
-    figures, trials : mapping of str to object, optional
-        Figures and trials as JSON.
-    charts : bool, default False
-        Whether the page draws figures later, though it has none yet.
-    scripts_of : sequence of str, optional
-        Further scripts of the page, by file name.
-    **content : object
-        Variables of the template.
+    live, home : paths under which the viewer serves trials, and its list of runs; None for a page in a file
+    figures, trials : figures and trials as JSON
+    charts : whether the page draws figures later, though it has none yet
+    scripts_of : file names of further scripts
+    **content : variables of the template
     """
     has_charts = (charts or bool(figures)) and vega.has_charts()
     names = ["page.js"]
@@ -485,19 +476,9 @@ def write_study(path: Path, title: str, parts: Sequence[StudyPart]) -> None:
 
 
 def write_stress(stress: Stress, out: Path) -> tuple[Path, ...]:
-    """Write the result of a stress test (a run with planted adversarial agents) to files, replacing existing ones.
+    """Write the result of a stress test (a run with planted adversarial agents) to files in a folder, and return their paths.
 
-    Parameters
-    ----------
-    stress : Stress
-        Result of the stress test.
-    out : Path
-        Folder, which is created if it does not exist.
-
-    Returns
-    -------
-    tuple of Path
-        stress.md, stress.json and, if vl-convert is installed, stress.svg.
+    The files are stress.md, stress.json and, if vl-convert is installed, stress.svg. Existing files are replaced.
     """
     texts = {
         "stress.md": _render_stress_markdown(stress),
