@@ -288,14 +288,6 @@ class JudgesStudy:
             _fit_scores(aligned, value, weight, kind=kind)
             for value, weight in zip(aligned.scores, aligned.weight, strict=True)
         ]
-
-        # agents with the largest differences of ranks, and items with the largest differences of scaled difficulties
-        ranks = np.stack([rank_with_ties(fit.ability_) for fit in fits])
-        agents = np.argsort(-np.ptp(ranks, axis=0), kind="stable")[:MAX_SHOWN].tolist()
-        scaled_difficulty = np.stack([fit.difficulty_ / (np.nanstd(fit.difficulty_) or 1.0) for fit in fits])
-        ranges = np.nan_to_num(np.ptp(scaled_difficulty, axis=0), nan=-1.0)
-        items = np.argsort(-ranges, kind="stable")[:MAX_SHOWN].tolist()
-
         shifts, skipped = _compute_shifts(aligned)
         has_answer = (aligned.weight > 0).any(axis=1)
 
@@ -308,14 +300,8 @@ class JudgesStudy:
         self.curl: dict[str, dict[str, Curl]] = {}
         for name, scores in zip(aligned.names, aligned.scores, strict=True):
             self.curl[name] = {link: measure_curl_on_link(scores, link) for link in LINKS}
-        self.agents: list[dict[str, Any]] = [
-            {"agent": aligned.agent_ids[agent], "places": ranks[:, agent].tolist()} for agent in agents
-        ]
-        self.items: list[dict[str, Any]] = []
-        for item in items:
-            difficulties = [or_none(difficulty) for difficulty in scaled_difficulty[:, item]]
-            self.items.append({"item": aligned.item_ids[item], "difficulty": difficulties})
-
+        self.agents = _list_differing_agents(fits, aligned.agent_ids)
+        self.items = _list_differing_items(fits, aligned.item_ids)
         self.shifts, self.target, self.recommendations = shifts, aligned.target, aligned.recommendations
         self.answer = list(describe_recommendations(aligned.names, aligned.recommendations))
         self.summary = [
@@ -325,6 +311,21 @@ class JudgesStudy:
             *(line for judge_shifts in shifts for line in describe_shifts(judge_shifts)),
             *skipped,
         ]
+
+
+def _list_differing_agents(fits: Sequence[ClippedLinear], agent_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """List the agents whose ranks by the runs differ most, with these ranks."""
+    ranks = np.stack([rank_with_ties(fit.ability_) for fit in fits])
+    agents = np.argsort(-np.ptp(ranks, axis=0), kind="stable")[:MAX_SHOWN].tolist()
+    return [{"agent": agent_ids[agent], "places": ranks[:, agent].tolist()} for agent in agents]
+
+
+def _list_differing_items(fits: Sequence[ClippedLinear], item_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """List the items whose difficulties by the runs, in standard deviations, differ most, with these difficulties."""
+    difficulty = np.stack([fit.difficulty_ / (np.nanstd(fit.difficulty_) or 1.0) for fit in fits])
+    ranges = np.nan_to_num(np.ptp(difficulty, axis=0), nan=-1.0)
+    items = np.argsort(-ranges, kind="stable")[:MAX_SHOWN].tolist()
+    return [{"item": item_ids[item], "difficulty": [or_none(value) for value in difficulty[:, item]]} for item in items]
 
 
 def _fit_scores(aligned: AlignedRuns, value: Floats, weight: Floats, *, kind: ScoreKind) -> ClippedLinear:

@@ -7,7 +7,7 @@ the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import hypot
@@ -162,31 +162,34 @@ def study_baselines(
         counts_by_item = (~np.isnan(squared_error)).sum(axis=0).tolist()
         return [*measures, *sums_by_item, *counts_by_item]
 
-    tables = []
+    tables = {}
     with open_grid(n_seeds, n_rows=len(all_names), what="fits", progress=progress) as evaluate_row:
-        for make_model in factories.values():
+        for name, make_model in factories.items():
             table = evaluate_row(partial(compute_measures, make_model))
             if isinstance(table, PlanError):
                 raise table
-            tables.append(table)
+            tables[name] = table
+    coverage = np.array([chosen.sum() / recorded.pool.present.sum() for chosen in cells])
+    return BaselinesStudy(rule, kind, SeedSummary.from_values(coverage), _summarize_models(tables))
 
-    # columns: RMSE, ρ, τ, AUC, then sums and counts of squared errors by item
-    measures = np.stack([table[:, :4] for table in tables], axis=1)
-    by_item = np.stack([table[:, 4:].reshape(n_seeds, 2, -1) for table in tables], axis=2)
+
+def _summarize_models(tables: Mapping[str, Floats]) -> tuple[BaselineRow, ...]:
+    """Summarize the measures of models over seeds, and compare the models with the first one.
+
+    tables : by model, float array (n_seeds, 4 + 2 · n_items): RMSE, ρ, τ, AUC, then sums and counts of squared errors by item
+    """
+    measures = np.stack([table[:, :4] for table in tables.values()], axis=1)
+    by_item = np.stack([table[:, 4:].reshape(len(table), 2, -1) for table in tables.values()], axis=2)
     squares, counts = by_item.swapaxes(0, 1)
+    se_items = _compute_item_std_error(np.ascontiguousarray(squares), np.ascontiguousarray(counts)).tolist()
     rmse = measures[:, :, 0]  # (n_seeds, n_models)
     rmse_difference = rmse - rmse[:, :1]
-    se_items = _compute_item_std_error(np.ascontiguousarray(squares), np.ascontiguousarray(counts))
-    n_comparisons = max(len(all_names) - 1, 1)
+    n_comparisons = max(len(tables) - 1, 1)
     critical_value = float(ndtri(1 - (1 - LEVEL) / 2 / n_comparisons))
-    rows = []
-    for k, name in enumerate(all_names):
-        row = _make_row(
-            name, measures[:, k], rmse_difference[:, k], se_items=float(se_items[k]), critical_value=critical_value
-        )
-        rows.append(row)
-    coverage = np.array([chosen.sum() / recorded.pool.present.sum() for chosen in cells])
-    return BaselinesStudy(rule, kind, SeedSummary.from_values(coverage), tuple(rows))
+    return tuple(
+        _make_row(name, measures[:, k], rmse_difference[:, k], se_items=se_items[k], critical_value=critical_value)
+        for k, name in enumerate(tables)
+    )
 
 
 def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: int) -> Bools:

@@ -212,17 +212,7 @@ class AlignedRuns:
             [judges-items] if they share too few agents or items; [judges-number] if items cannot be matched by number;
             [judges-trials] if two judges answered no unit in common; [judge-family] if `families` names another judge.
         """
-        if len(runs) < 2:
-            raise ConfigError(
-                f"A comparison needs two runs or more: got {len(runs)}. Add a run of another judge.", slug="judges-few"
-            )
-        digests = {run.digest for run in runs if run.digest is not None}
-        is_one_pool = len(digests) <= 1 or any(digests <= run.pool_digests for run in runs)
-        if not is_one_pool:
-            raise ConfigError(
-                f"The runs judged different pools of texts: got {', '.join(run.name for run in runs)}. Pass runs of one pool.",
-                slug="judges-pools",
-            )
+        _check_one_pool(runs)
 
         # agents and items that all runs have
         keys = [_get_item_keys(run, match) for run in runs]
@@ -236,14 +226,7 @@ class AlignedRuns:
         self.judge_families = self._resolve_judge_families(runs, families or {})
         indices = [_index_shared(run, run_keys, agents, items) for run, run_keys in zip(runs, keys, strict=True)]
 
-        # scores of the shared cells
-        values, weights = [], []
-        for run, (agent_index, item_index) in zip(runs, indices, strict=True):
-            scores = _score_all_cells(run.rates, kind)
-            shared_cells = np.ix_(_list_shared_positions(agent_index), _list_shared_positions(item_index))
-            values.append(scores.value[shared_cells])
-            weights.append(scores.weight[shared_cells])
-        self.scores, self.weight = np.stack(values), np.stack(weights)
+        self.scores, self.weight = _score_shared_cells(runs, indices, kind)
 
         # answers to trials or ordered pairs
         has_trials = all(run.result is not None for run in runs)
@@ -284,6 +267,37 @@ class AlignedRuns:
                 slug="judge-family",
             )
         return [families.get(name, run.family) for name, run in zip(self.names, runs, strict=True)]
+
+
+def _check_one_pool(runs: Sequence[JudgedRun]) -> None:
+    """Raise ConfigError [judges-few] for fewer than two runs, [judges-pools] if they judged different pools."""
+    if len(runs) < 2:
+        raise ConfigError(
+            f"A comparison needs two runs or more: got {len(runs)}. Add a run of another judge.", slug="judges-few"
+        )
+    digests = {run.digest for run in runs if run.digest is not None}
+    is_one_pool = len(digests) <= 1 or any(digests <= run.pool_digests for run in runs)
+    if not is_one_pool:
+        raise ConfigError(
+            f"The runs judged different pools of texts: got {', '.join(run.name for run in runs)}. Pass runs of one pool.",
+            slug="judges-pools",
+        )
+
+
+def _score_shared_cells(
+    runs: Sequence[JudgedRun], indices: Sequence[tuple[Ids, Ids]], kind: ScoreKind
+) -> tuple[Floats, Floats]:
+    """Return the scores of the shared cells by each run and their weights: float arrays (n_runs, n_agents, n_items).
+
+    indices : position of each agent and item of a run among the shared ones, −1 if it is not shared
+    """
+    values, weights = [], []
+    for run, (agent_index, item_index) in zip(runs, indices, strict=True):
+        scores = _score_all_cells(run.rates, kind)
+        shared_cells = np.ix_(_list_shared_positions(agent_index), _list_shared_positions(item_index))
+        values.append(scores.value[shared_cells])
+        weights.append(scores.weight[shared_cells])
+    return np.stack(values), np.stack(weights)
 
 
 def _find_family(runs: Sequence[JudgedRun], agent: str) -> str | None:

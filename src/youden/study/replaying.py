@@ -263,7 +263,40 @@ def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers
             slug="pilot-thin",
         )
 
-    n_agents, n_items = model.residual_.shape
+    mean = _predict_answers(model, std_error)
+    is_known = ~np.isnan(pilot.paired)
+    residuals = (pilot.paired - mean)[is_known]
+    independent_answers = pilot.independent[is_known & ~np.isnan(pilot.independent)]
+    fpr = float(independent_answers.mean()) if len(independent_answers) else 0.0
+
+    errors = standalone_stream(seed).choice(residuals, size=mean.shape)
+    paired = np.clip(mean + errors, fpr - 1 + _ROUNDING, 1)
+    diagonal = np.arange(rates.n_agents)
+    paired[:, diagonal, diagonal] = np.nan
+    independent = np.where(np.isnan(paired), np.nan, fpr)
+
+    agents, items = tuple(map(Agent, rates.agent_ids)), tuple(map(Item, rates.item_ids))
+    no_texts = np.full((rates.n_agents, rates.n_items), "", dtype=object)
+    caveat = (
+        f"The run is a pilot, with answers to {pilot.observed:.1%} of its ordered pairs: figures come from a dense run that is "
+        "simulated from its additive fit and residuals, without interactions of particular pairs, and are somewhat too good."
+    )
+    return RecordedAnswers(
+        paired=paired,
+        independent=independent,
+        pool=Pool(agents, items, no_texts, name="imagined"),
+        rates=_make_rates(paired, independent, rates),
+        groups=pilot.groups,
+        caveats=(*pilot.caveats, caveat),
+    )
+
+
+def _predict_answers(model: ClippedLinear, std_error: Floats) -> Floats:
+    """Predict the mean answer to each ordered pair of agents by shrunk effects: float array (n_items, n_agents, n_agents).
+
+    std_error : float array (n_agents,), standard errors of the fitted abilities, NaN if unknown
+    """
+    n_agents = len(std_error)
     ability_error = np.where(np.isnan(std_error), np.nanmean(std_error), std_error)
     ability = _shrink_to_mean(model.ability_, ability_error)
     n_scores = (~np.isnan(model.residual_)).sum(axis=0)
@@ -273,31 +306,8 @@ def simulate_from_pilot(pilot: RecordedAnswers, *, seed: int) -> RecordedAnswers
 
     # an ability averages an agent's effect with those of its partners: a_i = (K − 1)/(K − 2)·(θ_i − mean θ)
     effect = (n_agents - 1) / (n_agents - 2) * (ability - ability.mean())
-    mean = ability.mean() + effect[:, None] + effect[None, :] - difficulty[:, None, None]
-    is_known = ~np.isnan(pilot.paired)
-    residuals = (pilot.paired - mean)[is_known]
-    independent_answers = pilot.independent[is_known & ~np.isnan(pilot.independent)]
-    fpr = float(independent_answers.mean()) if len(independent_answers) else 0.0
-
-    errors = standalone_stream(seed).choice(residuals, size=mean.shape)
-    paired = np.clip(mean + errors, fpr - 1 + _ROUNDING, 1)
-    diagonal = np.arange(n_agents)
-    paired[:, diagonal, diagonal] = np.nan
-    independent = np.where(np.isnan(paired), np.nan, fpr)
-
-    agents, items = tuple(map(Agent, rates.agent_ids)), tuple(map(Item, rates.item_ids))
-    caveat = (
-        f"The run is a pilot, with answers to {pilot.observed:.1%} of its ordered pairs: figures come from a dense run that is "
-        "simulated from its additive fit and residuals, without interactions of particular pairs, and are somewhat too good."
-    )
-    return RecordedAnswers(
-        paired=paired,
-        independent=independent,
-        pool=Pool(agents, items, np.full((n_agents, n_items), "", dtype=object), name="imagined"),
-        rates=_make_rates(paired, independent, rates),
-        groups=pilot.groups,
-        caveats=(*pilot.caveats, caveat),
-    )
+    mean: Floats = ability.mean() + effect[:, None] + effect[None, :] - difficulty[:, None, None]
+    return mean
 
 
 def _shrink_to_mean(value: Floats, std_error: Floats) -> Floats:

@@ -132,23 +132,16 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     length = np.array([[len(text or "") for text in row] for row in pool.texts], dtype=np.float64)
     lower_quartile, median = np.quantile(length[pool.present], [0.25, 0.5]).tolist()
 
-    # one half of the trials is sampled at random, the other one is sorted by length
+    # one half of the trials is sampled at random, the other one is sorted by length; a run may have too few independent ones
     rng = stream("known truth", seed)
     all_paired = rng.permutation(np.flatnonzero(plan.trial_type == PAIRED))
-    paired, unbalanced = _split_in_two(_drop_repeated_pairs(plan, all_paired))
-    all_independent = rng.permutation(np.flatnonzero((plan.trial_type == INDEPENDENT) & (plan.role != PROBE)))
-    independent, balanced = _split_in_two(all_independent)
-
-    # a run may have too few independent trials; every second of the additional ones is for the sorted half
+    paired, other_paired = _split_in_two(_drop_repeated_pairs(plan, all_paired))
     extended = plan if plan.is_self_plan else _add_independent(plan, stream("known independent trials", seed))
-    extra = np.arange(len(plan), len(extended))
-    independent = np.append(independent, extra[0::2])
-    if len(balanced) < _MIN_BALANCED_POOL:
-        balanced = np.append(balanced, extra[1::2])
+    independent, other_independent = _split_independent(plan, np.arange(len(plan), len(extended)), rng)
 
     # a text below the lower quartile may be too short to recognize; a judge by length takes two long texts for one item
-    unbalanced = _sort_by_length_ratio(extended, unbalanced, length, min_length=lower_quartile, largest_first=True)
-    balanced = _sort_by_length_ratio(extended, balanced, length, min_length=median, largest_first=False)
+    unbalanced = _sort_by_length_ratio(extended, other_paired, length, min_length=lower_quartile, largest_first=True)
+    balanced = _sort_by_length_ratio(extended, other_independent, length, min_length=median, largest_first=False)
 
     # take the requested number of trials of each kind
     paired_trials = plan.trials.take(paired[: n_wanted["paired"]])
@@ -201,6 +194,18 @@ def _split_in_two(rows: Positions) -> tuple[Positions, Positions]:
     """
     n_first = (len(rows) + 1) // 2
     return rows[:n_first], rows[n_first:]
+
+
+def _split_independent(plan: Plan, added: Positions, rng: np.random.Generator) -> tuple[Positions, Positions]:
+    """Split the independent trials of a plan without probes at random, and add every second of the rows `added` to each half.
+
+    The second half gets added trials only if it has few trials.
+    """
+    rows = rng.permutation(np.flatnonzero((plan.trial_type == INDEPENDENT) & (plan.role != PROBE)))
+    first_half, second_half = _split_in_two(rows)
+    if len(second_half) < _MIN_BALANCED_POOL:
+        second_half = np.append(second_half, added[1::2])
+    return np.append(first_half, added[0::2]), second_half
 
 
 def _add_independent(plan: Plan, rng: np.random.Generator) -> Plan:

@@ -128,10 +128,7 @@ def choose_to_label(
     agent_ids = [row.agent for row in folder.read_ranking()]
     pool_positions = {agent.id: k for k, agent in enumerate(pool.agents)}
     texts = pool.texts[[pool_positions[agent] for agent in agent_ids]]
-    answers = labelled
-    if answers is None:
-        empty: Positions = np.zeros(0, dtype=np.int64)
-        answers = LabelledAnswers(empty, empty, np.zeros(0), "label", (0.0, 1.0), ())
+    answers = _make_no_answers() if labelled is None else labelled
     is_unlabelled = _find_unlabelled(pool, texts, answers)
     n_unlabelled = is_unlabelled.sum(axis=1)
     n_chosen = fit_quality(folder, answers).allocate_labels(n, n_unlabelled, for_best=purpose == "best")
@@ -163,18 +160,28 @@ def choose_to_label(
     with atomic_write(key_file) as tmp_path:
         tmp_path.write_text(json.dumps(key, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
-    # the table to label, with the other agents' texts in random order
     rows = []
     for id_, k, j in chosen:
         shown_agent = [agent_ids[k]] if show_agents else []
-        shuffled = rng.permutation(len(agent_ids)).tolist()
-        other_texts = [str(texts[i, j]) for i in shuffled if i != k and texts[i, j]]
+        other_texts = _shuffle_other_texts(texts[:, j], k, rng)
         rows.append([id_, *shown_agent, pool.items[j].prompt or "", str(texts[k, j]), *other_texts])
     agent_header = ["shown_agent"] if show_agents else []
     other_headers = [f"other_{i + 1}" for i in range(len(agent_ids) - 1)]
     _write_table(out, ["id", *agent_header, "prompt", "text", *other_headers, "label"], rows)
     n_chosen_by_agent = {agent_ids[k]: count for k, count in enumerate(n_chosen.tolist()) if count}
     return ToLabel(out, key_file, n_chosen_by_agent, len(answers.value))
+
+
+def _make_no_answers() -> LabelledAnswers:
+    """Make an empty table of labelled responses."""
+    no_positions: Positions = np.zeros(0, dtype=np.int64)
+    return LabelledAnswers(no_positions, no_positions, np.zeros(0), "label", (0.0, 1.0), ())
+
+
+def _shuffle_other_texts(texts: Objects, agent: int, rng: np.random.Generator) -> list[str]:
+    """Return the texts of all agents but one on an item, object array (n_agents,), in random order, without empty ones."""
+    shuffled = rng.permutation(len(texts)).tolist()
+    return [str(texts[position]) for position in shuffled if position != agent and texts[position]]
 
 
 def _check_output_files(out: Path) -> None:

@@ -160,36 +160,25 @@ class Summary:
         bar_cells : width in characters of a bar that shows the interval; 0 for no bar
         max_agents : maximum number of agents; None for all
         """
-        has_bar = bar_cells > 0
-        has_groups = any(agent.group for agent in self.ranking)
-        columns = [column for column in self.columns if column.in_terminal]
-        has_ranks = self.n_agents > 1
-        headings, alignments = ["agent"], "l"  # l: left, r: right, c: centred
-        if has_ranks:
-            headings, alignments = ["ranks", *headings], "rl"
-        if has_groups:
-            headings.append("group")
-            alignments += "l"
-        headings += ["ability", f"{self.facts.level:.0%} interval"]
-        alignments += "rl"
-        if has_bar:
-            headings.append("")
-            alignments += "c"
-        headings += [column.heading for column in columns]
-        alignments += "r" * len(columns)
+        agents = self.ranking[:max_agents]
+        intervals = [f"{format_decimal(agent.low)} … {format_decimal(agent.high)}" for agent in agents]
 
-        rows = []
-        for agent in self.ranking[:max_agents]:
-            row = [agent.ranks, agent.agent] if has_ranks else [agent.agent]
-            if has_groups:
-                row.append(agent.group or "–")
-            row.append(format_decimal(agent.ability))
-            row.append(f"{format_decimal(agent.low)} … {format_decimal(agent.high)}")
-            if has_bar:
-                row.append(_draw_bar(agent, bar_cells))
-            row += [format_cell(agent, column) for column in columns]
-            rows.append(row)
-        return Table(f"{self.name}: {format_count(self.n_agents, 'agent')} on {self.items}", headings, alignments, rows)
+        # heading, alignment (left, right or code) and cells of each column
+        columns = [("agent", "l", [agent.agent for agent in agents])]
+        if self.n_agents > 1:
+            columns.insert(0, ("ranks", "r", [agent.ranks for agent in agents]))
+        if any(agent.group for agent in self.ranking):
+            columns.append(("group", "l", [agent.group or "–" for agent in agents]))
+        columns.append(("ability", "r", [format_decimal(agent.ability) for agent in agents]))
+        columns.append((f"{self.facts.level:.0%} interval", "l", intervals))
+        if bar_cells > 0:
+            columns.append(("", "c", [_draw_bar(agent, bar_cells) for agent in agents]))
+        in_terminal = [column for column in self.columns if column.in_terminal]
+        columns += [(column.heading, "r", [format_cell(agent, column) for agent in agents]) for column in in_terminal]
+        headings, alignments, cells_by_column = zip(*columns, strict=True)
+        rows = [list(row) for row in zip(*cells_by_column, strict=True)]
+        title = f"{self.name}: {format_count(self.n_agents, 'agent')} on {self.items}"
+        return Table(title, list(headings), "".join(alignments), rows)
 
     @property
     def items(self) -> str:
