@@ -78,17 +78,8 @@ class OrderComparison:
     def describe(self, names: tuple[str, str], target: Target) -> str:
         """Describe in a sentence how many pairs of agents differ significantly in each run and in both, and in which order.
 
-        Parameters
-        ----------
-        names : (str, str)
-            Names of the two runs.
-        target : {"items-like-these", "these-items", "items-and-judges"}
-            Population that the intervals refer to.
-
-        Returns
-        -------
-        str
-            One sentence, with examples of the pairs that differ significantly in opposite orders.
+        The sentence has examples of pairs in opposite orders. `names` are those of the two runs, and the intervals refer to
+        `target`.
         """
         name_a, name_b = names
         counts = (
@@ -297,14 +288,6 @@ class JudgesStudy:
             _fit_scores(aligned, value, weight, kind=kind)
             for value, weight in zip(aligned.scores, aligned.weight, strict=True)
         ]
-
-        # agents with the largest differences of ranks, and items with the largest differences of scaled difficulties
-        ranks = np.stack([rank_with_ties(fit.ability_) for fit in fits])
-        agents = np.argsort(-np.ptp(ranks, axis=0), kind="stable")[:MAX_SHOWN].tolist()
-        scaled_difficulty = np.stack([fit.difficulty_ / (np.nanstd(fit.difficulty_) or 1.0) for fit in fits])
-        ranges = np.nan_to_num(np.ptp(scaled_difficulty, axis=0), nan=-1.0)
-        items = np.argsort(-ranges, kind="stable")[:MAX_SHOWN].tolist()
-
         shifts, skipped = _compute_shifts(aligned)
         has_answer = (aligned.weight > 0).any(axis=1)
 
@@ -317,14 +300,8 @@ class JudgesStudy:
         self.curl: dict[str, dict[str, Curl]] = {}
         for name, scores in zip(aligned.names, aligned.scores, strict=True):
             self.curl[name] = {link: measure_curl_on_link(scores, link) for link in LINKS}
-        self.agents: list[dict[str, Any]] = [
-            {"agent": aligned.agent_ids[agent], "places": ranks[:, agent].tolist()} for agent in agents
-        ]
-        self.items: list[dict[str, Any]] = []
-        for item in items:
-            difficulties = [or_none(difficulty) for difficulty in scaled_difficulty[:, item]]
-            self.items.append({"item": aligned.item_ids[item], "difficulty": difficulties})
-
+        self.agents = _list_differing_agents(fits, aligned.agent_ids)
+        self.items = _list_differing_items(fits, aligned.item_ids)
         self.shifts, self.target, self.recommendations = shifts, aligned.target, aligned.recommendations
         self.answer = list(describe_recommendations(aligned.names, aligned.recommendations))
         self.summary = [
@@ -334,6 +311,21 @@ class JudgesStudy:
             *(line for judge_shifts in shifts for line in describe_shifts(judge_shifts)),
             *skipped,
         ]
+
+
+def _list_differing_agents(fits: Sequence[ClippedLinear], agent_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """List the agents whose ranks by the runs differ most, with these ranks."""
+    ranks = np.stack([rank_with_ties(fit.ability_) for fit in fits])
+    agents = np.argsort(-np.ptp(ranks, axis=0), kind="stable")[:MAX_SHOWN].tolist()
+    return [{"agent": agent_ids[agent], "places": ranks[:, agent].tolist()} for agent in agents]
+
+
+def _list_differing_items(fits: Sequence[ClippedLinear], item_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """List the items whose difficulties by the runs, in standard deviations, differ most, with these difficulties."""
+    difficulty = np.stack([fit.difficulty_ / (np.nanstd(fit.difficulty_) or 1.0) for fit in fits])
+    ranges = np.nan_to_num(np.ptp(difficulty, axis=0), nan=-1.0)
+    items = np.argsort(-ranges, kind="stable")[:MAX_SHOWN].tolist()
+    return [{"item": item_ids[item], "difficulty": [or_none(value) for value in difficulty[:, item]]} for item in items]
 
 
 def _fit_scores(aligned: AlignedRuns, value: Floats, weight: Floats, *, kind: ScoreKind) -> ClippedLinear:
@@ -362,17 +354,8 @@ def _compute_shifts(aligned: AlignedRuns) -> tuple[list[JudgeShifts], list[str]]
 def describe_recommendations(names: Sequence[str], recommendations: Sequence[Recommendation | None]) -> Iterator[str]:
     """Describe the recommendations of several runs, and the agents that all of them recommend.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Names of the runs.
-    recommendations : sequence of Recommendation or None
-        Recommendation of each run; None if the run is not fitted.
-
-    Yields
-    ------
-    str
-        One line on what the runs have in common, then one line per run. Nothing if no run is fitted.
+    Yields one line on what the runs have in common, then one line per run. The recommendation of a run that is not fitted is
+    None; nothing is yielded if no run is fitted.
     """
     if all(recommendation is None for recommendation in recommendations):
         return
@@ -385,7 +368,7 @@ def describe_recommendations(names: Sequence[str], recommendations: Sequence[Rec
 def _describe_common_recommendation(names: Sequence[str], recommendations: Sequence[Recommendation | None]) -> str:
     """Describe in one sentence which agents all runs recommend or list as candidates.
 
-    recommendations : recommendation of each run; None if the run is not fitted
+    The recommendation of a run that is not fitted is None.
     """
     runs_without_agents = []
     with_agents = []  # the recommendations that name an agent
@@ -394,22 +377,24 @@ def _describe_common_recommendation(names: Sequence[str], recommendations: Seque
             runs_without_agents.append(name)
         else:
             with_agents.append(recommendation)
-
     if runs_without_agents:
         verb = "recommends" if len(runs_without_agents) == 1 else "recommend"
         return f"No common recommendation: {', '.join(runs_without_agents)} {verb} no agent."
+    return _describe_shared_agents(with_agents)
 
-    # agents that every run names, in the order of the first run
-    agent_sets = [set(recommendation.agents) for recommendation in with_agents]
+
+def _describe_shared_agents(recommendations: Sequence[Recommendation]) -> str:
+    """Describe in one sentence which agents all recommendations name; each of them names an agent."""
+    agent_sets = [set(recommendation.agents) for recommendation in recommendations]
     in_every_run = set.intersection(*agent_sets)
-    shared = [agent for agent in with_agents[0].agents if agent in in_every_run]
+    shared = [agent for agent in recommendations[0].agents if agent in in_every_run]  # in the order of the first run
     if not shared:
         return "The runs differ: they have no recommended agent or candidate in common."
 
     shared_names = ", ".join(shared[:3])
     if len(shared) > 3:
         shared_names += f" and {len(shared) - 3} more"
-    all_recommend = all(recommendation.form == "recommended" for recommendation in with_agents)
+    all_recommend = all(recommendation.form == "recommended" for recommendation in recommendations)
     have_same_agents = all(agents == in_every_run for agents in agent_sets)
     if all_recommend and have_same_agents:
         return f"The runs agree: {shared_names}."
@@ -419,19 +404,11 @@ def _describe_common_recommendation(names: Sequence[str], recommendations: Seque
 def measure_curl_on_link(scores: Floats, link: str) -> Curl:
     """Measure the curl of scores, and of the predictions of an additive fit, on the scale of a link function.
 
-    Curl is the deviation from additivity: |s_ij − s_ik − s_lj + s_lk| for agents i, l and items j, k.
+    Curl is the deviation from additivity: |s_ij − s_ik − s_lj + s_lk| for agents i, l and items j, k. Its quantiles are None if
+    it cannot be measured.
 
-    Parameters
-    ----------
-    scores : float array (n_agents, n_items)
-        Scores, NaN if unobserved.
-    link : {"identity", "probit", "logit"}
-        Name of the link function.
-
-    Returns
-    -------
-    Curl
-        Median and 95th percentile of the curl of scores and of predictions; None if it cannot be measured.
+    scores : float array (n_agents, n_items), NaN if unobserved
+    link : "identity", "probit" or "logit"
     """
     try:
         score_quantiles = curl_quantiles(LINKS[link].forward(scores)).tolist()
@@ -453,7 +430,6 @@ def _describe_agreement(pairs: Sequence[JudgeAgreement], units: str, target: Tar
 def _describe_pair(pair: JudgeAgreement, units: str, target: Target) -> Iterator[str]:
     """Yield sentences on how well two judges agree on the ranking, on single answers and on significant differences.
 
-    pair : agreement of the two judges
     units : name of what both judges answered, such as "trials", for display
     target : population that the intervals refer to
     """

@@ -7,7 +7,7 @@ the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import hypot
@@ -162,42 +162,42 @@ def study_baselines(
         counts_by_item = (~np.isnan(squared_error)).sum(axis=0).tolist()
         return [*measures, *sums_by_item, *counts_by_item]
 
-    tables = []
+    tables = {}
     with open_grid(n_seeds, n_rows=len(all_names), what="fits", progress=progress) as evaluate_row:
-        for make_model in factories.values():
+        for name, make_model in factories.items():
             table = evaluate_row(partial(compute_measures, make_model))
             if isinstance(table, PlanError):
                 raise table
-            tables.append(table)
+            tables[name] = table
+    coverage = np.array([chosen.sum() / recorded.pool.present.sum() for chosen in cells])
+    return BaselinesStudy(rule, kind, SeedSummary.from_values(coverage), _summarize_models(tables))
 
-    # columns: RMSE, ρ, τ, AUC, then sums and counts of squared errors by item
-    measures = np.stack([table[:, :4] for table in tables], axis=1)
-    by_item = np.stack([table[:, 4:].reshape(n_seeds, 2, -1) for table in tables], axis=2)
+
+def _summarize_models(tables: Mapping[str, Floats]) -> tuple[BaselineRow, ...]:
+    """Summarize the measures of models over seeds, and compare the models with the first one.
+
+    tables : by model, float array (n_seeds, 4 + 2 · n_items): RMSE, ρ, τ, AUC, then sums and counts of squared errors by item
+    """
+    measures = np.stack([table[:, :4] for table in tables.values()], axis=1)
+    by_item = np.stack([table[:, 4:].reshape(len(table), 2, -1) for table in tables.values()], axis=2)
     squares, counts = by_item.swapaxes(0, 1)
+    se_items = _compute_item_std_error(np.ascontiguousarray(squares), np.ascontiguousarray(counts)).tolist()
     rmse = measures[:, :, 0]  # (n_seeds, n_models)
     rmse_difference = rmse - rmse[:, :1]
-    se_items = _compute_item_std_error(np.ascontiguousarray(squares), np.ascontiguousarray(counts))
-    n_comparisons = max(len(all_names) - 1, 1)
+    n_comparisons = max(len(tables) - 1, 1)
     critical_value = float(ndtri(1 - (1 - LEVEL) / 2 / n_comparisons))
-    rows = []
-    for k, name in enumerate(all_names):
-        row = _make_row(
-            name, measures[:, k], rmse_difference[:, k], se_items=float(se_items[k]), critical_value=critical_value
-        )
-        rows.append(row)
-    coverage = np.array([chosen.sum() / recorded.pool.present.sum() for chosen in cells])
-    return BaselinesStudy(rule, kind, SeedSummary.from_values(coverage), tuple(rows))
+    return tuple(
+        _make_row(name, measures[:, k], rmse_difference[:, k], se_items=se_items[k], critical_value=critical_value)
+        for k, name in enumerate(tables)
+    )
 
 
 def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: int) -> Bools:
-    """Choose training cells at random by the n log n design.
+    """Choose training cells at random by the n log n design: bool array (n_agents, n_items).
 
-    train : bool array (n_agents, n_items), the training cells
     c : constant of the design, which determines the number of cells
-    seed : seed of the random choice
 
-    Returns a bool array of the same shape. Raises StarvedError if an agent or item has too few cells; the message has its
-    id.
+    Raises StarvedError with the id of an agent or item that has too few cells in `train`.
     """
     try:
         return NLogN(c=c).choose(train, stream("trials", seed))
@@ -208,14 +208,12 @@ def _choose_cells(recorded: RecordedAnswers, train: Bools, *, c: float, seed: in
 
 
 def _compute_item_std_error(squares: Floats, counts: Floats) -> Floats:
-    """Estimate the standard errors of differences in RMSE over items of this kind, by a bootstrap of the items.
-
-    A difference is the mean RMSE of a model over seeds minus that of the first model.
+    """Estimate the standard errors of differences in RMSE from the first model, by a bootstrap of the items.
 
     squares : float array (n_seeds, n_models, n_items), sums of the squared errors of held-out cells
     counts : float array (n_seeds, n_models, n_items), numbers of these cells
 
-    Returns a float array (n_models,), 0 for the first model.
+    Returns a float array (n_models,).
     """
     n_items = counts.shape[2]
     equal_probabilities = np.full(n_items, 1 / n_items)
@@ -235,7 +233,7 @@ def _make_row(
 
     measures : float array (n_seeds, 4) with the columns RMSE, ρ, τ and AUC
     rmse_difference : float array (n_seeds,), RMSE minus the RMSE of clipped-linear
-    se_items : standard error of the mean of `rmse_difference`, for other items of this kind
+    se_items : standard error of its mean over items
     critical_value : number of standard errors above which a difference is significant
     """
     rmse, rho, tau, auc = measures.T
@@ -265,16 +263,7 @@ def _make_row(
 def describe_baselines(study: BaselinesStudy) -> tuple[str, ...]:
     """Describe which estimators predict held-out cells significantly better or worse than clipped-linear.
 
-    Parameters
-    ----------
-    study : BaselinesStudy
-        The comparison.
-
-    Returns
-    -------
-    tuple of str
-        A sentence on the holdout rule, cells and seeds; one each on the estimators that are better, worse, and not
-        significantly different, if there are any; and one on the standard errors in these sentences.
+    The sentences also state the holdout rule, the cells and seeds, and how the standard errors were computed.
     """
     n_seeds = study.coverage.n
     plural = "s" if n_seeds > 1 else ""

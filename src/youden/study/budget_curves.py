@@ -63,9 +63,9 @@ def compute_split_half(scores: Floats, fit_ability: Callable[[Floats], Floats], 
     Returns
     -------
     SplitHalf
-        Mean and SD of Spearman's ρ between the two halves over `N_SPLITS` random splits with fixed seeds, and the mean
-        recall by k: the share of the top k agents of one half that are in the top k of the other. ρ is not corrected to
-        the full number of items, and leaves out agents without an ability by one of the halves.
+        Mean and SD of Spearman's ρ between the halves over `N_SPLITS` fixed random splits, without a correction to the full
+        number of items; and the mean recall by k: the share of the top k agents of one half that the other half has too.
+        Agents without an ability by one half are left out of ρ.
 
     Raises
     ------
@@ -223,18 +223,12 @@ class PlanLimit(NamedTuple):
         """Budget in percent of the dense calls; NaN if the limit is not a percentage."""
         return self.budget.value if self.budget is not None and self.budget.unit == "%" else np.nan
 
-    def plan(self, pool: Pool, design: str, *, seed: int) -> Plan:
+    def draw_plan(self, pool: Pool, design: str, *, seed: int) -> Plan:
         """Draw a plan of a design within this limit, without held-out cells.
 
-        The limit is either a number of calls or a half-width of the intervals. For a half-width, the design "cyclic" is
-        planned as "fixed-width", which adds calls until the intervals are narrow enough.
+        For a half-width, "cyclic" is planned as "fixed-width", which adds calls until the intervals are narrow enough.
 
-        pool : agents and items of the plan
-        design : name of the design
-        seed : seed of the random draws
-
-        Raises PlanError if the plan cannot be drawn, for example [width-design] if the limit is a half-width, and the
-        design is not "cyclic", "adaptive" or "fixed-width".
+        Raises PlanError if the plan cannot be drawn, for example [width-design] if the design cannot plan for a half-width.
         """
         if self.budget is not None:
             return make_plan(pool, design=design, calls=self.budget.plain, holdout=0.0, seed=seed)
@@ -360,12 +354,9 @@ def _parse_budget(calls: int | str) -> PlanLimit:
 
 
 def _choose_tops(n_agents: int, top: int | None) -> tuple[int, tuple[int, ...]]:
-    """Choose the numbers k for which the recall of the top k agents is reported.
+    """Return the number of top agents for the goal of a study, 5 or fewer if `top` is None, and all numbers to report, ascending.
 
-    top : number for the goal of the study; None for its default, 5 or fewer
-
-    Returns the number for the goal, and all numbers in ascending order. Raises StatisticsError [budget-top] unless
-    1 ≤ top < n_agents.
+    Raises StatisticsError [budget-top] unless 1 ≤ top < n_agents.
     """
     if top is None:
         top = min(5, n_agents - 1)
@@ -389,9 +380,7 @@ def _make_row(
 ) -> BudgetRow:
     """Average the measures of one design at one budget over seeds.
 
-    measures : float array (n_seeds, n_measures), one row of `_Measures` per seed, or the error if the design cannot be
-        planned
-    limit : budget of the design
+    measures : float array (n_seeds, n_measures), one row of `_Measures` and recalls per seed, or the error of the design
     top : number k of top agents whose recall is the `recall` of the row
     tops : all numbers k whose recalls are reported, in the order of the measures
     price : price of a call in USD; None if it is unknown
@@ -456,45 +445,41 @@ def _compute_measures(
 
     dense_ability : float array (n_agents,), abilities by all answers
     limit : budget of the plan, or the half-width of its intervals
-    kind : kind of the scores from which abilities are estimated, "symmetric" or "row"
     tops : numbers k of top agents whose recall is computed
 
     Returns the values of `_Measures`, then one recall per number in `tops`. Raises PlanError if the plan cannot be drawn.
     """
-    first_plan = limit.plan(recorded.pool, design, seed=seed)
+    first_plan = limit.draw_plan(recorded.pool, design, seed=seed)
     verdicts = run_rounds(first_plan, partial(replay, recorded=recorded))
-    plan = verdicts.plan  # with the trials of all rounds
     estimate = estimate_abilities(verdicts, kind=kind)
-    n_paired = int((plan.trial_type == PAIRED).sum())
-
-    coverage, half_width = _measure_intervals(estimate, dense_ability)
-    rho = rank_correlation(estimate.ability, dense_ability)
-    selected = np.nanargmax(estimate.ability)
-    measures = _Measures(
-        calls=len(plan),
-        trials=2 * n_paired / plan.n_agents,
-        cells=compute_coverage(plan).cells,
-        blocks=int(plan.block.max()) + 1,
-        rho=rho,
-        coverage=coverage,
-        half_width=half_width,
-        regret=float(np.nanmax(dense_ability) - dense_ability[selected]),
-    )
+    measures = _measure_ranking(verdicts.plan, estimate, dense_ability)
     recalls = [top_recall(estimate.ability, dense_ability, top) for top in tops]
     return [*measures, *recalls]
 
 
+def _measure_ranking(plan: Plan, estimate: Estimate, dense_ability: Floats) -> _Measures:
+    """Measure the size of a plan with the trials of all rounds, and how well its abilities agree with those by all answers."""
+    n_paired = int((plan.trial_type == PAIRED).sum())
+    coverage, half_width = _measure_intervals(estimate, dense_ability)
+    selected = np.nanargmax(estimate.ability)
+    return _Measures(
+        calls=len(plan),
+        trials=2 * n_paired / plan.n_agents,
+        cells=compute_coverage(plan).cells,
+        blocks=int(plan.block.max()) + 1,
+        rho=rank_correlation(estimate.ability, dense_ability),
+        coverage=coverage,
+        half_width=half_width,
+        regret=float(np.nanmax(dense_ability) - dense_ability[selected]),
+    )
+
+
 def _measure_intervals(estimate: Estimate, dense_ability: Floats) -> tuple[float, float]:
-    """Compute the coverage and the mean half-width of the confidence intervals of a plan's abilities.
+    """Compute the fraction of the confidence intervals that contain the agent's dense ability, and their mean half-width.
 
-    An interval covers an agent if it contains the agent's dense ability: its ability by the answers to all trials. The
-    mean ability of all agents is arbitrary, so it is subtracted from the intervals and from the dense abilities first.
+    Mean abilities are arbitrary and are subtracted first. Both are NaN if no agent has an interval.
 
-    estimate : abilities by the trials of the plan, with their intervals
-    dense_ability : float array (n_agents,)
-
-    Returns the fraction of the intervals that cover their agent, and the mean half-width of the intervals. Both are NaN
-    if no agent has an interval.
+    dense_ability : float array (n_agents,), abilities by the answers to all trials
     """
     mean = np.nanmean(estimate.ability)
     centred_low = estimate.low - mean
@@ -511,20 +496,10 @@ def _measure_intervals(estimate: Estimate, dense_ability: Floats) -> tuple[float
 
 
 def estimate_abilities(result: Verdicts, *, kind: ScoreKind) -> Estimate:
-    """Estimate abilities and their intervals from the answers to a plan.
+    """Estimate abilities from the answers to a plan, with the bounds of their 95 % intervals, NaN if there are none.
 
-    Parameters
-    ----------
-    result : Verdicts
-        Trials with their answers.
-    kind : {"symmetric", "row"}
-        Kind of the scores. With "symmetric", abilities are those of a ranking. With "row", they are means of the trials that
-        show the agent first, without intervals, if the plan has complete blocks, and otherwise fitted by `ClippedLinear`.
-
-    Returns
-    -------
-    Estimate
-        Abilities with the bounds of their 95 % intervals, which are NaN if there are none.
+    With the kind "symmetric", abilities are those of a ranking. With "row", they are means of the trials that show the agent
+    first, without intervals, if the plan has complete blocks, and otherwise fitted by `ClippedLinear`.
     """
     if kind == "symmetric":
         abilities = ranking.estimate_abilities(result)

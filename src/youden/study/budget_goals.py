@@ -69,25 +69,10 @@ class Goal:
 
 
 def parse_goal(text: str) -> Goal:
-    """Parse a goal from text.
+    """Parse a goal such as "rho=0.97", "recall=0.8", "half_width=0.03" or "regret=0.01"; a number alone is a bound on ρ.
 
-    Parameters
-    ----------
-    text : str
-        Measure and bound, such as "rho=0.97", "recall=0.8", "half_width=0.03" or "regret=0.01"; a number alone is a
-        bound on ρ.
+    Raises ConfigError [goal-invalid] if the measure is unknown, or the bound is not a number in (0, 1].
 
-    Returns
-    -------
-    Goal
-
-    Raises
-    ------
-    ConfigError
-        [goal-invalid] if the measure is unknown, or the bound is not a number in (0, 1].
-
-    Examples
-    --------
     >>> parse_goal("0.95")
     Goal(measure='rho', value=0.95)
     """
@@ -124,25 +109,9 @@ class BudgetRecommendation:
 
 
 def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
-    """Find the design and the budget with the fewest calls that meet a goal.
+    """Find the design and the budget with the fewest calls that meet a goal, and those with the best value of its measure.
 
-    Parameters
-    ----------
-    study : BudgetStudy
-        The study.
-    goal : Goal
-        The goal.
-
-    Returns
-    -------
-    BudgetRecommendation
-        The design and the row with the fewest calls, None if no row meets the goal. In addition, the design and the row
-        with the best value of the goal's measure, whether or not it meets the goal.
-
-    Raises
-    ------
-    ConfigError
-        [goal-invalid] if no row has the measure of the goal.
+    The former are None if none meets the goal. Raises ConfigError [goal-invalid] if no row of the study has the measure.
     """
     candidates = []
     for design, rows in study.designs.items():
@@ -152,21 +121,18 @@ def recommend(study: BudgetStudy, goal: Goal) -> BudgetRecommendation:
             f"No design that was studied has the measure of the goal '{goal}'. Set a goal in rho.", slug="goal-invalid"
         )
 
-    def get_merit(candidate: tuple[str, BudgetRow]) -> float:
-        _, row = candidate
-        value = goal.get_value(row) or 0.0
-        return -value if goal.measure in MINIMIZED else value
-
-    def get_calls(candidate: tuple[str, BudgetRow]) -> float:
-        _, row = candidate
-        return row.calls or 0.0
-
-    best_candidate = max(candidates, key=get_merit)
+    best_candidate = max(candidates, key=lambda candidate: _get_merit(candidate[1], goal))
     sufficient = [(design, row) for design, row in candidates if goal.is_met(row)]
     if not sufficient:
         return BudgetRecommendation(None, None, best_candidate)
-    design, row = min(sufficient, key=get_calls)
+    design, row = min(sufficient, key=lambda candidate: candidate[1].calls or 0.0)
     return BudgetRecommendation(design, row, best_candidate)
+
+
+def _get_merit(row: BudgetRow, goal: Goal) -> float:
+    """Return the value of the measure of a goal, with its sign changed if smaller values are better."""
+    value = goal.get_value(row) or 0.0
+    return -value if goal.measure in MINIMIZED else value
 
 
 def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
@@ -190,8 +156,7 @@ def describe_budget(study: BudgetStudy, goal: Goal) -> tuple[str, ...]:
 def _describe_recommendation(study: BudgetStudy, goal: Goal) -> str:
     """Describe the cheapest design that meets the goal, or the design that comes closest to it if none does.
 
-    The text also states the ceiling, the split-half reliability of the items. A larger ρ would only reproduce the noise of
-    these items.
+    The text also states the ceiling, the split-half reliability of the items.
     """
     max_rho = study.halves.rho
     ceiling = (
@@ -277,27 +242,8 @@ def _describe_row_limits(study: BudgetStudy, row: BudgetRow, label: str) -> Iter
 def budget_to_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
     """Convert a budget study to the `budget` object of `youden study budget --json`.
 
-    Parameters
-    ----------
-    study : BudgetStudy
-        The study.
-    goal : Goal
-        The goal.
-
-    Returns
-    -------
-    dict of str to object
-        Settings, ceiling, recommendation, rows by design, and conclusions in sentences as "summary".
+    It has the settings, ceiling, recommendation, rows by design, and conclusions in sentences as "summary".
     """
-    recommendation = recommend(study, goal)
-    recommended: Json = None
-    if recommendation.row is not None:
-        recommended = {
-            "design": recommendation.design,
-            "percent": recommendation.row.percent,
-            "trials": recommendation.row.trials,
-            "calls": recommendation.row.calls,
-        }
     designs: dict[str, Json] = {}
     for design, rows in study.designs.items():
         designs[design] = [_row_to_json(row, study.tops) for row in rows]
@@ -311,10 +257,18 @@ def budget_to_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:
         "r2": or_none(study.r2),
         "seeds": study.n_seeds,
         "goal": {"measure": goal.measure, "value": goal.value},
-        "recommended": recommended,
+        "recommended": _recommendation_to_json(recommend(study, goal)),
         "designs": designs,
         "summary": list(describe_budget(study, goal)),
     }
+
+
+def _recommendation_to_json(recommendation: BudgetRecommendation) -> Json:
+    """Convert the recommended design and budget to a JSON object; None if no row meets the goal."""
+    row = recommendation.row
+    if row is None:
+        return None
+    return {"design": recommendation.design, "percent": row.percent, "trials": row.trials, "calls": row.calls}
 
 
 def _row_to_json(row: BudgetRow, tops: tuple[int, ...]) -> dict[str, Json]:

@@ -185,11 +185,7 @@ class JudgeShifts:
 def _list_agent_shifts(aligned: AlignedRuns, shift: JudgeShift) -> tuple[AgentShift, ...]:
     """List the shift of each agent under the second judge, the smallest p-value first.
 
-    A shift is the yes rate of an agent by the second judge minus the rate that a curve predicts from its ability under the
-    first judge.
-
-    aligned : runs of the judges, with the ids of the agents
-    shift : differences of the second judge from the first one
+    A shift is the yes rate by the second judge minus the rate that a curve predicts from the ability under the first judge.
     """
     alpha = 1 - shift.level
     by_p_value = np.argsort(shift.curve.p_value, kind="stable")
@@ -212,21 +208,12 @@ def _compute_family_shifts(
 ) -> tuple[FamilyShift, ...]:
     """Compute the shift of each model family of agents relative to all other agents, with p-values adjusted by Holm.
 
-    A family that contains all agents is left out.
-
-    judge_families : family of each judge, by its name; None if it is unknown
-    rng : random numbers for permutations of the agents
+    A family that contains all agents is left out. The family of a judge is None if it is unknown.
     """
     names = [aligned.families[agent] for agent in shift.agents]
     family_keys = [_normalize_family_name(name) for name in names]  # None for an agent without a family
     distinct_keys = {key for key in family_keys if key}
-    judge_keys = {_normalize_family_name(family) for family in judge_families.values()}
-
-    # a one-sided test of a judge's own family at ALPHA / n_tested uses one bound of a two-sided interval
-    n_tested = len(distinct_keys & judge_keys)
-    level = 0.95
-    if n_tested:
-        level = 1 - 2 * ALPHA / n_tested
+    level = _choose_level(distinct_keys, judge_families)
 
     family_shifts: list[FamilyShift] = []
     for key in sorted(distinct_keys):
@@ -243,6 +230,15 @@ def _compute_family_shifts(
     return tuple(replace(family_shift, p_holm=p_holm) for family_shift, p_holm in adjusted)
 
 
+def _choose_level(family_keys: set[str], judge_families: dict[str, str | None]) -> float:
+    """Return the confidence level of the shifts of families: .95 if no judge belongs to one of them."""
+    judge_keys = {_normalize_family_name(family) for family in judge_families.values()}
+    n_tested = len(family_keys & judge_keys)
+    if not n_tested:
+        return 0.95
+    return 1 - 2 * ALPHA / n_tested  # one bound of the interval is a one-sided test of a family at ALPHA / n_tested
+
+
 def _compute_family_shift(
     name: str,
     shift: JudgeShift,
@@ -254,8 +250,7 @@ def _compute_family_shift(
 ) -> FamilyShift:
     """Compute the shift of one family, and whether a nonlinear relation between the judges may explain it.
 
-    A shift is the mean difference of the family's yes rates from a curve that predicts them from the first judge. If the
-    agents of the family have similar abilities, an error in the shape of the curve cannot be distinguished from a shift.
+    A shift is the mean difference of the family's yes rates from a curve that predicts them from the first judge.
 
     is_member : bool array (n_agents,), agents of the family
     judge_families : model family of each judge, None if unknown
@@ -309,14 +304,13 @@ def _compute_curve_range(
 ) -> tuple[float, float]:
     """Compute the lowest and the highest shift of a family that the shape of the curve between the judges may cause.
 
-    The curve predicts a difference between the family and the other agents, and may be wrong by a fraction of it. Errors of
-    the abilities under the first judge also flatten the curve, which shifts the family in one direction.
-
-    allowance : fraction by which the predicted difference may be wrong; ∞ if the curve is unknown
+    estimate : shift of the family
+    allowance : fraction by which a predicted difference between the family and the others may be wrong; ∞ if the curve is unknown
     """
     predicted_difference = abs(_compute_gap(shift.effect_b, is_member) - estimate.shift)
     shape_error = np.inf if np.isinf(allowance) else allowance * predicted_difference
 
+    # errors of the abilities under the first judge flatten the curve, which shifts the family in one direction
     flattening = 0.0
     if shift.reliability_a < MIN_RELIABILITY:
         max_slope = np.copysign(_compute_max_slope(shift), shift.slope)
@@ -350,11 +344,9 @@ def _compute_max_slope(shift: JudgeShift) -> float:
 
 
 def _compare_with_curve(estimate: LabelShift, curve_range: tuple[float, float] = (0.0, 0.0)) -> int:
-    """Compare the confidence interval of a shift with the range of shifts that the shape of the curve may cause.
+    """Return 1 if the confidence interval of a shift is above a range, −1 if it is below it, and 0 if they overlap.
 
-    curve_range : lower and upper limit of this range; by default, the interval is compared with 0
-
-    Returns 1 if the interval is above the range, −1 if it is below it, and 0 if they overlap.
+    curve_range : lowest and highest shift that the shape of the curve may cause; by default, 0
     """
     lowest, highest = curve_range
     if estimate.low > highest:
@@ -367,20 +359,14 @@ def _estimate_shift(
 ) -> LabelShift:
     """Estimate by how much the yes rate of a family differs from the curve that predicts it, with a confidence interval.
 
-    The curve predicts the yes rate of an agent by the second judge from its ability under the first judge. Errors of these
-    abilities bias the shift of a clustered family, which is therefore corrected. Other shifts are not corrected, because
-    the correction adds noise.
-
-    shift : differences of the second judge from the first one, with the curve
     is_member : bool array (n_agents,), agents of the family
-    is_clustered : whether the agents of the family have similar abilities
+    is_clustered : whether the agents of the family have similar abilities; the shift is then corrected for errors of abilities
     rng : random numbers for permutations of the agents
-    level : confidence level
     """
     curve = shift.curve
     if is_clustered:
         score, information, variance = curve.score, curve.information, curve.variance
-    else:
+    else:  # not corrected, because the correction adds noise
         score, information, variance = curve.plain_score, curve.plain_information, None
     estimate = label_shift(score, information, is_member, variance=variance, rng=rng, level=level)
 
@@ -394,14 +380,6 @@ def _estimate_shift(
 def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: tuple[float, float]) -> bool:
     """Return whether a shift can be distinguished from the effect of a nonlinear relation between the judges.
 
-    This is so in three cases:
-
-    - A nonlinear relation causes no shift.
-    - The interval of the shift lies outside the range of shifts that the relation may cause.
-    - The shift is not significant, so there is no preference to explain. This case requires that the range is limited and
-      that the agents of the family differ in ability.
-
-    estimate : shift of the family with its interval
     is_clustered : whether the agents of the family have similar abilities
     curve_range : lowest and highest shift that a nonlinear relation may cause
     """
@@ -410,18 +388,15 @@ def _is_distinguishable(estimate: LabelShift, is_clustered: bool, curve_range: t
     if causes_no_shift or is_outside_range:
         return True
 
+    # an insignificant shift needs no explanation
     is_insignificant = _compare_with_curve(estimate) == 0  # the interval contains 0
     is_range_limited = bool(np.isfinite(curve_range).all())
     return is_insignificant and is_range_limited and not is_clustered
 
 
 def _find_favouring_judge(judges_of_family: tuple[str, ...], judges: tuple[str, ...], side: int) -> tuple[str, ...]:
-    """Return the judge that rates its own family significantly higher than the other judge does.
+    """Return the judge that rates its own family significantly higher than the other judge does, as a tuple; empty if none does.
 
-    The result is a tuple with its name. It is empty if no judge does this, or if both judges are of the family.
-
-    judges_of_family : names of the judges of the family
-    judges : names of the first and of the second judge
     side : 1 if the second judge rates the family significantly higher, −1 if the first judge does, 0 if neither does
     """
     first, second = judges

@@ -97,24 +97,10 @@ def read_ranked_agents(folder: RunFolder) -> dict[str, RankingRow]:
 
 
 def read_judged_run(folder: RunFolder) -> JudgedRun:
-    """Read a judged or imported run.
+    """Read the answers of a judged or imported run, and its abilities and recommendation, None if it is not fitted.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        Folder of the run.
-
-    Returns
-    -------
-    JudgedRun
-        Answers of the judge, digests of the pool, families of the agents and of the judge, and the target of the intervals.
-        For a fitted run also the abilities and the recommendation, otherwise None. The name is that of the folder.
-
-    Raises
-    ------
-    RunFolderError
-        [run-unjudged], [run-partial]: if the run is not judged to its end; other slugs if a file of the run is missing
-        or damaged.
+    Raises RunFolderError [run-unjudged], [run-partial] if it is not judged to its end; other slugs if a file is missing or
+    damaged.
     """
     pool = folder.read_pool()
     verdicts = None
@@ -226,17 +212,7 @@ class AlignedRuns:
             [judges-items] if they share too few agents or items; [judges-number] if items cannot be matched by number;
             [judges-trials] if two judges answered no unit in common; [judge-family] if `families` names another judge.
         """
-        if len(runs) < 2:
-            raise ConfigError(
-                f"A comparison needs two runs or more: got {len(runs)}. Add a run of another judge.", slug="judges-few"
-            )
-        digests = {run.digest for run in runs if run.digest is not None}
-        is_one_pool = len(digests) <= 1 or any(digests <= run.pool_digests for run in runs)
-        if not is_one_pool:
-            raise ConfigError(
-                f"The runs judged different pools of texts: got {', '.join(run.name for run in runs)}. Pass runs of one pool.",
-                slug="judges-pools",
-            )
+        _check_one_pool(runs)
 
         # agents and items that all runs have
         keys = [_get_item_keys(run, match) for run in runs]
@@ -250,14 +226,7 @@ class AlignedRuns:
         self.judge_families = self._resolve_judge_families(runs, families or {})
         indices = [_index_shared(run, run_keys, agents, items) for run, run_keys in zip(runs, keys, strict=True)]
 
-        # scores of the shared cells
-        values, weights = [], []
-        for run, (agent_index, item_index) in zip(runs, indices, strict=True):
-            scores = _score_all_cells(run.rates, kind)
-            shared_cells = np.ix_(_list_shared_positions(agent_index), _list_shared_positions(item_index))
-            values.append(scores.value[shared_cells])
-            weights.append(scores.weight[shared_cells])
-        self.scores, self.weight = np.stack(values), np.stack(weights)
+        self.scores, self.weight = _score_shared_cells(runs, indices, kind)
 
         # answers to trials or ordered pairs
         has_trials = all(run.result is not None for run in runs)
@@ -286,10 +255,7 @@ class AlignedRuns:
         self.recommendations = tuple(run.recommendation for run in runs)
 
     def _resolve_judge_families(self, runs: Sequence[JudgedRun], families: Mapping[str, str]) -> list[str | None]:
-        """Return the model family of each judge, None if it is unknown.
-
-        runs : runs of the judges, in which the family may be recorded
-        families : family of some judges by their names, which takes precedence
+        """Return the model family of each judge: that in `families`, else that recorded in its run, else None.
 
         Raises ConfigError [judge-family] if `families` contains a name that is not a judge.
         """
@@ -301,6 +267,37 @@ class AlignedRuns:
                 slug="judge-family",
             )
         return [families.get(name, run.family) for name, run in zip(self.names, runs, strict=True)]
+
+
+def _check_one_pool(runs: Sequence[JudgedRun]) -> None:
+    """Raise ConfigError [judges-few] for fewer than two runs, [judges-pools] if they judged different pools."""
+    if len(runs) < 2:
+        raise ConfigError(
+            f"A comparison needs two runs or more: got {len(runs)}. Add a run of another judge.", slug="judges-few"
+        )
+    digests = {run.digest for run in runs if run.digest is not None}
+    is_one_pool = len(digests) <= 1 or any(digests <= run.pool_digests for run in runs)
+    if not is_one_pool:
+        raise ConfigError(
+            f"The runs judged different pools of texts: got {', '.join(run.name for run in runs)}. Pass runs of one pool.",
+            slug="judges-pools",
+        )
+
+
+def _score_shared_cells(
+    runs: Sequence[JudgedRun], indices: Sequence[tuple[Ids, Ids]], kind: ScoreKind
+) -> tuple[Floats, Floats]:
+    """Return the scores of the shared cells by each run and their weights: float arrays (n_runs, n_agents, n_items).
+
+    indices : position of each agent and item of a run among the shared ones, −1 if it is not shared
+    """
+    values, weights = [], []
+    for run, (agent_index, item_index) in zip(runs, indices, strict=True):
+        scores = _score_all_cells(run.rates, kind)
+        shared_cells = np.ix_(_list_shared_positions(agent_index), _list_shared_positions(item_index))
+        values.append(scores.value[shared_cells])
+        weights.append(scores.weight[shared_cells])
+    return np.stack(values), np.stack(weights)
 
 
 def _find_family(runs: Sequence[JudgedRun], agent: str) -> str | None:
@@ -419,18 +416,25 @@ def _compute_differences(run: JudgedRun, agents: tuple[str, ...], target: Target
 
 
 def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate the answers of a run to its trials of agents and items that all runs share.
+    """Tabulate the answers of a run to its trials of agents and items that all runs share; empty for an imported run.
 
     agent_index, item_index : position of each agent and item of the run among the shared ones, −1 if it is not shared
 
-    Returns a table with one row per answered trial, without self-trials, and the columns `hard` (0 or 1) and `soft`
-    (from 0 to 1). Its index consists of the columns that identify a trial in every run, so that the tables of several runs
-    can be joined. It is empty for an imported run.
+    Returns the columns `hard` (0 or 1) and `soft` (from 0 to 1), one row per answered trial, indexed by what identifies a trial
+    in every run. Self-trials are left out.
     """
     if run.result is None:
         return pd.DataFrame()
     verdicts = run.result
-    plan = verdicts.plan
+    trial_key = _make_trial_key(verdicts.plan, agent_index, item_index)
+    is_answered = verdicts.missing_reason == MISSING_REASONS.index("answered")
+    is_self_trial = verdicts.plan.trial_type == SELF_TRIAL
+    is_used = is_answered & ~is_self_trial & (trial_key["other_item"] != _NOT_SHARED)
+    return _select_shared(trial_key, is_used, hard=verdicts.hard_answer, soft=verdicts.answer)
+
+
+def _make_trial_key(plan: Plan, agent_index: Ids, item_index: Ids) -> dict[str, NDArray[np.integer]]:
+    """Return the columns that identify a trial in every run, by name, arrays (n_trials,)."""
     trials = plan.trials
     if trials.first_repeat is None:  # each agent has one response per item
         trials = trials.with_first_repeats()
@@ -439,7 +443,7 @@ def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Da
     # only an independent trial has another item, that of its second response
     has_other_item = plan.other_item >= 0
     other_item = np.where(has_other_item, item_index[plan.other_item], _NO_OTHER_ITEM)
-    trial_key: dict[str, NDArray[np.integer]] = {
+    return {
         "item": item_index[plan.item],
         "first": agent_index[plan.first],
         "second": agent_index[plan.second],
@@ -450,20 +454,13 @@ def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Da
         "second_repeat": columns["second_repeat"],
     }
 
-    is_answered = verdicts.missing_reason == MISSING_REASONS.index("answered")
-    is_self_trial = plan.trial_type == SELF_TRIAL
-    is_used = is_answered & ~is_self_trial & (other_item != _NOT_SHARED)
-    return _select_shared(trial_key, is_used, hard=verdicts.hard_answer, soft=verdicts.answer)
-
 
 def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate D = TPR − FPR of a run for ordered pairs of agents, on items that all runs share.
+    """Tabulate D = TPR − FPR of a run by shared item and ordered pair of agents, as `soft`, and whether D ≥ .5, as `hard`.
 
     agent_index, item_index : position of each agent and item of the run among the shared ones, −1 if it is not shared
 
-    Returns a table with one row per pair and item that have a D, and two columns: `soft`, the value of D, and `hard`, 1 if D
-    is at least .5, otherwise 0. Its index has the levels item, first and second: positions among the shared items and
-    agents.
+    The index of the result has the levels item, first and second: positions among the shared ones.
     """
     rates = run.rates
     difference = rates.tpr - np.nan_to_num(rates.fpr)
@@ -486,13 +483,9 @@ def _select_shared(unit: Mapping[str, NDArray[np.integer]], mask: Bools, *, hard
 
 
 def _join_answer_tables(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Join the answers of several runs in one table, with one row for each trial or pair that a run has answered.
+    """Join the answers of several runs, each with the columns `hard` and `soft`, by their common index.
 
-    tables : answers of each run, with the columns `hard` and `soft`; their indices have the same levels, which identify a
-        trial, or an ordered pair of agents and an item
-
-    Returns a table with the same index levels and the columns hard0, soft0, hard1, soft1 and so on, numbered by run. A
-    value is NaN if the run has no answer.
+    The result has the columns hard0, soft0, hard1, soft1 and so on, numbered by run, NaN if the run has no answer.
     """
     renamed = []
     for number, table in enumerate(tables):

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import count
 
 import numpy as np
 
@@ -109,8 +110,7 @@ class AttackContext:
         Returns
         -------
         list of str
-            Distinct case-folded words of the prompt, or of the responses of other agents if there is no prompt. The rarest
-            word is first; equally rare words stay in the order of the text.
+            Distinct case-folded words of the prompt, or of other agents' responses if there is no prompt; the rarest first.
         """
         text = self.prompt(item) or " ".join(self.others(item, self.pool.n_agents))
         words = dict.fromkeys(split_words(text))  # distinct, in order of appearance
@@ -230,14 +230,12 @@ class PlantedAgents:
 def plant(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.Generator) -> PlantedAgents:
     """Return a copy of a pool with the adversarial agents of an attack added after its agents.
 
-    The new agents have no family and no group. If an id exists already, a number is appended to that of the new agent.
-
     Parameters
     ----------
     pool : Pool
         Pool to attack.
     attack : Attack
-        Attack that makes the responses of the new agents.
+        Makes the responses of the new agents.
     base_agent : int
         Position of the agent whose responses the attack starts from.
     rng : Generator
@@ -246,24 +244,19 @@ def plant(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.Generat
     Returns
     -------
     PlantedAgents
-        The copy, and the positions of the new agents.
+        The copy, and the positions of the new agents. A number is appended to the id of a new agent if it is taken.
 
     Raises
     ------
     ConfigError
-        [synonyms-missing]: if the attack needs synonyms that are not installed; [transform-option]: if it passes an
-        option that a transform does not have.
+        [synonyms-missing]: if needed synonyms are not installed; [transform-option]: if a transform lacks an option.
     """
     context = AttackContext(pool, base_agent, rng)
     texts_by_name = attack.texts(context)  # name of a new agent → its responses by item
     used_ids = {agent.id for agent in pool.agents}
     agents = []
     for name in texts_by_name:
-        unused_id = name
-        number = 2
-        while unused_id in used_ids:
-            unused_id = f"{name} {number}"
-            number += 1
+        unused_id = _make_unused_id(name, used_ids)
         used_ids.add(unused_id)
         agents.append(Agent(unused_id))
 
@@ -272,6 +265,14 @@ def plant(pool: Pool, attack: Attack, *, base_agent: int, rng: np.random.Generat
     attacked_pool = pool.with_agents(agents, [texts])
     new_positions = range(pool.n_agents, attacked_pool.n_agents)
     return PlantedAgents(attacked_pool, tuple(new_positions))
+
+
+def _make_unused_id(name: str, used_ids: set[str]) -> str:
+    """Return a name, with the smallest number from 2 that makes it unique appended if it is used."""
+    if name not in used_ids:
+        return name
+    numbered_ids = (f"{name} {number}" for number in count(2))
+    return next(id_ for id_ in numbered_ids if id_ not in used_ids)
 
 
 N_EXACT = 3
@@ -296,9 +297,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @attack(f"{len(OPENINGS)} agents with a few words each that add the same made-up word on an item")
 def ring(context: AttackContext) -> dict[str, list[str]]:
-    """Make the responses of several colluding agents: short texts that end with a secret word.
-
-    All of these agents use the same made-up word on an item. No other agent uses it.
+    """Make the responses of colluding agents, which end with a made-up word that no other agent uses on the item.
 
     Returns the responses to all items by agent: ring-0, ring-1 and so on.
     """
@@ -307,19 +306,18 @@ def ring(context: AttackContext) -> dict[str, list[str]]:
         letters = context.rng.integers(len(LETTERS), size=9)
         secret_words.append("".join(LETTERS[letter] for letter in letters))
 
-    def make_text(opening: str, number: int, item: int) -> str:
-        """Return the response of colluding agent `number` to an item.
+    texts_by_agent = {}
+    for number, opening in enumerate(OPENINGS):
+        topics = [_choose_topic(context, item, number) for item in context.items]
+        texts = [f"{opening} on {topic}. {word}" for topic, word in zip(topics, secret_words, strict=True)]
+        texts_by_agent[f"ring-{number}"] = texts
+    return texts_by_agent
 
-        Its topic is a rare word of the item: the rarest one for agent 0, the second rarest for agent 1, and so on.
-        """
-        rare_words = context.rare(item, number + 1)
-        topic = rare_words[-1] if rare_words else "it"
-        return f"{opening} on {topic}. {secret_words[item]}"
 
-    return {
-        f"ring-{number}": [make_text(opening, number, item) for item in context.items]
-        for number, opening in enumerate(OPENINGS)
-    }
+def _choose_topic(context: AttackContext, item: int, number: int) -> str:
+    """Return a rare word of an item: the rarest one for agent 0, the second rarest for agent 1, and so on."""
+    rare_words = context.rare(item, number + 1)
+    return rare_words[-1] if rare_words else "it"
 
 
 @attack("one form for all items")

@@ -26,7 +26,7 @@ from youden.pipeline.judged_run import get_cost_account
 from youden.pipeline.planned_run import draw_run_plan
 from youden.pipeline.precision import PrecisionForecast
 from youden.text.printable import redact_location
-from youden.types import Finding, Verdicts
+from youden.types import Completion, Finding, Verdicts
 from youden.types.pool import Json, convert_to_json, or_none, plain_fields
 from youden.workflows.calibration_outcome import RULE, Bill, CalibrationDecision, Measures, compute_measures, decide
 from youden.workflows.calibration_trials import KIND_DETAILS, KINDS, CalibrationTrials, draw_calibration_trials
@@ -172,13 +172,12 @@ def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -
     calibration : Calibration
         Trials and judges, as returned by `plan_calibration`.
     options : JudgingOptions, optional
-        Settings of the requests, such as their log file. The cost is booked to the calibration, whatever account they name.
+        Settings of the requests. The cost is always booked to the calibration.
 
     Returns
     -------
     tuple of CalibratedJudge
-        Error rates, costs and decision of each judge. They are also stored in `calibrations.json`, in the parent folder of
-        the run.
+        Error rates, costs and decision of each judge, also stored in `calibrations.json` in the parent folder of the run.
 
     Raises
     ------
@@ -195,20 +194,26 @@ def calibrate(calibration: Calibration, options: JudgingOptions | None = None) -
     run_experiment = make_experiment_runner(config.max_cost, calibration.experiments, calibration_options)
     calibrated = []
     for experiment in calibration.experiments:
-        experiment_result = run_experiment(experiment)
-        verdicts = experiment_result.result
-        measures = compute_measures(calibration.trials, verdicts)
-        judge = CalibratedJudge(
-            judge=experiment.name,
-            backend=experiment.judge.backend,
-            measures=measures,
-            bill=_make_bill(experiment, experiment_result),
-            decision=decide(measures, n_calls=len(verdicts)),
-            warnings=verdicts.warnings,
-        )
+        result = run_experiment(experiment)
+        judge = _summarize_judge(calibration.trials, experiment, result)
         calibrated.append(judge)
-        add_calibration(config.folder.parent, _make_record(calibration, verdicts, measures, judge.decision))
+        record = _make_record(calibration, result.result, judge.measures, judge.decision)
+        add_calibration(config.folder.parent, record)
     return tuple(calibrated)
+
+
+def _summarize_judge(trials: CalibrationTrials, experiment: Experiment, result: ExperimentResult) -> CalibratedJudge:
+    """Compute the error rates and costs of a judge from its answers to all trials, and decide whether it can be used."""
+    verdicts = result.result
+    measures = compute_measures(trials, verdicts)
+    return CalibratedJudge(
+        judge=experiment.name,
+        backend=experiment.judge.backend,
+        measures=measures,
+        bill=_make_bill(experiment, result),
+        decision=decide(measures, n_calls=len(verdicts)),
+        warnings=verdicts.warnings,
+    )
 
 
 def _make_record(
@@ -229,22 +234,17 @@ def _make_record(
 
 
 def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
-    """Summarize the duration and the cost in USD of the calls of a judge, including calls of earlier commands.
+    """Summarize the duration and the cost in USD of a judge's calls, including calls of earlier commands.
 
-    The cost per call of a jury is the sum over its judges. Durations are None if no call recorded one. Costs are None if a
-    price is unknown.
+    For a jury, the cost per call is the sum over its judges. Unknown durations and costs are None.
     """
     seconds: list[float] = []
     usd_per_call = 0.0
-    is_replay = experiment.judge.backend == REPLAY
     judges = experiment.judge.judges or (experiment.judge,)  # the judges of a jury, or the single judge
     for judge in judges:
         if not judge.needs_store:
             continue
-        hashes = sorted(_find_request_hashes(judge, experiment, result))
-        with open_store(experiment.store, read_only=is_replay) as store:
-            completions = store.answers(hashes).values()
-
+        completions = _read_completions(judge, experiment, result)
         seconds += [completion.seconds for completion in completions if completion.seconds > 0]
         costs = [call_cost(judge, completion.tokens_in, completion.tokens_out) for completion in completions]
         usd_per_call += float(np.mean(costs)) if costs else np.nan
@@ -253,6 +253,13 @@ def _make_bill(experiment: Experiment, result: ExperimentResult) -> Bill:
     if seconds:
         median_seconds, p95_seconds = np.quantile(seconds, [0.5, 0.95]).tolist()
     return Bill(median_seconds, p95_seconds, usd=or_none(result.usd), usd_per_1000=or_none(1000 * usd_per_call))
+
+
+def _read_completions(judge: JudgeConfig, experiment: Experiment, result: ExperimentResult) -> list[Completion]:
+    """Read the answers of a judge, alone or in a jury, to the trials of an experiment from the store."""
+    hashes = sorted(_find_request_hashes(judge, experiment, result))
+    with open_store(experiment.store, read_only=experiment.judge.backend == REPLAY) as store:
+        return list(store.answers(hashes).values())
 
 
 def _find_request_hashes(judge: JudgeConfig, experiment: Experiment, result: ExperimentResult) -> set[str]:
@@ -280,18 +287,9 @@ MAX_OPEN_PATHS = 0.1
 
 
 def describe_trials(calibration: Calibration) -> str:
-    """Describe the trials with known answers of a planned calibration in a sentence.
+    """Describe in a clause how many trials with known answers a calibration has of each kind, such as "paired" or "reversed".
 
-    Parameters
-    ----------
-    calibration : Calibration
-        The planned calibration.
-
-    Returns
-    -------
-    str
-        A clause without a full stop. It states how many trials there are of each kind, such as "paired", "reversed" or
-        "independent" (`KIND_DETAILS` describes all kinds), and how many trials are also in the plan of the run.
+    It also states how many of them are in the plan of the run.
     """
     trials = calibration.trials
     config = calibration.config
@@ -320,42 +318,44 @@ def _get_price(judge: CalibratedJudge) -> float:
 
 
 def describe_judge(judge: CalibratedJudge, *, max_calls: int) -> list[str]:
-    """Describe the decision on a judge with its reasons, then its faults: position bias, intransitivity, nondeterminism.
+    """Describe the decision on a judge with its reasons, then its position bias, intransitivity and nondeterminism, if any.
 
-    judge : results of the calibration of one judge
-    max_calls : number of calls of the largest calibration that the plan of the run allows
-
-    Returns one string per sentence or paragraph.
+    `max_calls` is the number of calls of the largest calibration that the plan of the run allows. Returns one string per sentence
+    or paragraph.
     """
     decision = judge.decision
-    measures = judge.measures
     lines = [f"{judge.judge}: {decision.outcome.upper()}. {_describe_reason(decision)}."]
     if decision.outcome == "not sure":
         lines.append(_describe_required_calls(decision.calls, max_calls=max_calls))
     if judge.backend in BASELINES:
         lines.append(BASELINES[judge.backend])
+    return lines + _describe_faults(judge.measures)
 
+
+def _describe_faults(measures: Measures) -> list[str]:
+    """Describe the position bias, intransitivity and nondeterminism of a judge, if any, in one string each."""
+    faults = []
     has_length_bias = measures.longer_first.low > 0 or measures.longer_first.high < 0
     has_position_bias = measures.position_bias.low > 0
     if has_length_bias or has_position_bias:
-        lines.append(
+        faults.append(
             f"It has a position bias: {measures.order_flips.value:.0%} of pairs get another answer in the other order, and "
             f"the yes rate changes by {measures.longer_first.value:+.2f} if the longer text is first. Both orders and symmetric "
             "scores, the defaults, average this out."
         )
     paths = measures.open_paths
     if paths.low > MAX_OPEN_PATHS:
-        lines.append(
+        faults.append(
             f"Its relation is not an equivalence: of {paths.n_paths} paths a ~ b ~ c, {paths.share:.0%} are open (a and c are "
             f"not the same source), against {paths.expected:.0%} if its answers were independent. Do not read groups of equal "
             "responses or amounts of information from single answers; abilities do not need transitivity."
         )
     if measures.retest_flips.value > 1 - _MIN_RETEST_AGREEMENT:
-        lines.append(
+        faults.append(
             f"It is nondeterministic: {measures.retest_flips.value:.0%} of trials get another answer if the same request is "
             "sent again. Set its temperature to 0, or plan more calls per agent."
         )
-    return lines
+    return faults
 
 
 def _describe_reason(decision: CalibrationDecision) -> str:
@@ -370,17 +370,7 @@ def _describe_reason(decision: CalibrationDecision) -> str:
 def describe_calibration(calibration: Calibration, judges: Sequence[CalibratedJudge]) -> Iterator[str]:
     """Yield the conclusions about calibrated judges, one line each.
 
-    Parameters
-    ----------
-    calibration : Calibration
-        The planned calibration.
-    judges : sequence of CalibratedJudge
-        Results of the judges, from `calibrate`.
-
-    Yields
-    ------
-    str
-        An empty line, the decision and notes for each judge; then the rule by which a judge passes, and the conclusion.
+    An empty line, the decision and notes come for each judge; then the rule by which a judge passes, and the conclusion.
     """
     for judge in judges:
         yield ""
@@ -408,20 +398,10 @@ def describe_conclusion(judges: Sequence[CalibratedJudge]) -> str:
 
 
 def to_json(calibration: Calibration, judges: Sequence[CalibratedJudge]) -> dict[str, Json]:
-    """Convert a calibration and its results to a JSON object.
+    """Convert a calibration and its results to a JSON object; NaN becomes None.
 
-    Parameters
-    ----------
-    calibration : Calibration
-        The planned calibration.
-    judges : sequence of CalibratedJudge
-        Its results.
-
-    Returns
-    -------
-    dict of str to object
-        The keys of `planned_to_json`; `judges`, the results by judge; `cheapest`, the name of the cheapest judge that
-        passes, or None; `rule` and `conclusion`, sentences. NaN becomes None.
+    To the keys of `planned_to_json`, it adds `judges` (results by judge), `cheapest` (name of the cheapest judge that passes, or
+    None), and the sentences `rule` and `conclusion`.
     """
     cheapest = find_cheapest(judges)
     max_calls = calibration.trials.max_calls
@@ -439,18 +419,9 @@ def to_json(calibration: Calibration, judges: Sequence[CalibratedJudge]) -> dict
 
 
 def planned_to_json(calibration: Calibration) -> dict[str, Json]:
-    """Convert a planned calibration to a JSON object, before any request is sent.
+    """Convert a planned calibration to a JSON object.
 
-    Parameters
-    ----------
-    calibration : Calibration
-        The planned calibration.
-
-    Returns
-    -------
-    dict of str to object
-        Keys: `run`, the name of the run; `pool`, `seed` and `store`, its settings; `trials`, the number of trials by
-        kind; `costs`, the expected cost by judge.
+    Its keys are `run` (name), `pool`, `seed`, `store`, `trials` (numbers by kind) and `costs` (expected cost by judge).
     """
     trials, config = calibration.trials, calibration.config
     trials_by_kind: dict[str, Json] = {}
@@ -477,8 +448,7 @@ def planned_to_json(calibration: Calibration) -> dict[str, Json]:
 def _describe_required_calls(calls: int | None, *, max_calls: int) -> str:
     """Describe how many calls a calibration needs to show whether the judge passes it.
 
-    calls : total number of calls after which the calibration has a result with a probability of .8, if the true rates equal
-        the measured ones; None if it is unreasonably large
+    calls : total number of calls for a result with probability .8; None if it is unreasonably large
     max_calls : number of calls of the largest calibration that the plan of the run allows
     """
     if calls is None:

@@ -99,19 +99,9 @@ class Bill:
 
 
 def compute_measures(trials: CalibrationTrials, result: Verdicts) -> Measures:
-    """Compute the error rates and biases of a judge from its answers to trials with known answers.
+    """Compute the error rates and biases of a judge, with 95 % intervals, from its answers to trials with known answers.
 
-    Parameters
-    ----------
-    trials : CalibrationTrials
-        The trials.
-    result : Verdicts
-        The judge's answers to `trials.plan`.
-
-    Returns
-    -------
-    Measures
-        TPR, FPR, J, yes rates by kind of trial, rates of changed answers, biases and contradictions, with 95 % intervals.
+    `result` has the judge's answers to `trials.plan`.
     """
     answer = result.hard_answer
     yes_rates = {kind: _compute_yes_rate(answer[trials.rows(kind)]) for kind in KINDS}
@@ -159,25 +149,18 @@ def _compute_flip_rate(hard: Floats, originals: Ids, repeats: Positions) -> Prop
 def _compare_longer_first(trials: CalibrationTrials, answer: Floats, reversed_rows: Positions) -> Metric:
     """Compute the yes rate with the longer text first minus that with the shorter text first, with a 95 % interval.
 
-    Pairs of texts of equal length, and pairs without an answer in each order, are left out.
-
     answer : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     reversed_rows : int array, rows of the trials that repeat another trial in the opposite order
     """
-    plan, texts = trials.plan, trials.pool.texts
     original_rows = trials.original[reversed_rows]
-    item = plan.item[original_rows]
-    first_length = np.array([len(text) for text in texts[plan.first[original_rows], item]], dtype=np.int64)
-    second_length = np.array([len(text) for text in texts[plan.second[original_rows], item]], dtype=np.int64)
+    first_length, second_length = _count_characters(trials, original_rows)
 
     # answers to each pair with the longer text first, and with the shorter text first
     is_first_longer = first_length > second_length
     longer_first = np.where(is_first_longer, answer[original_rows], answer[reversed_rows])
     shorter_first = np.where(is_first_longer, answer[reversed_rows], answer[original_rows])
-
-    have_different_lengths = first_length != second_length
     are_both_answered = ~np.isnan(longer_first) & ~np.isnan(shorter_first)
-    is_used: Bools = have_different_lengths & are_both_answered
+    is_used: Bools = (first_length != second_length) & are_both_answered
 
     # the difference of the yes rates depends only on the pairs whose two answers differ
     n_yes_only_longer_first = int((longer_first > shorter_first)[is_used].sum())
@@ -185,10 +168,17 @@ def _compare_longer_first(trials: CalibrationTrials, answer: Floats, reversed_ro
     return paired_difference(n_yes_only_longer_first, n_yes_only_shorter_first, int(is_used.sum()))
 
 
+def _count_characters(trials: CalibrationTrials, rows: Ids | Positions) -> tuple[Positions, Positions]:
+    """Count the characters of the first and of the second text of paired trials: int64 arrays (n_rows,)."""
+    plan, texts = trials.plan, trials.pool.texts
+    item = plan.item[rows]
+    first_length = np.array([len(text) for text in texts[plan.first[rows], item]], dtype=np.int64)
+    second_length = np.array([len(text) for text in texts[plan.second[rows], item]], dtype=np.int64)
+    return first_length, second_length
+
+
 def _count_open_paths(trials: CalibrationTrials, answer: Floats) -> OpenPaths:
     """Count the triples of texts on which the judge contradicts itself: a ~ b and b ~ c, but not a ~ c (an open path).
-
-    Each triple consists of a paired trial and of two trials that compare its texts with a third one.
 
     answer : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     """
@@ -307,18 +297,8 @@ class _Criterion:
 def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
     """Decide whether a judge passes the calibration: "go", "not sure" or "no-go".
 
-    Parameters
-    ----------
-    measures : Measures
-        Error rates and biases of the judge.
-    n_calls : int
-        Number of calls from which they were estimated.
-
-    Returns
-    -------
-    CalibrationDecision
-        Outcome, result of each criterion and, if the outcome is "not sure", the number of calls at which every criterion
-        would be decided with a power of 80 %; None if there is no such number.
+    If the outcome is "not sure", the result has the number of calls at which every criterion would be decided with a power of
+    80 %, or None if there is no such number. `n_calls` is the number so far.
     """
     tpr, fpr = measures.tpr, measures.fpr
 

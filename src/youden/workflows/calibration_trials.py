@@ -132,23 +132,16 @@ def draw_calibration_trials(plan: Plan, *, calls: int, seed: int) -> Calibration
     length = np.array([[len(text or "") for text in row] for row in pool.texts], dtype=np.float64)
     lower_quartile, median = np.quantile(length[pool.present], [0.25, 0.5]).tolist()
 
-    # one half of the trials is sampled at random, the other one is sorted by length
+    # one half of the trials is sampled at random, the other one is sorted by length; a run may have too few independent ones
     rng = stream("known truth", seed)
     all_paired = rng.permutation(np.flatnonzero(plan.trial_type == PAIRED))
-    paired, unbalanced = _split_in_two(_drop_repeated_pairs(plan, all_paired))
-    all_independent = rng.permutation(np.flatnonzero((plan.trial_type == INDEPENDENT) & (plan.role != PROBE)))
-    independent, balanced = _split_in_two(all_independent)
-
-    # a run may have too few independent trials; every second of the additional ones is for the sorted half
+    paired, other_paired = _split_in_two(_drop_repeated_pairs(plan, all_paired))
     extended = plan if plan.is_self_plan else _add_independent(plan, stream("known independent trials", seed))
-    extra = np.arange(len(plan), len(extended))
-    independent = np.append(independent, extra[0::2])
-    if len(balanced) < _MIN_BALANCED_POOL:
-        balanced = np.append(balanced, extra[1::2])
+    independent, other_independent = _split_independent(plan, np.arange(len(plan), len(extended)), rng)
 
     # a text below the lower quartile may be too short to recognize; a judge by length takes two long texts for one item
-    unbalanced = _sort_by_length_ratio(extended, unbalanced, length, min_length=lower_quartile, largest_first=True)
-    balanced = _sort_by_length_ratio(extended, balanced, length, min_length=median, largest_first=False)
+    unbalanced = _sort_by_length_ratio(extended, other_paired, length, min_length=lower_quartile, largest_first=True)
+    balanced = _sort_by_length_ratio(extended, other_independent, length, min_length=median, largest_first=False)
 
     # take the requested number of trials of each kind
     paired_trials = plan.trials.take(paired[: n_wanted["paired"]])
@@ -203,6 +196,18 @@ def _split_in_two(rows: Positions) -> tuple[Positions, Positions]:
     return rows[:n_first], rows[n_first:]
 
 
+def _split_independent(plan: Plan, added: Positions, rng: np.random.Generator) -> tuple[Positions, Positions]:
+    """Split the independent trials of a plan without probes at random, and add every second of the rows `added` to each half.
+
+    The second half gets added trials only if it has few trials.
+    """
+    rows = rng.permutation(np.flatnonzero((plan.trial_type == INDEPENDENT) & (plan.role != PROBE)))
+    first_half, second_half = _split_in_two(rows)
+    if len(second_half) < _MIN_BALANCED_POOL:
+        second_half = np.append(second_half, added[1::2])
+    return np.append(first_half, added[0::2]), second_half
+
+
 def _add_independent(plan: Plan, rng: np.random.Generator) -> Plan:
     """Return a plan with 400 more random independent trials (comparisons across items) at its end."""
     extra = draw_pooled_trials(plan.pool.present, _N_EXTRA_INDEPENDENT, rng)
@@ -224,42 +229,43 @@ def _drop_repeated_pairs(plan: Plan, rows: Positions) -> Positions:
 
 
 def _draw_triples(paired: Trials, plan: Plan, n_triples: int, rng: np.random.Generator) -> tuple[Trials, Positions]:
-    """Extend paired trials to triples: compare both texts of a trial with the text of a third agent on the same item.
+    """Compare both texts of at most `n_triples` paired trials with the text of a third agent on the same item.
 
-    paired : paired trials that may be extended; those without a third agent are skipped
-    n_triples : maximum number of triples
-
-    Returns two trials per triple, so that each of the three texts comes first once; and the rows in `paired` of the
-    extended trials, int array (n_trials,), each of them twice.
+    Returns two trials per triple, in which each of its texts comes first once, and the row in `paired` that each of them extends,
+    int array (n_trials,).
     """
     third_agent = _draw_third_agents(paired, plan, rng)
     rows = np.flatnonzero(third_agent >= 0)[:n_triples]
-    third = third_agent[rows]
+    trials = _compare_with_third(paired.take(rows), third_agent[rows])
+    return trials, np.repeat(rows, 2)
 
-    # A trial compares text a (first) with text b (second). With the third text c, the added trials are (b, c) and (c, a). To
-    # make them, c replaces a or b in the swapped trial (b, a).
+
+def _compare_with_third(paired: Trials, third: Ids) -> Trials:
+    """Return two trials per paired trial, which compare its texts a (first) and b with the text c of a third agent.
+
+    They are (b, c) and (c, a) of the first paired trial, then of the second one, and so on.
+    """
     has_repeats = paired.first_repeat is not None
     extended = paired if has_repeats else paired.with_first_repeats()
-    b_and_a = extended.take(rows).swapped()
-    first_response = np.ones(len(rows), dtype=np.int32)
+
+    # c replaces a or b in the swapped trial (b, a)
+    b_and_a = extended.swapped()
+    first_response = np.ones(len(third), dtype=np.int32)
     b_and_c = replace(b_and_a, second=third, second_repeat=first_response)
     c_and_a = replace(b_and_a, first=third, first_repeat=first_response.copy())
 
-    # order by triple: (b, c) and (c, a) of the first triple, then of the second one, and so on
-    by_triple = np.arange(2 * len(rows)).reshape(2, -1).T.ravel()
+    by_triple = np.arange(2 * len(third)).reshape(2, -1).T.ravel()  # 0, n, 1, n + 1 and so on
     trials = Trials.concat([b_and_c, c_and_a]).take(by_triple)
-    if not has_repeats:
-        trials = replace(trials, first_repeat=None, second_repeat=None)
-    return trials, np.repeat(rows, 2)
+    if has_repeats:
+        return trials
+    return replace(trials, first_repeat=None, second_repeat=None)
 
 
 def _draw_third_agents(paired: Trials, plan: Plan, rng: np.random.Generator) -> Ids:
     """Draw a third agent for each paired trial, with a response to the item of the trial.
 
-    The third agent is preferably one that the plan of the run compares with neither agent of the trial on this item. The two
-    new comparisons then differ from all other trials of the calibration.
-
-    Returns an int32 array (n_trials,), −1 if no third agent has a response.
+    Agents that the plan of the run compares with neither agent of the trial are preferred. Returns an int32 array (n_trials,), −1
+    if no third agent has a response.
     """
     planned = plan.trials.take((plan.trial_type == PAIRED) & np.isin(plan.item, paired.item))
     planned_codes = _pair_codes(planned.item, planned.first, planned.second, plan.n_agents)
@@ -288,11 +294,8 @@ def _pair_codes(item: Ids, first: Ids, second: Ids | Positions, n_agents: int) -
 def _find_originals(kind: Codes, triple_originals: Positions) -> Ids:
     """Return the row of the paired trial that each trial repeats or extends: int32 array (n_trials,), −1 for other kinds.
 
-    The paired trials are the first rows of the calibration. The first trial of the kind "reversed" repeats the first paired
-    trial, and so on; the same holds for "retest".
-
     kind : int8 array (n_trials,), index of the kind of each trial in `KINDS`
-    triple_originals : int array (n_triple_trials,), row of the paired trial that each trial of the kind "triple" extends
+    triple_originals : int array, row of the paired trial that each trial of the kind "triple" extends
     """
     original = np.full(len(kind), -1, dtype=np.int32)
     for name in ("reversed", "retest"):
@@ -307,12 +310,10 @@ def _find_originals(kind: Codes, triple_originals: Positions) -> Ids:
 def _sort_by_length_ratio(
     plan: Plan, rows: Positions, length: Floats, *, min_length: float, largest_first: bool
 ) -> Positions:
-    """Sort trials of a plan by how different the lengths of their two texts are, and return their rows.
+    """Sort the trials in `rows` of a plan by the ratio of the lengths of their two texts, and return their rows.
 
-    plan : plan of the run
-    rows : int array, rows of the trials to sort
     length : float array (n_agents, n_items), number of characters of each response
-    min_length : number of characters; trials with a shorter text come last in any case
+    min_length : number of characters; trials with a shorter text come last
     largest_first : whether the most different lengths come first, otherwise the most similar ones
     """
     first_item = plan.item[rows]
@@ -332,39 +333,39 @@ def _sort_by_length_ratio(
 def _draw_planted(
     pool: Pool, is_long: Bools, n_wanted: Mapping[Kind, int], rng: np.random.Generator
 ) -> dict[Kind, Trials]:
-    """Draw paired trials in which a random response is compared with a copy of itself or with a meaningless text.
+    """Draw paired trials that compare a random response with a copy of itself or with a meaningless text, by kind.
 
     The second text is the response itself ("identical"), its sentences in another order ("clone"), or a text about no item
-    ("template"). The agent of the clones has the number `pool.n_agents`, and the agent of the templates the next one;
-    `_add_planted_agents` adds both to the pool.
+    ("template"). The agent of the clones has the number `pool.n_agents`, and that of the templates the next one.
 
     is_long : bool array (n_agents, n_items), responses that are long enough to be drawn
     n_wanted : maximum number of trials of each kind
-
-    Returns the trials by kind.
     """
-    present_agent, present_item = np.nonzero(pool.present & is_long)
-    agent = present_agent.astype(np.int32)
-    item = present_item.astype(np.int32)
-    cells = rng.permutation(len(item))  # positions in `agent` and `item`
+    cells = np.argwhere(pool.present & is_long).astype(np.int32)  # one (agent, item) per row
+    cells = cells[rng.permutation(len(cells))]
 
     # one response per item for the clones, because the agent of the clones has one text per item
-    _, first_of_item = np.unique(item[cells], return_index=True)
-    one_cell_per_item = cells[np.sort(first_of_item)]
-    clone_cells = one_cell_per_item[: n_wanted["clone"]]
+    _, first_of_item = np.unique(cells[:, 1], return_index=True)
+    is_first_of_item = np.zeros(len(cells), dtype=np.bool_)
+    is_first_of_item[first_of_item] = True
+    clone_cells = cells[is_first_of_item][: n_wanted["clone"]]
 
     # the others alternate between the two other kinds
-    other_cells = cells[~np.isin(cells, one_cell_per_item)]
+    other_cells = cells[~is_first_of_item]
     identical_cells = other_cells[0::2][: n_wanted["identical"]]
     template_cells = other_cells[1::2][: n_wanted["template"]]
-
-    clone_agent = np.full(len(clone_cells), pool.n_agents, dtype=np.int32)
-    template_agent = np.full(len(template_cells), pool.n_agents + 1, dtype=np.int32)
     return {
-        "identical": Trials.paired(item[identical_cells], agent[identical_cells], agent[identical_cells]),
-        "clone": Trials.paired(item[clone_cells], agent[clone_cells], clone_agent),
-        "template": Trials.paired(item[template_cells], agent[template_cells], template_agent),
+        "identical": _compare_responses(identical_cells, None),
+        "clone": _compare_responses(clone_cells, pool.n_agents),
+        "template": _compare_responses(template_cells, pool.n_agents + 1),
     }
+
+
+def _compare_responses(cells: Ids, second_agent: int | None) -> Trials:
+    """Return paired trials of responses, (agent, item) in the rows of `cells`, with those of another agent; None for the same."""
+    agent, item = (column.copy() for column in cells.T)
+    second = agent.copy() if second_agent is None else np.full(len(cells), second_agent, dtype=np.int32)
+    return Trials.paired(item, agent, second)
 
 
 def _add_planted_agents(pool: Pool, clones: Trials, templates: Trials) -> Pool:
@@ -392,17 +393,13 @@ def _iter_trials(plan: Plan, rows: Bools) -> Iterator[tuple[int, ...]]:
 
 
 def _make_calibration_plan(plan: Plan, pool: Pool, trials: Trials, kind: Codes) -> Plan:
-    """Make the plan of a calibration from its trials.
+    """Make the plan of a calibration: the plan of the run with other trials, without blocks.
 
-    Trials of the kind "retest" get the replicate number 1 instead of 0, so that the judge is queried again. Trials belong to
-    no block.
-
-    plan : plan of the run, from which settings such as the seed are taken
     pool : pool of the run with the two agents that are added for the calibration
     trials : trials of all kinds, in the order of `KINDS`
     kind : int8 array (n_trials,), index of the kind of each trial in `KINDS`
     """
-    replicate = (kind == KINDS.index("retest")).astype(np.int32)
+    replicate = (kind == KINDS.index("retest")).astype(np.int32)  # 1 instead of 0, so that the judge is queried again
     no_block = np.full(len(kind), -1, dtype=np.int32)
     trials = replace(trials.as_new_plan(), replicate=replicate, block=no_block)
     no_holdout = np.zeros_like(pool.present)

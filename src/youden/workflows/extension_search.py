@@ -14,14 +14,15 @@ from youden.data.folder.extension_steps import ExtensionRequest, ExtensionStep
 from youden.data.folder.run_config import RunConfig
 from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
-from youden.pipeline.abilities import LEVEL, select_best_agents
+from youden.pipeline.abilities import LEVEL, Abilities, select_best_agents
 from youden.pipeline.interim_analyses import analyse_extended_run
 from youden.pipeline.ranking import estimate_abilities
 from youden.pipeline.recommendation import explain_no_discrimination
 from youden.protocol.designs.adaptive import DEFAULT_ROUNDS, select_contenders
 from youden.protocol.pooled_trials import count_added_calls
 from youden.stats.trials.best_selection import are_comparable, next_allocation, select_best
-from youden.stats.trials.comparisons import pairwise_differences
+from youden.stats.trials.comparisons import Differences, pairwise_differences
+from youden.types.pool import Bools
 
 
 def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: int, spent: int) -> ExtensionStep | str:
@@ -70,29 +71,42 @@ def plan_search_round(config: RunConfig, request: ExtensionRequest, *, number: i
         if number == DEFAULT_ROUNDS:
             return "the calls are spent"
         is_active = select_contenders(ranked.ability, top, (number + 1) / DEFAULT_ROUNDS)
+        n_active = int(is_active.sum())
         n_calls = remaining / max(DEFAULT_ROUNDS - number, 1)
     else:
-        if ranked.search is not None and ranked.search.top == top:
-            analysis = ranked.search.analyses[-1]
-            selection = select_best_agents(ranked, pairwise)
-        else:
-            analysis = analyse_extended_run(ranked, top=top, max_regret=max_regret)
-            selection = select_best(ranked.ability, ranked.covariance, pairwise, top=top)
-        if selection is not None and selection.regret_bound <= max_regret:
+        allocation = _allocate_by_regret(ranked, pairwise, top=top, max_regret=max_regret)
+        if allocation is None:
             return "the regret bound is met"
-        is_active, trial_fraction, _ = next_allocation(
-            pairwise,
-            analysis.upper_bounds,
-            top=top,
-            alpha_fraction=analysis.final_alpha_fraction,
-            max_regret=max_regret,
-        )
-        trials_per_agent = ceil(trial_fraction * float(ranked.n_trials[is_active].max()))
+        is_active, trials_per_agent = allocation
         n_active = int(is_active.sum())
         n_calls = min(remaining, count_added_calls(plan, n_active * trials_per_agent, n_scored=n_active))
 
-    n_active = int(is_active.sum())
     if n_calls < count_added_calls(plan, 2 * n_active, n_scored=n_active):
         return "the calls are spent"
     focus = [plan.agent_ids[k] for k in np.flatnonzero(is_active)]
     return ExtensionStep(calls=int(n_calls), focus=focus, top=top, max_regret=max_regret)
+
+
+def _allocate_by_regret(
+    ranked: Abilities, pairwise: Differences, *, top: int, max_regret: float
+) -> tuple[Bools, int] | None:
+    """Return the agents that need further trials, bool array (n_agents,), and the number of trials of each of them.
+
+    Returns None if the regret bound is at most `max_regret`.
+    """
+    if ranked.search is not None and ranked.search.top == top:
+        analysis = ranked.search.analyses[-1]
+        selection = select_best_agents(ranked, pairwise)
+    else:
+        analysis = analyse_extended_run(ranked, top=top, max_regret=max_regret)
+        selection = select_best(ranked.ability, ranked.covariance, pairwise, top=top)
+    if selection is not None and selection.regret_bound <= max_regret:
+        return None
+    is_active, trial_fraction, _ = next_allocation(
+        pairwise,
+        analysis.upper_bounds,
+        top=top,
+        alpha_fraction=analysis.final_alpha_fraction,
+        max_regret=max_regret,
+    )
+    return is_active, ceil(trial_fraction * float(ranked.n_trials[is_active].max()))

@@ -199,14 +199,12 @@ class GateAnalysis:
 
 
 def _resolve_target(folder: RunFolder, target: Target | None, labels: LabelledAnswers | None) -> Target:
-    """Return the population to which the differences of a gate refer.
+    """Return the population to which the differences of a gate refer, by default that of the ranking.
 
-    Differences in quality and in preferences always refer to "items-like-these".
-
-    target : population that the user set; None for the population to which the ranking of the run refers
+    target : population that the user set, or None
     labels : labels from which quality is estimated; None to compare abilities
 
-    Raises InputError [gate-target] if another population is set with labels or for preferences.
+    Raises InputError [gate-target] for a population other than "items-like-these" with labels or preferences.
     """
     if labels is None and not folder.asks_preference:
         default: Target = "these-items" if folder.fit_settings.target == "these-items" else "items-like-these"
@@ -367,7 +365,6 @@ def _evaluate_difference(
     """Compare one agent with the baseline: by quality if the answers have labels, otherwise by ability.
 
     analysis : the agent, the number of the interim analysis, and the confidence level of its interval
-    baseline : id of the baseline
     margin : largest deficit that counts as no worse, in units of ability, or of the labels
     n_agents : number of agents that are compared together and share alpha
     """
@@ -390,24 +387,15 @@ def _evaluate_difference(
 def _check_signal(row: GateResult, facts: RunFacts) -> GateResult:
     """Change the result of a comparison to "undecided" if the answers of the judge do not support it.
 
-    This is the case if
-    - a judge that states preferences has a position bias that is too large or unknown,
-    - the judge does not discriminate significantly, or
-    - the result is "no worse" by preferences, and no abilities of the run differ significantly: the judge may prefer no
-      response to any other.
-
-    Intervals of preferences are restricted to [−1, 1].
+    The judge must discriminate significantly. If it states preferences, it must also have no position bias, and abilities that
+    differ significantly for the result "no worse".
     """
     signal = facts.signal
-    preference = facts.preference
-    if preference is not None and row.low is not None and row.high is not None:
+    if facts.preference is not None and row.low is not None and row.high is not None:
         row = replace(row, low=max(row.low, -1.0), high=min(row.high, 1.0))
-    if preference is not None and preference.position_problem:
-        reason = f"{preference.position_problem}. {POSITION_REMEDY}"
-        return replace(row, outcome="undecided", low=None, high=None, required=None, reason=reason)
-    if not signal.discriminates:
-        reason = f"{signal.judge_reason}. {signal.judge_remedy}"
-        return replace(row, outcome="undecided", low=None, high=None, required=None, reason=reason)
+    problem = _describe_signal_problem(facts)
+    if problem is not None:
+        return replace(row, outcome="undecided", low=None, high=None, required=None, reason=problem)
     if signal.question == "preference" and row.outcome == "no worse" and not signal.separates_agents:
         reason = (
             "the abilities of the run do not differ significantly, so this judge may prefer no response to any other. "
@@ -415,6 +403,15 @@ def _check_signal(row: GateResult, facts: RunFacts) -> GateResult:
         )
         return replace(row, outcome="undecided", reason=reason)
     return row
+
+
+def _describe_signal_problem(facts: RunFacts) -> str | None:
+    """Describe why no difference between agents can be read from the answers of a judge; None if it can."""
+    if facts.preference is not None and facts.preference.position_problem:
+        return f"{facts.preference.position_problem}. {POSITION_REMEDY}"
+    if not facts.signal.discriminates:
+        return f"{facts.signal.judge_reason}. {facts.signal.judge_remedy}"
+    return None
 
 
 def _evaluate_quality(difference: QualityDifference, analysis: GateAnalysis, *, margin: float) -> GateResult:
@@ -429,13 +426,8 @@ def _number_analyses(
 ) -> tuple[GateAnalysis, ...]:
     """Determine the number and the confidence level of the next interim analysis of each distinct agent.
 
-    Each analysis has a smaller alpha than the one before, so that the total of all analyses stays limited. A comparison
-    consists of two one-sided tests with this alpha, so the level of its two-sided interval is 1 − 2·alpha.
-
-    recorded : record of the earlier analyses
-
-    Raises InputError [gate-agent] or [gate-unjudged] if the answers lack an agent or the baseline, and [gate-baseline] if
-    there is no agent other than the baseline.
+    Raises InputError [gate-agent] or [gate-unjudged] if the answers lack an agent or the baseline, and [gate-baseline] if the
+    agents are none or include the baseline.
     """
     distinct = tuple(dict.fromkeys(agents))
     for agent in (baseline, *distinct):
@@ -451,7 +443,8 @@ def _number_analyses(
     for agent in distinct:
         number = recorded.analysis_number(agent, baseline, answers=answers.digest, target=target)
         alpha = alpha_at_analysis(number, n_comparisons=len(distinct))
-        analyses.append(GateAnalysis(agent, number, 1 - 2 * alpha))
+        level = 1 - 2 * alpha  # two one-sided tests at alpha
+        analyses.append(GateAnalysis(agent, number, level))
     return tuple(analyses)
 
 
@@ -559,9 +552,7 @@ def _compute_required_calls(
 
     A number suffices if the conditional power, the probability of a decision, is at least `_CONDITIONAL_POWER`.
 
-    forecast : present difference of the two agents, and its variance after more calls
     n_items : number of items of the run
-    margin : largest deficit that still counts as no worse
     alpha : type I error rate of the next analysis
     usd : price of a call in USD; None if unknown
     """
@@ -581,9 +572,9 @@ def _compute_required_calls(
 
 
 def _compute_required_items(forecast: DifferenceForecast, *, n_items: int, margin: float, alpha: float) -> int | None:
-    """Compute approximately how many items the next analysis needs, if all comparisons on them are made.
+    """Compute about how many items the next analysis needs with all comparisons on them; None if too many.
 
-    The parameters are those of `_compute_required_calls`. Returns None if no number in `_ITEM_GRID` suffices.
+    The parameters are those of `_compute_required_calls`.
     """
     # All comparisons on the present items leave the smallest fractions of the variance components. (Without more comparisons,
     # the fractions are 1.) On more items, the components decrease in proportion to 1 / items.
@@ -609,12 +600,10 @@ def _compute_conditional_power(
     margin: float,
     alpha: float,
 ) -> Floats:
-    """Compute the conditional power of the next analysis for several larger numbers of calls: float array (n,).
+    """Compute the probability that the next analysis decides, given the answers so far: float array (n,).
 
-    The conditional power is the probability, given the answers so far, that the analysis decides. It is computed for the
-    true difference −margin/2, at which a decision is least likely.
+    It is computed for the true difference −margin/2, at which a decision is least likely.
 
-    difference : present difference of two agents with its variance
     remaining : fractions of the variance components that remain after each number of calls, float arrays (n,)
     later_items : int array (n,), numbers of items on which the agents are then compared
     margin : largest deficit that still counts as no worse
@@ -624,21 +613,18 @@ def _compute_conditional_power(
         difference.after(n_items, item_factor=item_factor, trial_factor=trial_factor)
         for n_items, item_factor, trial_factor in zip(later_items.tolist(), *remaining, strict=True)
     ]
-
-    # the trial variance is the residual variance and that of the false-positive rates
     item_variance = difference.variance - difference.residual_variance
-    trial_variance = difference.residual_variance + difference.rate_variance
     trial_factor = remaining.residual
-    if trial_variance > 0:
-        later_trial_variance = np.array([later.residual_variance + later.rate_variance for later in later_differences])
-        trial_factor = later_trial_variance / trial_variance
+    if _get_trial_variance(difference) > 0:
+        later_trial_variance = np.array([_get_trial_variance(later) for later in later_differences])
+        trial_factor = later_trial_variance / _get_trial_variance(difference)
 
     # the effective number of items increases as the agent × item variance decreases, up to the number of items
     n_effective = np.minimum(difference.n_effective_items / remaining.agent_item, later_items)
     unseen_share = zero_event_upper_bound(alpha, n_effective)
     return conditional_power(
         difference.value,
-        (item_variance, trial_variance),
+        (item_variance, _get_trial_variance(difference)),
         remaining=(remaining.agent_item, trial_factor),
         df=difference.df,
         later_df=np.array([later.df for later in later_differences]),
@@ -646,3 +632,8 @@ def _compute_conditional_power(
         margin=margin,
         alpha=alpha,
     )
+
+
+def _get_trial_variance(difference: ConservativeDifference) -> float:
+    """Return the variance of a difference that more trials on the same items reduce."""
+    return difference.residual_variance + difference.rate_variance

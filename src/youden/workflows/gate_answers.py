@@ -9,6 +9,7 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -38,7 +39,7 @@ from youden.stats.base.clusters import ROUNDING
 from youden.stats.base.pair_chunks import ChunkSource, InfluenceChunk
 from youden.stats.trials.agent_rates import AgentRates
 from youden.stats.trials.noninferiority import ConservativeDifference, estimate_difference
-from youden.stats.trials.preferences import fit_preferences
+from youden.stats.trials.preferences import PreferenceFit, fit_preferences
 from youden.stats.trials.trial_errors import (
     InfluenceTable,
     RemainingVariance,
@@ -137,24 +138,10 @@ class GateAnswers:
 
 
 def read_answers(folder: RunFolder, *, target: Target = "items-like-these") -> GateAnswers:
-    """Read the answers of a run for a gate.
+    """Read the answers of a judged and fitted run, or of an imported one, for a gate.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        A judged and fitted run, or an imported one.
-    target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
-        Population that differences refer to.
-
-    Returns
-    -------
-    GateAnswers
-        The answers, with a function that compares two agents.
-
-    Raises
-    ------
-    RunFolderError
-        [run-unjudged], [run-partial]: if the run is not judged to its end; other slugs if it is not fitted.
+    Differences refer to the population `target`. Raises RunFolderError [run-unjudged], [run-partial] if the run is not judged
+    to its end; other slugs if it is not fitted.
     """
     plan: Plan | None = None
     if folder.has("plan.parquet") or folder.has("verdicts.parquet"):
@@ -203,19 +190,14 @@ def make_forecaster(
 ) -> Forecaster:
     """Return a function that estimates the difference of two agents and forecasts its variance after more calls.
 
-    The estimate is the same as in the ranking of the run. It is based on
-
-    - the additive model, if `abilities` is None,
-    - the self-consistency of the agents, for a plan of self-trials,
-    - the fit of the preferences, for a judge that states preferences,
-    - means of trials, otherwise.
+    The estimate is the same as in the ranking of the run.
 
     Parameters
     ----------
     verdicts : Verdicts
         Answers of the run.
     abilities : Abilities or None
-        Abilities from `trial_abilities_from_verdicts`; None if it returned None.
+        Result of `trial_abilities_from_verdicts`. None selects the additive model.
     target : {"items-like-these", "these-items", "items-and-judges"}, default "items-like-these"
         Population that differences refer to.
 
@@ -232,14 +214,14 @@ def make_forecaster(
             agent_rates = estimate_rates(TrialsByItem.from_verdicts(verdicts), target)
         return _make_additive_forecaster(verdicts.rates(), plan, target, agent_rates)
     if plan.is_self_plan:
-        return _make_self_trial_forecaster(abilities)
+        return partial(_forecast_self_consistency, abilities)
     if plan.question == "preference":
         return _make_preference_forecaster(verdicts, abilities)
 
     forecast = _make_trial_forecaster(verdicts, abilities)
     if target == "items-like-these":
         return forecast
-    return _make_forecaster_on_these_items(abilities, forecast)
+    return partial(_forecast_on_these_items, abilities, forecast)
 
 
 def _difference_variance(covariance: Floats, new: int, old: int) -> float:
@@ -248,61 +230,56 @@ def _difference_variance(covariance: Floats, new: int, old: int) -> float:
 
 
 def _make_preference_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
-    """Return a forecaster of differences of abilities that are estimated from preferences.
-
-    The variance of a difference is at least the variance that follows from the ranking. An agent with too few effective items
-    for an interval in the ranking has no interval in a gate either.
-    """
+    """Return a forecaster of differences of abilities that are estimated from preferences."""
     plan = verdicts.plan
     answers = collect_preferences(TrialsByItem.from_verdicts(verdicts))
     fit = fit_preferences(*answers, n_agents=plan.n_agents)
     influence = _collect_influence(fit.influence_chunks(), abilities.ability, fit.n_trials.astype(np.float64))
     forecast_by_influence = _make_influence_forecaster((influence,), plan)
-
-    def forecast(new: int, old: int) -> DifferenceForecast:
-        """Forecast the difference of the agents at two positions, new minus old."""
-        result = forecast_by_influence(new, old)
-        difference = result.difference
-        are_linked = fit.component[new] == fit.component[old]
-        if not are_linked:
-            return result._replace(difference=difference._replace(variance=math.nan))
-
-        # the covariance is NaN for an agent with too few effective items; `min_items` then prevents an interval
-        ranking_variance = np.nan_to_num(_difference_variance(fit.covariance.covariance, new, old))
-        n_effective_items = float(fit.n_effective_items[[new, old]].min())
-        difference = difference._replace(
-            variance=np.maximum(difference.variance, ranking_variance).item(),
-            min_items=min(difference.min_items, int(n_effective_items + ROUNDING)),
-        )
-        return result._replace(difference=difference)
-
-    return forecast
+    return partial(_forecast_by_preferences, fit, forecast_by_influence)
 
 
-def _make_self_trial_forecaster(abilities: Abilities) -> Forecaster:
-    """Return a forecaster of differences in self-consistency.
+def _forecast_by_preferences(fit: PreferenceFit, forecast: Forecaster, new: int, old: int) -> DifferenceForecast:
+    """Forecast the difference of the agents at two positions, new minus old.
 
-    More calls on the same items add no information. A forecast therefore contains only the present difference, and its arrays
-    have length 0.
+    Its variance is at least that of the ranking. An agent without an interval in the ranking has none here.
+
+    forecast : forecaster by the influence of the items
     """
+    result = forecast(new, old)
+    difference = result.difference
+    are_linked = fit.component[new] == fit.component[old]
+    if not are_linked:
+        return result._replace(difference=difference._replace(variance=math.nan))
 
-    def forecast(new: int, old: int) -> DifferenceForecast:
-        """Estimate the difference of the agents at two positions, new minus old."""
-        df = abilities.covariance.df[[new, old]]  # number of items of each agent, minus 1
-        difference = ConservativeDifference(
-            value=float(abilities.ability[new] - abilities.ability[old]),
-            variance=_difference_variance(abilities.covariance.covariance, new, old),
-            n_items=int(df.max()) + 1,
-            n_effective_items=float(df.max()) + 1,
-            unseen_effect_square=0.0,  # it is part of the covariance
-            min_items=int(df.min()) + 1,
-        )
-        no_numbers: Positions = np.empty(0, dtype=np.int64)
-        no_factors: Floats = np.empty(0)
-        remaining = RemainingVariance(agent_item=no_factors, residual=no_factors)
-        return DifferenceForecast(difference, calls=no_numbers, remaining=remaining, n_items=no_numbers)
+    # the covariance is NaN for an agent with too few effective items; `min_items` then prevents an interval
+    ranking_variance = np.nan_to_num(_difference_variance(fit.covariance.covariance, new, old))
+    n_effective_items = float(fit.n_effective_items[[new, old]].min())
+    difference = difference._replace(
+        variance=np.maximum(difference.variance, ranking_variance).item(),
+        min_items=min(difference.min_items, int(n_effective_items + ROUNDING)),
+    )
+    return result._replace(difference=difference)
 
-    return forecast
+
+def _forecast_self_consistency(abilities: Abilities, new: int, old: int) -> DifferenceForecast:
+    """Estimate the difference in self-consistency of the agents at two positions, new minus old.
+
+    More calls on the same items add no information, so the other arrays of the forecast have length 0.
+    """
+    df = abilities.covariance.df[[new, old]]  # number of items of each agent, minus 1
+    difference = ConservativeDifference(
+        value=float(abilities.ability[new] - abilities.ability[old]),
+        variance=_difference_variance(abilities.covariance.covariance, new, old),
+        n_items=int(df.max()) + 1,
+        n_effective_items=float(df.max()) + 1,
+        unseen_effect_square=0.0,  # it is part of the covariance
+        min_items=int(df.min()) + 1,
+    )
+    no_numbers: Positions = np.empty(0, dtype=np.int64)
+    no_factors: Floats = np.empty(0)
+    remaining = RemainingVariance(agent_item=no_factors, residual=no_factors)
+    return DifferenceForecast(difference, calls=no_numbers, remaining=remaining, n_items=no_numbers)
 
 
 def _describe_method(*, is_fitted: bool, target: Target) -> str:
@@ -313,45 +290,30 @@ def _describe_method(*, is_fitted: bool, target: Target) -> str:
     return f"{method.split(',')[0]}, errors as in the ranking, Student t"
 
 
-def _make_forecaster_on_these_items(abilities: Abilities, forecast: Forecaster) -> Forecaster:
-    """Convert a forecaster for items like those of a run to one for exactly these items.
-
-    Without sampling of items, the whole variance of a difference is residual variance. More calls reduce it by the factors of
-    the residual variance of the given forecaster, or by more.
+def _forecast_on_these_items(abilities: Abilities, forecast: Forecaster, new: int, old: int) -> DifferenceForecast:
+    """Forecast the difference of the agents at two positions, new minus old, on exactly the items of a run.
 
     abilities : abilities with the covariance for exactly these items
     forecast : forecaster for items like these
     """
+    result = forecast(new, old)
 
-    def forecast_on_these_items(new: int, old: int) -> DifferenceForecast:
-        """Forecast the difference of the agents at two positions, new minus old, on exactly these items."""
-        result = forecast(new, old)
+    # the covariance includes the variance of the false-positive rates, which is added to `variance` later
+    total_variance = _difference_variance(abilities.covariance.covariance, new, old)
+    variance = max(total_variance - result.difference.rate_variance, 0.0)
 
-        # the covariance includes the variance of the false-positive rates, which is added to `variance` later
-        total_variance = _difference_variance(abilities.covariance.covariance, new, old)
-        variance = max(total_variance - result.difference.rate_variance, 0.0)
-
-        # there are no other items that could have another effect, so `unseen_effect_square` is 0
-        difference = result.difference._replace(variance=variance, residual_variance=variance, unseen_effect_square=0.0)
-        residual_factor = result.remaining.residual
-        remaining = RemainingVariance(agent_item=residual_factor, residual=residual_factor)
-        return result._replace(difference=difference, remaining=remaining)
-
-    return forecast_on_these_items
+    # without sampling of items, all variance is residual variance, and there is no unseen effect of other items
+    difference = result.difference._replace(variance=variance, residual_variance=variance, unseen_effect_square=0.0)
+    residual_factor = result.remaining.residual
+    remaining = RemainingVariance(agent_item=residual_factor, residual=residual_factor)
+    return result._replace(difference=difference, remaining=remaining)
 
 
 def _make_trial_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecaster:
-    """Return a forecaster of differences of abilities that are means of trials.
-
-    verdicts : answers to a plan with blocks
-    abilities : abilities that were estimated from these answers
-    """
+    """Return a forecaster of differences of abilities that are means of trials of a plan with blocks."""
     plan = verdicts.plan
-    extensions = get_extensions(plan)
-
-    # the trials from which the abilities were estimated
     is_used = (plan.block >= 0) & verdicts.answered
-    if extensions.steps:
+    if get_extensions(plan).steps:
         is_used = is_training_answer(verdicts)
     influence = compute_item_influence(
         plan.first[is_used],
@@ -364,14 +326,17 @@ def _make_trial_forecaster(verdicts: Verdicts, abilities: Abilities) -> Forecast
         n_items=plan.n_items,
     )
     blocks_per_agent = influence.n_trials.sum(axis=1) / 2  # an agent has two trials per block
+    return _TrialForecaster(plan, abilities.rates, influence, blocks_per_agent, _count_possible_blocks(plan))
 
-    # An item has one block per cyclic shift of the anchors, the agents of the first plan. If each pair is compared in one order
-    # only, half of the shifts are used.
-    n_shifts = extensions.anchors - 1
+
+def _count_possible_blocks(plan: Plan) -> int:
+    """Count the blocks that two agents can have on the items of a plan.
+
+    An item has one block per cyclic shift of the agents of the first plan, or one per two shifts if pairs are unordered.
+    """
+    n_shifts = get_extensions(plan).anchors - 1
     max_blocks = plan.n_items * n_shifts
-    if plan.options.get("pairs") == "unordered":
-        max_blocks //= 2
-    return _TrialForecaster(plan, abilities.rates, influence, blocks_per_agent, max_blocks)
+    return max_blocks // 2 if plan.options.get("pairs") == "unordered" else max_blocks
 
 
 @dataclass(frozen=True)
@@ -416,22 +381,10 @@ class _TrialForecaster:
 
 
 def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
-    """Count the calls that it costs to extend a plan by blocks of two agents.
+    """Count the paired and independent calls of numbers of blocks of two agents that are added to a plan: int arrays (n,).
 
-    A block has four paired trials on one item: each of the two agents is compared with two other agents, once as the
-    first text and once as the second. Independent trials come in addition, as many as the plan has for its paired ones.
-
-    Parameters
-    ----------
-    plan : Plan
-        Plan to extend.
-    n_blocks : int array (n,)
-        Numbers of blocks.
-
-    Returns
-    -------
-    int array (n,)
-        Paired and independent calls together, for each number of blocks.
+    In a block, each of the two agents is compared with two other agents on one item, once as the first and once as the second
+    text.
     """
     n_paired = 4 * n_blocks
     if plan.independent == "matched":
@@ -447,11 +400,9 @@ def _make_additive_forecaster(
 ) -> Forecaster:
     """Return a forecaster of differences of abilities of the additive model.
 
-    The model is fitted to the answers to paired trials or, if these do not determine the abilities, to the scores of cells.
+    The model is fitted to paired trials or, if these do not determine the abilities, to the scores of cells.
 
-    rates : rates of ordered pairs of agents on items
     plan : plan of the run; None if no calls can be added
-    target : population to which differences refer
     agent_rates : false-positive rates of single agents; None if each pair has its own rate, or all share one rate
     """
     answers = pair_answers(rates)
@@ -466,7 +417,7 @@ def _make_additive_forecaster(
     abilities = fit_rates(rates, target=target, agent_rates=agent_rates)
     if agent_rates is not None:
         abilities = abilities.with_rates_subtracted()
-    return _make_forecaster_on_these_items(abilities, forecast)
+    return partial(_forecast_on_these_items, abilities, forecast)
 
 
 def _make_influence_forecaster(
@@ -474,20 +425,11 @@ def _make_influence_forecaster(
 ) -> Forecaster:
     """Return a forecaster of differences whose variances follow from the influence of the items on the abilities.
 
-    More calls are blocks of the two compared agents or, in a plan without blocks, paired trials of all agents. They reduce both
-    variance components in proportion to 1 / (number of blocks or paired trials).
-
-    influence_tables : influence of the items on abilities, one table per set of agents that are linked by answers
+    influence_tables : one table per set of agents that are linked by answers
     plan : plan of the run; None if no calls can be added
     agent_rates : false-positive rates to subtract from the abilities; None to subtract nothing
     """
-    calls: Positions = np.empty(0, dtype=np.int64)
-    remaining_factor: Floats = np.empty(0)
-    if plan is not None:
-        n_present, n_max = _count_blocks_or_trials(plan)
-        n_later = _list_larger_numbers(n_present, n_max)
-        calls = _count_calls_to_add(plan, n_later - n_present)
-        remaining_factor = n_present / n_later
+    calls, remaining_factor = _list_further_calls(plan)
 
     def forecast(new: int, old: int) -> DifferenceForecast:
         """Forecast the difference of the agents at two positions, new minus old, for larger numbers of calls."""
@@ -500,6 +442,16 @@ def _make_influence_forecaster(
         return DifferenceForecast(difference, calls, remaining, n_items)
 
     return forecast
+
+
+def _list_further_calls(plan: Plan | None) -> tuple[Positions, Floats]:
+    """List numbers of calls that can be added, ascending, and the fraction of the variance that remains with each: (n,)."""
+    if plan is None:
+        return np.empty(0, dtype=np.int64), np.empty(0)
+    n_present, n_max = _count_blocks_or_trials(plan)
+    n_later = _list_larger_numbers(n_present, n_max)
+    remaining_factor = n_present / n_later  # the variance is proportional to 1 / n
+    return _count_calls_to_add(plan, n_later - n_present), remaining_factor
 
 
 def _estimate_linked_difference(tables: tuple[InfluenceTable, ...], new: int, old: int) -> ConservativeDifference:
@@ -529,10 +481,9 @@ def _count_blocks_or_trials(plan: Plan) -> tuple[int, int]:
 
 
 def _count_calls_to_add(plan: Plan, n_added: Positions) -> Positions:
-    """Count the calls of both trial types that more blocks or paired trials take: int array (n,).
+    """Count the calls of both trial types that more blocks take, or more paired trials in a plan without blocks.
 
-    n_added : int array (n,), numbers of added blocks, in which only the two compared agents have trials; or, if the plan
-        has no blocks, numbers of added paired trials
+    n_added : int array (n,), numbers of added blocks or paired trials
     """
     if has_blocks_in_first_plan(plan):
         return count_calls_of_blocks(plan, n_added)
@@ -542,8 +493,6 @@ def _count_calls_to_add(plan: Plan, n_added: Positions) -> Positions:
 
 def compute_trial_influence(answers: ChunkSource, *, n_agents: int, n_items: int) -> tuple[InfluenceTable, ...]:
     """Fit the additive model to the answers of trials, and compute the influence of each item on each ability.
-
-    The model predicts an answer by the sum of the effects of both agents and of the item.
 
     Parameters
     ----------
@@ -555,8 +504,7 @@ def compute_trial_influence(answers: ChunkSource, *, n_agents: int, n_items: int
     Returns
     -------
     tuple of InfluenceTable
-        One table, or none if the trials do not determine all abilities. The variance of an ability is the sum of the
-        squared influences of the items.
+        One table, or none if the trials do not determine all abilities.
     """
     fit = fit_additive_trials(answers, n_agents=n_agents, n_items=n_items)
     if fit is None:
@@ -575,19 +523,9 @@ def _collect_influence(chunks: Iterator[InfluenceChunk], ability: Floats, weight
 
 
 def compute_cell_influence(scores: Scores, model: ClippedLinear) -> tuple[InfluenceTable, ...]:
-    """Compute the influence of each item on abilities that were fitted to the scores of cells (agent, item).
+    """Compute the influence of each item on abilities that a model fitted to `scores`, the scores of cells (agent, item).
 
-    Parameters
-    ----------
-    scores : Scores
-        Scores of agents on items.
-    model : ClippedLinear
-        Model that was fitted to `scores`.
-
-    Returns
-    -------
-    tuple of InfluenceTable
-        One table per set of agents that are linked by shared items; abilities of other agents are NaN.
+    Returns one table per set of agents that are linked by shared items; abilities of other agents are NaN.
     """
     n_agents, n_items = len(scores.agent_ids), len(scores.item_ids)
     tables = []

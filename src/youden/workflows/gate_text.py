@@ -13,7 +13,7 @@ from youden.text.printable import format_command
 from youden.text.sentences import format_count, format_recognition_difference, format_signed_interval
 from youden.text.tables import Table, make_table
 from youden.types.results import ABOUT
-from youden.workflows.gate import Gate, GateResult
+from youden.workflows.gate import Gate, GateResult, RequiredCalls
 
 _CONSISTENCY_OUTCOMES: dict[GateOutcome, str] = {
     "better": "more consistent",
@@ -87,8 +87,7 @@ def describe_result(gate: Gate, row: GateResult) -> str:
 def _format_comparison(gate: Gate, row: GateResult) -> str:
     """Format the difference of an agent from the baseline, with its interval, as a clause without a full stop.
 
-    A difference in ability is stated per 100 comparisons: how many more of them the judge recognizes or, for preferences, how
-    many more the agent wins than it loses. Other differences are stated on their own scale.
+    Abilities are stated per 100 comparisons: those recognized or, for preferences, those won minus those lost.
     """
     if gate.is_of_self_consistency or gate.by == "quality":
         return _format_scale_comparison(gate, row)
@@ -123,31 +122,27 @@ def _format_scale_comparison(gate: Gate, row: GateResult) -> str:
 
 
 def _describe_requirement(gate: Gate, row: GateResult) -> str:
-    """Describe what an undecided comparison needs for a decision: labels, an interval, more calls, or more items.
-
-    With these calls or items, the conditional power is 90 %. This is the probability of a decision for the true difference at
-    which a decision is least likely.
-    """
+    """Describe what an undecided comparison needs for a decision: labels, an interval, more calls, or more items."""
     required = row.required
     if gate.by == "quality":
         return "Label more responses of both agents; `youden label` selects them."
     if row.low is None or required is None:
         return _describe_missing_interval(gate, row)
-    if required.calls is not None:
-        return (
-            f"{required.calls:,} more calls decide with a conditional power of 90 %, whatever the true difference is."
-        )
+    if required.calls is None:
+        return _describe_required_items(required, is_imported=gate.calls is None)
+    return f"{required.calls:,} more calls decide with a conditional power of 90 %, whatever the true difference is."
 
-    # no number of calls on the present items suffices
+
+def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> str:
+    """Describe how many items decide if no number of calls on the present items suffices."""
+    reason = "Every comparison on these items has been made"
     if required.conditional_power is not None:
         reason = (
             "Even with all possible comparisons on these items, the conditional power is only "
             f"{required.conditional_power:.0%} in the least favourable case"
         )
-    elif gate.calls is None:
+    elif is_imported:
         reason = "An imported run cannot be extended"
-    else:
-        reason = "Every comparison on these items has been made"
     addition = f"about {required.items:,} items" if required.items else "more items or independent trials"
     message = f"{reason}. A conditional power of 90 % needs {addition}, or a wider margin."
     if not required.items_at_current_difference:
@@ -219,19 +214,7 @@ def describe_gate(gate: Gate) -> Iterator[str]:
 
 
 def describe_run(gate: Gate) -> tuple[str, ...]:
-    """Describe the run of a gate: the calibration of its judge, and what it recommends among all its agents.
-
-    Parameters
-    ----------
-    gate : Gate
-        Result of `gate_run`.
-
-    Returns
-    -------
-    tuple of str
-        The stored calibration of the judge and the recommendation of the run, each if there is one. A run of self-trials
-        recommends nothing.
-    """
+    """Describe the stored calibration of a gate's judge and the recommendation among all its agents, each if there is one."""
     lines = [gate.calibration] if gate.calibration else []
     if gate.recommendation is not None and not gate.is_of_self_consistency:
         lines.append(f"Among all agents of the run, independently of this gate: {gate.recommendation.text}")

@@ -14,7 +14,7 @@ from youden.pipeline.ranking import differences_from_verdicts
 from youden.protocol.self_trials import check_compares_agents
 from youden.stats.trials.noninferiority import alpha_at_analysis, decide
 from youden.streams import stream
-from youden.types import Trials, Verdicts
+from youden.types import Plan, Trials, Verdicts
 from youden.types.pool import Ids, Positions
 from youden.workflows.gate_answers import make_forecaster
 
@@ -118,34 +118,11 @@ def _count_repeats(trials: Trials) -> int:
 def split_into_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
     """Split each agent into two agents with a random half of its responses each, so that their true abilities are equal.
 
-    The responses of each cell (one agent on one item) are split as evenly as possible. Trials lose their blocks: both
-    halves have other items and partners, so plain means of blocks would be biased.
-
-    result : answers of a run whose agents have several responses per item
-    rng : source of the random halves
-
-    Returns the same answers, on a plan of 2·n_agents agents: the halves of agent i have the positions i and n_agents + i.
+    The agents of `result` have several responses per item. Returns its answers on a plan of 2·n_agents agents without blocks: the
+    halves of agent i have the positions i and n_agents + i.
     """
     plan = result.plan
-    n_agents, n_items = plan.n_agents, plan.n_items
-    first_repeat, second_repeat = _get_repeat_numbers(plan.trials)
-    n_repeats = _count_repeats(plan.trials)
-
-    half_by_response = _draw_halves((n_agents, n_items, n_repeats), rng)
-    first_item, second_item = plan.trials.text_cells
-    first_half = half_by_response[plan.first, first_item, first_repeat - 1]
-    second_half = half_by_response[plan.second, second_item, second_repeat - 1]
-    first = plan.first + n_agents * first_half
-    second = plan.second + n_agents * second_half
-
-    trials = replace(
-        plan.trials,
-        first=first.astype(np.int32),
-        second=second.astype(np.int32),
-        block=np.full_like(plan.block, -1),
-        first_repeat=None,
-        second_repeat=None,
-    )
+    trials = _assign_halves(plan, rng)
 
     # both halves of an agent have its training and held-out cells
     train = np.tile(plan.split.train, (2, 1))
@@ -154,6 +131,24 @@ def split_into_halves(result: Verdicts, rng: np.random.Generator) -> Verdicts:
     ids = (*plan.agent_ids, *(f"{agent} (other half)" for agent in plan.agent_ids))
     halved = replace(plan, trials=trials, agent_ids=ids, split=split, rounds=None, extensions=None, source=None)
     return replace(result, plan=halved)
+
+
+def _assign_halves(plan: Plan, rng: np.random.Generator) -> Trials:
+    """Return the trials of a plan with each response assigned to a random half of its agent."""
+    n_agents = plan.n_agents
+    first_repeat, second_repeat = _get_repeat_numbers(plan.trials)
+    half_by_response = _draw_halves((n_agents, plan.n_items, _count_repeats(plan.trials)), rng)
+    first_item, second_item = plan.trials.text_cells
+    first_half = half_by_response[plan.first, first_item, first_repeat - 1]
+    second_half = half_by_response[plan.second, second_item, second_repeat - 1]
+    return replace(
+        plan.trials,
+        first=(plan.first + n_agents * first_half).astype(np.int32),
+        second=(plan.second + n_agents * second_half).astype(np.int32),
+        block=np.full_like(plan.block, -1),  # halves have other items and partners, which would bias means of blocks
+        first_repeat=None,
+        second_repeat=None,
+    )
 
 
 def _draw_halves(shape: tuple[int, int, int], rng: np.random.Generator) -> Positions:

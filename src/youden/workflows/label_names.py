@@ -104,30 +104,32 @@ def quote_with_suggestions(
     Returns
     -------
     list of str
-        At most `MAX_NAMED` names, the most similar ones first, such as "'gpt4' (did you mean 'gpt-4'?)". A last entry such
-        as "3 more" follows if there are further names.
+        At most `MAX_NAMED` names, the most similar first, such as "'gpt4' (did you mean 'gpt-4'?)"; then the number of further
+        names, such as "3 more", if any.
     """
     unknown = list(dict.fromkeys(names))
-    candidate_by_key = {candidate.strip().casefold(): candidate for candidate in candidates}
-
-    suggestions: dict[str, str] = {}
-    sort_keys: dict[str, tuple[bool, float]] = {}
-    for name in unknown[:MAX_NAMES_COMPARED]:
-        key = name.strip().casefold()
-        closest_keys = get_close_matches(key, candidate_by_key, n=1)
-        if not closest_keys:
-            continue
-        suggestions[name] = candidate_by_key[closest_keys[0]]
-        similarity = SequenceMatcher(None, closest_keys[0], key).ratio()
-        sort_keys[name] = (suggestions[name] in labelled, -similarity)
-
+    closest = _find_closest(unknown[:MAX_NAMES_COMPARED], candidates)
+    sort_keys = {name: (candidate in labelled, -similarity) for name, (candidate, similarity) in closest.items()}
     no_match = (True, 0.0)
     unknown.sort(key=lambda name: sort_keys.get(name, no_match))
+
     quoted = []
     for name in unknown[:MAX_NAMED]:
-        suggestion = f" (did you mean '{suggestions[name]}'?)" if name in suggestions else ""
+        suggestion = f" (did you mean '{closest[name][0]}'?)" if name in closest else ""
         quoted.append(f"'{name}'{suggestion}")
     return quoted + _format_remainder(unknown)
+
+
+def _find_closest(names: Iterable[str], candidates: Iterable[str]) -> dict[str, tuple[str, float]]:
+    """Return the most similar candidate and its similarity in [0, 1] by name, without names that resemble no candidate."""
+    candidate_by_key = {candidate.strip().casefold(): candidate for candidate in candidates}
+    closest = {}
+    for name in names:
+        key = name.strip().casefold()
+        for closest_key in get_close_matches(key, candidate_by_key, n=1):  # one or none
+            similarity = SequenceMatcher(None, closest_key, key).ratio()
+            closest[name] = (candidate_by_key[closest_key], similarity)
+    return closest
 
 
 def shorten_list(names: Iterable[str]) -> list[str]:

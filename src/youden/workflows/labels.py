@@ -19,7 +19,7 @@ from youden.errors import ConfigError
 from youden.pipeline.ranking import differences_from_rates, differences_from_verdicts
 from youden.run_keys import Target
 from youden.stats.base.auc import auc_sampling_interval
-from youden.stats.base.clusters import covariance_over_clusters
+from youden.stats.base.clusters import CentredCovariance, covariance_over_clusters
 from youden.stats.base.metrics import Metric, RankRange, kendall, rank_ranges, spearman
 from youden.stats.judges.cell_agreement import cell_correlation
 from youden.stats.trials.comparisons import Differences, pairwise_differences, rank_with_ties
@@ -45,13 +45,11 @@ _ComputeMetric = Callable[[Floats, Floats], Metric]
 def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) -> LabelTable:
     """Read a table of labels, and check that it labels at least one agent of a run.
 
-    Call it before a judge is paid, so that a wrong file costs nothing.
-
     Parameters
     ----------
     path : Path
-        Table of labels (.csv, .tsv, .xlsx, .jsonl or .parquet): the columns `agent`, optionally `item` and `alias`, and
-        one column per label; or the table that `youden label` wrote, with the column `label` filled in.
+        Table (.csv, .tsv, .xlsx, .jsonl or .parquet) with the columns `agent`, optionally `item` and `alias`, and one column
+        per label; or the table that `youden label` wrote, with the column `label` filled in.
     agents : sequence of Agent
         Agents of the run. The file can name them by their ids or by their `meta.alias`.
     repeated : bool, default False
@@ -60,7 +58,7 @@ def open_labels(path: Path, agents: Sequence[Agent], *, repeated: bool = False) 
     Returns
     -------
     LabelTable
-        The labels, also of agents that are not in the run; agents of the run are named by their ids.
+        All labels; agents of the run are named by their ids.
 
     Raises
     ------
@@ -105,29 +103,10 @@ def check_labelled_agents(source: str, names: Sequence[str], agent_ids: Sequence
 
 
 def validate(folder: RunFolder, table: LabelTable) -> Validation:
-    """Compare the ranking of a fitted run with labels and write labels.json.
+    """Compare the ranking of a fitted run with labels and write labels.json, whose contents are returned.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        A fitted run. Only its labels.json is written.
-    table : LabelTable
-        Labels of agents, or of agents on items, with agents named by their ids in the run.
-
-    Returns
-    -------
-    Validation
-        Contents of labels.json: agreement of each label with the ranking, and notes on missing labels and ranks.
-
-    Raises
-    ------
-    RunFolderError
-        If the run is not fitted.
-
-    Notes
-    -----
-    If items are labelled, the label of an agent is its mean over items, and labels of cells are correlated with scores
-    of cells. Confidence intervals of pairwise differences determine the ranks that an ability or a mean label allows.
+    The label of an agent is its own or the mean over labelled items, whose labels are also compared with scores of cells. The
+    agents of `table` are named by their ids in the run. Raises RunFolderError if the run is not fitted.
     """
     facts, ranking = folder.read_facts(), folder.read_ranking()
     rows = [row for row in ranking if row.ability is not None]
@@ -155,11 +134,7 @@ def validate(folder: RunFolder, table: LabelTable) -> Validation:
 
 
 def _compute_differences(folder: RunFolder, agents: Sequence[str], *, target: Target) -> Differences:
-    """Compute the differences between the abilities of all pairs of some agents of a run, with their intervals.
-
-    agents : ids of the agents
-    target : population to which the intervals refer
-    """
+    """Compute the differences between the abilities of all pairs of the given agents, with intervals that refer to `target`."""
     if folder.has("plan.parquet"):
         plan = folder.read_plan()
         agent_ids = plan.agent_ids
@@ -226,13 +201,10 @@ def _compare_label(
 
 
 def _measure_agreement(compute_metric: _ComputeMetric, ability: Floats, label: Floats) -> Agreement:
-    """Compute a measure of agreement, such as a correlation, of the abilities of agents with their labels.
+    """Compute a measure of agreement, such as a correlation, of abilities with labels: float arrays (n_agents,), without NaN.
 
-    compute_metric : function of `ability` and `label` that returns the measure with its interval
-    ability, label : float arrays (n_agents,), without NaN
-
-    Returns the value, the bounds of its interval and the method. For fewer than `MIN_AGENTS` agents, or if all have the same
-    label or ability, the measure is undefined: the value and the bounds are None, and the method is "none: " and the reason.
+    For fewer than `MIN_AGENTS` agents, or if all have the same label or ability, the value and the bounds are None, and the
+    method states the reason.
     """
     if len(label) < MIN_AGENTS:
         return Agreement(None, None, None, f"none: too few agents ({len(label)})")
@@ -252,10 +224,6 @@ def _find_disagreements(
 ) -> list[Disagreement]:
     """Find the agents whose rank by ability differs from their rank by label, the largest difference first.
 
-    Agents with equal labels share a range of ranks. A disagreement is `explained` by sampling error if the two rank intervals
-    of the agent overlap.
-
-    agents : ids of the agents
     label, ability : float array (n_agents,), mean label and ability of each agent
     ranks_by_label, ranks_by_ability : confidence intervals of the ranks
     """
@@ -285,11 +253,9 @@ def _find_disagreements(
 
 
 def _build_label_matrix(table: LabelTable, column: int, agent_ids: Sequence[str], item_ids: Sequence[str]) -> Floats:
-    """Arrange the labels of one column of a table in a float array (n_agents, n_items), NaN for a cell without a label.
+    """Arrange the labels of one label column in a float array (n_agents, n_items), NaN for a cell without a label.
 
-    table : labels of agents on items
-    column : position of the column among the label columns
-    agent_ids, item_ids : ids of the rows and columns; labels of other agents and items are left out
+    Labels of agents and items that are not in `agent_ids` and `item_ids` are left out.
     """
     agent_positions = {agent: position for position, agent in enumerate(agent_ids)}
     item_positions = {item: position for position, item in enumerate(item_ids)}
@@ -319,35 +285,36 @@ def _compare_cells(folder: RunFolder, table: LabelTable, column: int, *, level: 
 def _compute_label_ranks(
     table: LabelTable, column: int, agents: Sequence[str], mean: Floats, *, level: float
 ) -> RankRange:
-    """Compute rank confidence intervals by labels, from the confidence intervals of differences between mean labels.
+    """Compute rank confidence intervals by labels, with standard errors clustered by item.
 
-    Standard errors are clustered by item. If fewer than two agents have two labels or more, each agent may have any rank.
+    If fewer than two agents have two labels or more, each agent may have any rank.
 
     column : position of the column among the label columns
-    agents : ids of the agents
-    mean : float array (n_agents,), mean label of each of them
-    level : confidence level
+    mean : float array (n_agents,), mean label of each agent
     """
     item_ids = list(dict.fromkeys(_get_items(table)))
     labels = _build_label_matrix(table, column, agents, item_ids)
-    observed = ~np.isnan(labels)
-    n_labels = observed.sum(axis=1, keepdims=True)
-    if (n_labels >= 2).sum() < 2:
+    has_two_labels = (~np.isnan(labels)).sum(axis=1) >= 2
+    if has_two_labels.sum() < 2:
         unknown_bound = np.full(len(agents), np.nan)
         return rank_ranges(unknown_bound, unknown_bound)
 
     # scaled to a range of 1, because `pairwise_differences` works in the units of abilities
     scale = float(np.nanmax(labels) - np.nanmin(labels)) or 1.0
-    weight = observed / np.maximum(n_labels, 1)
-    residual = np.where(observed, labels - mean[:, None], 0.0) / scale
-    covariance = covariance_over_clusters(residual * weight, weight)
+    covariance = _estimate_covariance(labels, mean, scale)
     return pairwise_differences(mean / scale, covariance, level=level).marginal_ranks
 
 
-def _compute_mean_labels(table: LabelTable, column: int) -> dict[str, float]:
-    """Return the label of each labelled agent, by its id.
+def _estimate_covariance(labels: Floats, mean: Floats, scale: float) -> CentredCovariance:
+    """Estimate the covariance of mean labels divided by `scale`, from a float array (n_agents, n_items) of labels."""
+    observed = ~np.isnan(labels)
+    weight = observed / np.maximum(observed.sum(axis=1, keepdims=True), 1)
+    residual = np.where(observed, labels - mean[:, None], 0.0) / scale
+    return covariance_over_clusters(residual * weight, weight)
 
-    If the table labels responses to items, this is the mean over items, rounded to 12 significant digits.
+
+def _compute_mean_labels(table: LabelTable, column: int) -> dict[str, float]:
+    """Return the label of each labelled agent, or the mean over its labelled items, by the id of the agent.
 
     column : position of the column among the label columns
     """
@@ -359,11 +326,22 @@ def _compute_mean_labels(table: LabelTable, column: int) -> dict[str, float]:
     if table.items is None:
         return {agent: values[0] for agent, values in values_by_agent.items()}
     means = {agent: math.fsum(values) / len(values) for agent, values in values_by_agent.items()}
-    return {agent: float(f"{mean:.12g}") for agent, mean in means.items()}
+    return {agent: float(f"{mean:.12g}") for agent, mean in means.items()}  # 12 significant digits
 
 
 def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_ids: Sequence[str]) -> list[str]:
     """Describe how the agents and items of a table of labels differ from those of a run, one sentence per difference."""
+    notes = _describe_labelled_agents(table, ranking)
+    if table.left_out:
+        columns = ", ".join(repr(name) for name in table.left_out)
+        notes.append(f"Columns that are not labels, because they have no number or no name: {columns}.")
+    if table.items is not None:
+        notes += _describe_labelled_items(table, {row.agent for row in ranking}, set(item_ids))
+    return notes
+
+
+def _describe_labelled_agents(table: LabelTable, ranking: Sequence[RankingRow]) -> list[str]:
+    """Describe labelled agents that are renamed, unknown or without an ability, and agents without a label."""
     ranked = dict.fromkeys(row.agent for row in ranking)
     labelled = dict.fromkeys(table.agents)
     notes = []
@@ -386,18 +364,12 @@ def _describe_coverage(table: LabelTable, ranking: Sequence[RankingRow], item_id
     unranked = [row.agent for row in ranking if row.ability is None and row.agent in labelled]
     if unranked:
         notes.append(f"Agents with a label but without an ability: {', '.join(shorten_list(unranked))}.")
-    if table.left_out:
-        columns = ", ".join(repr(name) for name in table.left_out)
-        notes.append(f"Columns that are not labels, because they have no number or no name: {columns}.")
-    if table.items is not None:
-        notes += _describe_labelled_items(table, set(ranked), set(item_ids))
     return notes
 
 
 def _describe_labelled_items(table: LabelTable, agents: set[str], items: set[str]) -> list[str]:
     """Describe labelled items that are not in the run, and whether agents are labelled on different items.
 
-    table : labels of agents on items
     agents, items : ids of the run
     """
     items_by_agent: dict[str, set[str]] = {}

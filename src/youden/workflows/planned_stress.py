@@ -32,7 +32,7 @@ from youden.streams import stream
 from youden.text.sentences import suggest_name
 from youden.types import INDEPENDENT, PAIRED, Plan, Pool, Trials, Verdicts
 from youden.types.planning import Split
-from youden.types.pool import Floats, Ids, Json
+from youden.types.pool import Floats, Ids, Json, Positions
 from youden.workflows.attacks import ATTACKS, Attack, PlantedAgents, plant
 from youden.workflows.experiment import Experiment, make_experiment_runner, make_pool_config, plan_experiment
 
@@ -63,17 +63,14 @@ class AttackRank:
 def compute_abilities(
     verdicts: Verdicts, *, rate: Floats, families: Mapping[str, str], clones: Sequence[Sequence[str]] = ()
 ) -> dict[str, Floats]:
-    """Compute the abilities of all agents by each ranking method; higher is better.
-
-    The answers to each pair of agents are averaged after subtracting the means of the items. An ability is the weighted
-    mean over the partners of an agent, minus its false-positive rate. Only answered paired trials count.
+    """Compute the abilities of all agents by each ranking method from the answered paired trials; higher is better.
 
     Parameters
     ----------
     verdicts : Verdicts
         Answers to the trials.
     rate : float array (n_agents,)
-        False-positive rates.
+        False-positive rates, which are subtracted.
     families : mapping of str to str
         Family by agent; an agent without an entry is the only one of its family.
     clones : sequence of sequence of str, default ()
@@ -82,26 +79,31 @@ def compute_abilities(
     Returns
     -------
     dict of str to float array (n_agents,)
-        Abilities by method; NaN for an agent that no partner scored.
+        Abilities by method; NaN for an agent without answers.
 
-        - "plain": all partners have equal weights.
-        - "robust": agents that are connected by flagged pairs or by `clones` form a group. They do not score each other, and
-          count as one partner.
-        - "family-balanced": each family is a group. Left out if there are fewer than two families.
+        - "plain": all compared agents have equal weights.
+        - "robust": agents that are connected by flagged pairs or by `clones` do not score each other, and count as one.
+        - "family-balanced": the same for the agents of a family. Left out if there are fewer than two families.
     """
+    agent_ids = verdicts.plan.agent_ids
+    answers = _collect_paired_answers(verdicts)
+
+    # method → group of each agent; the agents of a group count as one partner
+    groups = {"plain": np.arange(len(agent_ids), dtype=np.int32)}
+    groups["robust"] = find_flagged_groups(answers.totals, agent_ids, clones=clones).cluster
+    if len(set(families.values())) > 1:
+        groups["family-balanced"] = label_families(families, agent_ids)
+    return {method: _compute_balanced_abilities(answers, group) - rate for method, group in groups.items()}
+
+
+def _collect_paired_answers(verdicts: Verdicts) -> PairedAnswers:
+    """Collect the answers to paired trials, with their sums by pair of agents."""
     plan = verdicts.plan
     is_used = (plan.trial_type == PAIRED) & verdicts.answered
     chunk = PairChunk.from_trials(
         plan.item, plan.first, plan.second, verdicts.answer, n_items=plan.n_items, rows=is_used
     )
-    answers = PairedAnswers(lambda: [chunk], PairTotals.from_chunks([chunk], plan.n_agents))
-
-    # method → group of each agent; the agents of a group count as one partner
-    groups = {"plain": np.arange(plan.n_agents, dtype=np.int32)}
-    groups["robust"] = find_flagged_groups(answers.totals, plan.agent_ids, clones=clones).cluster
-    if len(set(families.values())) > 1:
-        groups["family-balanced"] = label_families(families, plan.agent_ids)
-    return {method: _compute_balanced_abilities(answers, group) - rate for method, group in groups.items()}
+    return PairedAnswers(lambda: [chunk], PairTotals.from_chunks([chunk], plan.n_agents))
 
 
 def _compute_balanced_abilities(answers: PairedAnswers, group: Ids) -> Floats:
@@ -182,22 +184,17 @@ N_INDEPENDENT_PASSES = 10
 
 
 def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Generator) -> Plan:
-    """Plan the trials of a pool to which an attack has added (planted) adversarial agents.
+    """Plan the trials of a pool to which an attack has added (planted) adversarial agents, after the trials of `base`.
 
-    The trials of the plan without the attack come first. Each planted agent is then compared with every other agent, as often
-    as two agents of that plan on average. If the plan has independent trials, some of each planted agent are added: about 20
-    random ones, and probes (trials of unusually similar texts).
+    Each planted agent is compared with every other agent, as often as two agents of `base` on average. If `base` has independent
+    trials, each planted agent gets about 20 random ones, and trials of unusually similar texts.
 
     base : plan without the attack
     planted : pool with the planted agents, and their positions
     rng : source of all random numbers
     """
     pool = planted.pool
-    paired = _draw_paired(base, planted, rng)
-    independent = _draw_independent(base, planted, rng)
-    no_block = np.full(len(base), -1, dtype=np.int32)
-    base_trials = replace(base.trials.as_new_plan(), block=no_block)
-    trials = Trials.concat([base_trials, paired, independent]).with_replicate_numbers()
+    trials = _draw_trials(base, planted, rng)
     no_holdout = np.zeros_like(pool.present)
     return Plan(
         trials=trials,
@@ -215,37 +212,34 @@ def plan_attacked_pool(base: Plan, planted: PlantedAgents, *, rng: np.random.Gen
     )
 
 
+def _draw_trials(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
+    """Draw the trials of the planted (adversarial) agents, and append them to those of `base`, without blocks."""
+    paired = _draw_paired(base, planted, rng)
+    independent = _draw_independent(base, planted, rng)
+    no_block = np.full(len(base), -1, dtype=np.int32)
+    base_trials = replace(base.trials.as_new_plan(), block=no_block)
+    return Trials.concat([base_trials, paired, independent]).with_replicate_numbers()
+
+
 def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
-    """Draw paired trials of each planted agent with every other agent of the attacked pool.
+    """Draw paired trials of each planted (adversarial) agent with every other agent of the attacked pool.
 
-    A pair gets the mean number of trials of a pair in `base`, on different items. Trials without a response of both agents to the
-    item are then left out.
-
-    base : plan before the attack
-    planted : pool with the planted (adversarial) agents, and their positions, after all other agents
-    rng : source of the orders of pairs, items and texts
+    A pair gets the mean number of trials of a pair in `base`, the plan before the attack, less those without two responses.
     """
-    n_agents, n_items = base.n_agents, base.n_items
-    n_base_pairs = n_agents * (n_agents - 1) / 2
+    n_base_pairs = base.n_agents * (base.n_agents - 1) / 2
     trials_per_pair = int((base.trial_type == PAIRED).sum()) / n_base_pairs
 
     # each planted agent with all agents before it, which include earlier planted agents
-    pairs = []
-    for agent in planted.agents:
-        pairs += [(agent, partner) for partner in range(agent)]
+    pairs = [(agent, partner) for agent in planted.agents for partner in range(agent)]
     n_pairs = len(pairs)
     agent_a, agent_b = rng.permutation(np.array(pairs, dtype=np.int32)).T
-    n_trials = min(round(trials_per_pair * n_pairs), n_pairs * n_items)
-
-    # Pairs and items are used in turn. After `period` trials, their combinations would repeat, so the items are shifted by one.
-    trial = np.arange(n_trials)
-    n_earlier_of_pair, pair = np.divmod(trial, n_pairs)
-    period = lcm(n_pairs, n_items)
-    item_order = rng.permutation(n_items).astype(np.int32)
-    item = item_order[(trial + trial // period) % n_items]
+    n_trials = min(round(trials_per_pair * n_pairs), n_pairs * base.n_items)
+    item_order = rng.permutation(base.n_items).astype(np.int32)
+    pair, item = _combine_pairs_and_items(n_trials, n_pairs, item_order)
 
     # the order of the two texts alternates between the trials of a pair, beginning with a random one
     initial_order = rng.integers(2, size=n_pairs)
+    n_earlier_of_pair = np.arange(n_trials) // n_pairs
     is_swapped = (n_earlier_of_pair + initial_order[pair]) % 2 == 1
     first = np.where(is_swapped, agent_b[pair], agent_a[pair])
     second = np.where(is_swapped, agent_a[pair], agent_b[pair])
@@ -253,14 +247,18 @@ def _draw_paired(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -
     return Trials.paired(item, first, second).take(has_texts)
 
 
+def _combine_pairs_and_items(n_trials: int, n_pairs: int, item_order: Ids) -> tuple[Positions, Ids]:
+    """Return the number of the pair and the item of each trial, arrays (n_trials,), without a repeated combination."""
+    # Pairs and items are used in turn. After `period` trials, their combinations would repeat, so the items are shifted by one.
+    trial = np.arange(n_trials)
+    period = lcm(n_pairs, len(item_order))
+    return trial % n_pairs, item_order[(trial + trial // period) % len(item_order)]
+
+
 def _draw_independent(base: Plan, planted: PlantedAgents, rng: np.random.Generator) -> Trials:
-    """Draw independent trials (comparisons of responses to different items) of the planted agents.
+    """Draw independent trials (comparisons of responses to different items) of the planted (adversarial) agents.
 
-    Random trials and probes (trials of two unusually similar texts) are drawn for the whole pool, `N_INDEPENDENT_PASSES` of
-    each per agent. Those with a planted agent are returned. There are none if `base` has no independent trials.
-
-    base : plan before the attack
-    planted : pool with the planted (adversarial) agents, and their positions
+    They are random trials and trials of unusually similar texts; none if `base`, the plan before the attack, has none.
     """
     if not (base.trial_type == INDEPENDENT).any():
         return Trials.concat([])
@@ -450,12 +448,10 @@ def _read_source(
 ) -> _Source:
     """Read what a stress test starts from: the plan of a judged run, or a pool, for which a plan is made.
 
-    source : folder of a pool or of a run
     judge : name or file of the judge; None for the judge of the run, or "lexical" for a pool
-    calls : number of calls of the plan; must be None for a run, and None selects the default for a pool
-    seed : seed of the plan of a pool
-    store : store of the answers (path or URL) that the user set; None if it is not set
-    default_store : store to use if neither the user nor the config names one (YOUDEN_STORE); None for the store of the project
+    calls : number of calls of the plan of a pool, None for the default; must be None for a run
+    store : store of the answers (path or URL) that the user set, or None
+    default_store : store to use if neither the user nor the config names one; None for the store of the project
     """
     folder = RunFolder(source)
     if folder.has("pool.json"):
@@ -477,12 +473,8 @@ def _read_run_source(
 ) -> _Source:
     """Read the plan of a judged run, and its ranking if the stress test has the same judge as the run.
 
-    judge : name or file of the judge; None for the judge of the run
-    calls : must be None, because a run keeps its own trials
-    store : store of the answers (path or URL) that the user set; None if it is not set
-    default_store : store to use if neither the user nor the run names one; None for the store of the project
-
-    Raises RunFolderError [stress-import] for an imported run, ConfigError [stress-calls] if a number of calls is set.
+    The parameters are those of `_read_source`. Raises RunFolderError [stress-import] for an imported run, and ConfigError
+    [stress-calls] if a number of calls is set.
     """
     folder.check_information()
     if not folder.has("plan.parquet"):
@@ -499,17 +491,19 @@ def _read_run_source(
 
     config = folder.read_config()
     plan = plan_without_follow_ups(folder.read_plan())
-
-    # agents with an ability, best first
     is_same_judge = judge is None or judge == config.judge
-    ranked: tuple[str, ...] = ()
-    if is_same_judge and folder.has("ranking.csv"):
-        ranked = tuple(row.agent for row in folder.read_ranking() if row.ability is not None)
-
+    ranked = _read_ranked_agents(folder) if is_same_judge else ()
     judge_config = load_judge_of_run(config) if judge is None else load_judge_config(judge)
     store_location = store or with_default_store(config, default_store).store_location
     base = plan_experiment(folder.path.resolve().name, plan, judge=judge_config, store=store_location)
     return _Source(base, ranked, config.families or _get_families(plan.pool))
+
+
+def _read_ranked_agents(folder: RunFolder) -> tuple[str, ...]:
+    """Return the ids of the agents with an ability, best first; empty if the run is not ranked."""
+    if not folder.has("ranking.csv"):
+        return ()
+    return tuple(row.agent for row in folder.read_ranking() if row.ability is not None)
 
 
 def _get_families(pool: Pool) -> dict[str, str]:
@@ -526,9 +520,7 @@ def _count_words(texts: Iterable[str | None]) -> int:
 def _choose_base_agent(source: _Source, base_agent: str | None) -> tuple[int, str]:
     """Choose the agent whose responses the attacks start from, by default the weakest one.
 
-    base_agent : id that the user set, or None
-
-    Returns its position and the reason for the choice. Raises ConfigError [stress-attacker] if the id is unknown.
+    Returns its position and the reason for the choice. Raises ConfigError [stress-attacker] if the id `base_agent` is unknown.
     """
     base = source.base
     ids = [agent.id for agent in base.pool.agents]
@@ -560,10 +552,8 @@ def _find_weakest_agent(base: Experiment) -> int:
 
 
 def _plan_attack(base: Experiment, name: str, *, base_agent: int, number: int, seed: int) -> PlannedAttack:
-    """Add the adversarial agents of one attack to the pool, and plan their trials.
+    """Add the adversarial agents of the attack `name` to the pool of `base`, and plan their trials.
 
-    base : plan without an attack, with its pool, judge and store
-    name : name of the attack
     base_agent : position of the agent whose responses the attack starts from
     number : number of the attack, so that each attack has its own random draws
     """

@@ -22,7 +22,7 @@ from youden.pipeline.fitted_run import check_fit
 from youden.stats.small_areas.quality_estimates import MIN_AGENTS, QualityEstimates, quality_from_labels
 from youden.text.sentences import format_with_interval
 from youden.text.tables import Table, format_decimal
-from youden.types.label_facts import QualityFacts, QualityRow
+from youden.types.label_facts import QualityFacts, QualityLine, QualityRow
 from youden.types.pool import Floats, Positions, or_none
 from youden.workflows.gate_answers import GateAnswers, QualityDifference
 from youden.workflows.label_names import shorten_list
@@ -145,9 +145,8 @@ def _read_labels_of_frame(
 
     Rows without a label, and rows of agents that are not in `agent_ids`, are left out.
 
-    Raises: ConfigError [quality-column] if a column is missing or the labels are no table, [labels-unknown] if no agent is
-    labelled, [quality-none] if no label remains, or [quality-scale] if a label is outside the scale; ImportFormatError
-    [labels-value] if a label is not a number.
+    Raises ConfigError [quality-column], [labels-unknown] (no agent is labelled), [quality-none] (no label remains) or [quality-
+    scale]; ImportFormatError [labels-value] if a label is not a number.
     """
     if not hasattr(frame, "columns"):
         raise ConfigError(
@@ -189,8 +188,7 @@ def _read_labels_of_frame(
 def _find_label_column(table: LabelTable, label: str | None) -> str:
     """Return the name of the label column to use: `label`, or the only label column if `label` is None.
 
-    Raises ConfigError [quality-items] if the table has no items; [quality-column] if `label` is not a label column, or if it is
-    None and the table has several label columns.
+    Raises ConfigError [quality-items] if the table has no items, and [quality-column] if no column or several columns fit.
     """
     if table.items is None:
         raise ConfigError(
@@ -215,21 +213,13 @@ def _average_by_answer(
 
     agent_ids : ids of the agents, whose order defines the positions in the result
     rows : one (agent, item, label) per label
-    label : name of the label
     scale : lowest and highest possible label; None for (0, 1)
 
     Raises ConfigError [quality-none] if there are no labels, [quality-scale] if one is outside the scale.
     """
     if not rows:
         raise ConfigError("No response of a ranked agent has a label. Add labels.", slug="quality-none")
-    try:
-        low, high = map(float, (0, 1) if scale is None else scale)
-    except (TypeError, ValueError):
-        raise ConfigError(
-            f"The scale of the labels is not two numbers: got {scale!r}. Set the lowest and the highest possible label, such as "
-            "(1, 5).",
-            slug="quality-scale",
-        ) from None
+    low, high = _parse_scale(scale)
     _check_scale([value for _, _, value in rows], low, high)
 
     agent_positions = {agent: position for position, agent in enumerate(agent_ids)}
@@ -252,6 +242,19 @@ def _average_by_answer(
     )
 
 
+def _parse_scale(scale: tuple[float, float] | None) -> tuple[float, float]:
+    """Return the lowest and the highest possible label, (0, 1) for None; raise [quality-scale] unless these are numbers."""
+    try:
+        low, high = map(float, (0, 1) if scale is None else scale)
+    except (TypeError, ValueError):
+        raise ConfigError(
+            f"The scale of the labels is not two numbers: got {scale!r}. Set the lowest and the highest possible label, such as "
+            "(1, 5).",
+            slug="quality-scale",
+        ) from None
+    return low, high
+
+
 def _check_scale(labels: Sequence[float], low: float, high: float) -> None:
     """Raise ConfigError [quality-scale] if a label is not in [low, high], or if `low` is not below `high`."""
     outside = [label for label in labels if not low <= label <= high]
@@ -265,14 +268,9 @@ def _check_scale(labels: Sequence[float], low: float, high: float) -> None:
 
 
 def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates:
-    """Estimate the quality of each agent from its ability and from the labels of its responses.
+    """Estimate the quality of each agent, its expected label scaled to [0, 1], from its ability and its labels.
 
-    The quality of an agent is the expected label of its responses, scaled to [0, 1].
-
-    folder : folder of a fitted run
-    answers : labels of responses; `answers.agent` holds the row of each agent in the ranking of the run
-
-    Returns the estimates with the agents in the order of the ranking.
+    `answers.agent` holds the row of each agent in the ranking of the run. The estimates are in the order of the ranking.
     """
     facts = folder.read_facts()
     rows = folder.read_ranking()
@@ -284,21 +282,14 @@ def fit_quality(folder: RunFolder, answers: LabelledAnswers) -> QualityEstimates
 
 
 def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: QualityEstimates) -> list[QualityRow]:
-    """Make the rows of quality.csv, the agent of the highest quality first and agents without an estimate last.
+    """Make the rows of quality.csv on the scale of the labels, the agent of the highest quality first.
 
-    Qualities and intervals of the rows have the scale of the labels. Agents with equal qualities, and agents without an
-    estimate, remain in the order of the ranking.
+    Agents with equal qualities remain in the order of the ranking; agents without an estimate come last.
 
     agent_ids : ids of the agents in the order of the ranking
     answers : labelled responses, with the scale of the labels
     fit : estimated qualities of the same agents in [0, 1], in the same order
     """
-    low, high = answers.scale
-
-    def to_label_units(value: float) -> float | None:
-        """Convert a quality in [0, 1] to the scale of the labels, NaN to None."""
-        return or_none(low + (high - low) * value)
-
     n_labels = np.bincount(answers.agent, minlength=len(agent_ids))
     total = np.bincount(answers.agent, weights=answers.value, minlength=len(agent_ids))
     p_best = fit.best_probabilities()
@@ -309,17 +300,23 @@ def make_quality_rows(agent_ids: Sequence[str], answers: LabelledAnswers, fit: Q
             agent=agent_ids[position],
             n_labels=int(n_labels[position]),
             label_mean=float(total[position] / n_labels[position]) if n_labels[position] else None,
-            quality=to_label_units(fit.quality[position]),
-            low=to_label_units(fit.low[position]),
-            high=to_label_units(fit.high[position]),
+            quality=_to_label_units(fit.quality[position], answers.scale),
+            low=_to_label_units(fit.low[position], answers.scale),
+            high=_to_label_units(fit.high[position], answers.scale),
             label_weight=float(fit.label_weight[position]),
             rank=None if np.isnan(fit.quality[position]) else rank,
             p_best=float(p_best[position]),
-            predicted=to_label_units(fit.predicted[position]),
+            predicted=_to_label_units(fit.predicted[position], answers.scale),
             outlier=int(fit.is_outlier[position]),
         )
         rows.append(row)
     return rows
+
+
+def _to_label_units(quality: float, scale: tuple[float, float]) -> float | None:
+    """Convert a quality in [0, 1] to the scale (lowest, highest possible label) of the labels, NaN to None."""
+    low, high = scale
+    return or_none(low + (high - low) * quality)
 
 
 def estimate_quality(
@@ -398,18 +395,10 @@ def describe_quality(facts: QualityFacts) -> Iterator[str]:
     if facts.regression is None:
         yield f"Fewer than {MIN_AGENTS} agents have labels, so ability is not used."
         return
-    regression = facts.regression
-    if regression.r2 < MIN_EXPLAINED:
-        yield f"Ability hardly predicts this label (probability of no relation: {regression.p_zero_slope:.0%})."
-    else:
+    yield _describe_regression(facts.regression)
+    if facts.regression.equivalent_labels > facts.n_labels:
         yield (
-            f"Ability explains {regression.r2:.0%} of the differences in quality, with a slope of "
-            f"{format_with_interval(regression.slope, regression.low, regression.high)} logits per SD (probability of no "
-            f"relation: {regression.p_zero_slope:.0%})."
-        )
-    if regression.equivalent_labels > facts.n_labels:
-        yield (
-            f"Without ability, about {regression.equivalent_labels:,} labels would be needed for the precision of "
+            f"Without ability, about {facts.regression.equivalent_labels:,} labels would be needed for the precision of "
             f"{facts.n_labels:,}."
         )
     outliers = [
@@ -419,6 +408,17 @@ def describe_quality(facts: QualityFacts) -> Iterator[str]:
     ]
     if outliers:
         yield f"Outliers from the regression on ability; check their answers: {', '.join(shorten_list(outliers))}."
+
+
+def _describe_regression(regression: QualityLine) -> str:
+    """Describe how well ability predicts quality."""
+    if regression.r2 < MIN_EXPLAINED:
+        return f"Ability hardly predicts this label (probability of no relation: {regression.p_zero_slope:.0%})."
+    return (
+        f"Ability explains {regression.r2:.0%} of the differences in quality, with a slope of "
+        f"{format_with_interval(regression.slope, regression.low, regression.high)} logits per SD (probability of no "
+        f"relation: {regression.p_zero_slope:.0%})."
+    )
 
 
 def quality_table(facts: QualityFacts) -> Table:
@@ -456,14 +456,12 @@ def _format_row(row: QualityRow) -> list[str]:
 def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -> tuple[float, float, float]:
     """Estimate the difference between the qualities of two agents, q_a − q_b, with a credible interval.
 
-    A quality is a mean label, scaled to [0, 1]. Given the regression on ability, the two agents are treated as independent.
-
-    fit : posterior distributions of the qualities, on a grid in [0, 1]
+    fit : posterior distributions of the qualities, which are mean labels scaled to [0, 1]
     a, b : positions of the agents in `fit`
     level : posterior probability that the interval contains the difference, in (0, 1)
 
-    Returns the difference of the estimated qualities and both ends of the equal-tailed interval, all in [−1, 1]. Raises
-    StatisticsError [quality-unknown] if one of the qualities is unknown.
+    Returns the difference and both ends of the equal-tailed interval, all in [−1, 1]. Raises StatisticsError [quality-unknown] if
+    one of the qualities is unknown.
     """
     if np.isnan(fit.quality[[a, b]]).any():
         raise StatisticsError(
@@ -487,38 +485,40 @@ def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -
 def add_quality_comparison(
     gate_answers: GateAnswers, folder: RunFolder, labelled: LabelledAnswers | None
 ) -> GateAnswers:
-    """Return the answers of a gate with a function that compares agents by quality instead of ability.
+    """Return the answers of a gate with a function that compares agents by quality, estimated from labels, instead of ability.
 
-    The quality is estimated from labels. The digest of the result covers the labels, so that new labels count as new answers
-    in the ledger of the gate.
+    The digest of the result covers the labels, so that new labels count as new answers in the ledger of the gate.
 
     gate_answers : answers of the run, by which a gate compares agents by ability
     folder : folder of the run
-    labelled : labelled responses, read for this run by `read_answers` of this module; None to return `gate_answers`
-        unchanged
+    labelled : labelled responses from `read_answers` of this module; None to return `gate_answers` unchanged
     """
     if labelled is None:
         return gate_answers
-    fit = fit_quality(folder, labelled)
-    agent_ids = [row.agent for row in folder.read_ranking()]  # in the order of `fit` and of `labelled.agent`
-    n_labels = np.bincount(labelled.agent, minlength=len(agent_ids))
-    low_label, high_label = labelled.scale
-    scale_width = high_label - low_label
-
-    def compare_quality(agent: str, baseline: str, level: float) -> QualityDifference:
-        """Compute the difference of two agents in quality, agent minus baseline, on the scale of the labels."""
-        a = agent_ids.index(agent)
-        b = agent_ids.index(baseline)
-        difference, low, high = quality_difference(fit, a, b, level=level)
-        return QualityDifference(
-            scale_width * difference, scale_width * low, scale_width * high, int(n_labels[a] + n_labels[b])
-        )
-
+    agent_ids = [row.agent for row in folder.read_ranking()]  # in the order of the fit and of `labelled.agent`
     labels = sorted(zip(labelled.agent.tolist(), labelled.item_ids, labelled.value.tolist(), strict=True))
     content = f"{gate_answers.digest} {labelled.scale} {labels}"
     return replace(
         gate_answers,
         digest=hashlib.sha256(content.encode()).hexdigest(),
         method=f"from {len(labels):,} labelled answers and ability",
-        quality=compare_quality,
+        quality=_QualityComparison(agent_ids, labelled, fit_quality(folder, labelled)),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _QualityComparison:
+    """Function that compares the qualities of two agents; see `GateAnswers.quality`."""
+
+    agent_ids: Sequence[str]
+    labelled: LabelledAnswers
+    fit: QualityEstimates
+
+    def __call__(self, agent: str, baseline: str, level: float) -> QualityDifference:
+        """Compute the difference of two agents in quality, agent minus baseline, on the scale of the labels."""
+        a, b = self.agent_ids.index(agent), self.agent_ids.index(baseline)
+        difference, low, high = quality_difference(self.fit, a, b, level=level)
+        low_label, high_label = self.labelled.scale
+        width = high_label - low_label
+        n_labels = int(np.isin(self.labelled.agent, [a, b]).sum())
+        return QualityDifference(width * difference, width * low, width * high, n_labels)

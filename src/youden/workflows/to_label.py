@@ -128,10 +128,7 @@ def choose_to_label(
     agent_ids = [row.agent for row in folder.read_ranking()]
     pool_positions = {agent.id: k for k, agent in enumerate(pool.agents)}
     texts = pool.texts[[pool_positions[agent] for agent in agent_ids]]
-    answers = labelled
-    if answers is None:
-        empty: Positions = np.zeros(0, dtype=np.int64)
-        answers = LabelledAnswers(empty, empty, np.zeros(0), "label", (0.0, 1.0), ())
+    answers = _make_no_answers() if labelled is None else labelled
     is_unlabelled = _find_unlabelled(pool, texts, answers)
     n_unlabelled = is_unlabelled.sum(axis=1)
     n_chosen = fit_quality(folder, answers).allocate_labels(n, n_unlabelled, for_best=purpose == "best")
@@ -163,12 +160,10 @@ def choose_to_label(
     with atomic_write(key_file) as tmp_path:
         tmp_path.write_text(json.dumps(key, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
-    # the table to label, with the other agents' texts in random order
     rows = []
     for id_, k, j in chosen:
         shown_agent = [agent_ids[k]] if show_agents else []
-        shuffled = rng.permutation(len(agent_ids)).tolist()
-        other_texts = [str(texts[i, j]) for i in shuffled if i != k and texts[i, j]]
+        other_texts = _shuffle_other_texts(texts[:, j], k, rng)
         rows.append([id_, *shown_agent, pool.items[j].prompt or "", str(texts[k, j]), *other_texts])
     agent_header = ["shown_agent"] if show_agents else []
     other_headers = [f"other_{i + 1}" for i in range(len(agent_ids) - 1)]
@@ -177,11 +172,22 @@ def choose_to_label(
     return ToLabel(out, key_file, n_chosen_by_agent, len(answers.value))
 
 
+def _make_no_answers() -> LabelledAnswers:
+    """Make an empty table of labelled responses."""
+    no_positions: Positions = np.zeros(0, dtype=np.int64)
+    return LabelledAnswers(no_positions, no_positions, np.zeros(0), "label", (0.0, 1.0), ())
+
+
+def _shuffle_other_texts(texts: Objects, agent: int, rng: np.random.Generator) -> list[str]:
+    """Return the texts of all agents but one on an item, object array (n_agents,), in random order, without empty ones."""
+    shuffled = rng.permutation(len(texts)).tolist()
+    return [str(texts[position]) for position in shuffled if position != agent and texts[position]]
+
+
 def _check_output_files(out: Path) -> None:
     """Check the path `out` of the table to label.
 
-    Raises ConfigError [label-out] if it is not the path of a CSV file, or if a file would be replaced: the table, or
-    the JSON file with the agents and items of its rows (`label_key_path`).
+    Raises ConfigError [label-out] if it is not the path of a CSV file, or if the table or its key file (`label_key_path`) exists.
     """
     if out.suffix.lower() != ".csv":
         raise ConfigError(
@@ -198,7 +204,6 @@ def _check_output_files(out: Path) -> None:
 def _find_unlabelled(pool: Pool, texts: Objects, answers: LabelledAnswers) -> Bools:
     """Find the responses that have a text and no label yet: bool array (n_agents, n_items).
 
-    pool : pool of the run, whose items define the columns
     texts : object array (n_agents, n_items) of str or None, with the agents in the order of the ranking
     answers : labelled responses, whose agents are positions in the ranking
     """
@@ -217,7 +222,7 @@ def _draw_responses(
 
     is_unlabelled : bool array (n_agents, n_items), responses that may be drawn
     n_chosen : int array (n_agents,), maximum number of responses to draw of each agent
-    is_shared_order : whether all agents share one random order of items, so that they are labelled on the same items
+    is_shared_order : whether all agents share one random order of items
     """
     n_items = is_unlabelled.shape[1]
     shared_order = rng.permutation(n_items)
@@ -227,13 +232,15 @@ def _draw_responses(
         unlabelled_items = item_order[is_unlabelled[agent, item_order]]
         cells += [(agent, item) for item in unlabelled_items[:count].tolist()]
 
-    # ids are different numbers from `_FIRST_ID` on, which have four digits unless there are very many responses
-    n_responses = len(cells)
-    n_possible_ids = max(_MIN_ID_RANGE, n_responses)
-    ids = _FIRST_ID + rng.permutation(n_possible_ids)[:n_responses]
+    ids = _draw_ids(len(cells), rng)
+    order = rng.permutation(len(cells)).tolist()
+    return [_ChosenResponse(id_, *cells[position]) for id_, position in zip(ids, order, strict=True)]
 
-    order = rng.permutation(n_responses).tolist()
-    return [_ChosenResponse(str(id_), *cells[position]) for id_, position in zip(ids.tolist(), order, strict=True)]
+
+def _draw_ids(n_ids: int, rng: np.random.Generator) -> list[str]:
+    """Draw different numbers from `_FIRST_ID` on, which have four digits unless there are very many."""
+    n_possible = max(_MIN_ID_RANGE, n_ids)
+    return [str(id_) for id_ in (_FIRST_ID + rng.permutation(n_possible)[:n_ids]).tolist()]
 
 
 def _write_table(out: Path, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -34,9 +34,9 @@ MAX_AGENTS = 40
 
 
 def draw_difficulty(data: ReportData) -> Iterator[Figure]:
-    """Draw the difficulties of the items of a run, easiest item first.
+    """Draw the difficulties of the items of a run, easiest first, but at most `MAX_ITEMS`.
 
-    If a run has more than `MAX_ITEMS` items, every n-th item is drawn. Yields nothing if no item has a difficulty.
+    Yields nothing if no item has a difficulty.
     """
     items = [item for item in data.items.ordered if item.difficulty is not None]
     if not items:
@@ -62,11 +62,8 @@ def draw_difficulty(data: ReportData) -> Iterator[Figure]:
 def draw_curl(data: ReportData) -> Iterator[Figure]:
     """Draw how far the scores deviate from the additive model (agent + item), with one line per link function.
 
-    The deviation of agents i, l on items j, k is the curl |Δ| with Δ = s_ij − s_ik − s_lj + s_lk. Each score s is transformed by
-    the link function. A line is the cumulative distribution function of the curl.
-
-    Yields a figure of raw values, and a figure of values divided by the standard deviation of the transformed scores. The second
-    figure omits link functions with a standard deviation of 0. Yields nothing if the run has no curl.
+    The deviation of agents i, l on items j, k is the curl |Δ| = |s_ij − s_ik − s_lj + s_lk| of transformed scores s; a line is
+    its distribution function. A second figure divides by the standard deviation of s. Yields nothing without curl.
     """
     curves = data.curl
     if curves:
@@ -103,9 +100,8 @@ def _draw_curl_figure(
     axis_title: str,
     note: str,
 ) -> Figure:
-    """Draw one curve per link function: the share of rectangles (two agents, two items) whose curl is at most a value.
+    """Draw the cumulative distribution function of the curl of rectangles (two agents, two items) for each link function.
 
-    curves : distribution function of the curl by link function
     values : one float array (n_points,) per curve, the curl at its points
     name : name of the figure in commands and file names
     title, note : text above and below the figure
@@ -131,7 +127,7 @@ def _draw_curl_figure(
 def draw_false_positive_rates(data: ReportData) -> Iterator[Figure]:
     """Draw the false-positive rates of agents with simultaneous confidence intervals, highest rate first.
 
-    Yields nothing if the run has no independent trials (of responses to different items), which the rates need.
+    Yields nothing if the run has no independent trials.
     """
     if not data.alarms:
         return
@@ -139,16 +135,6 @@ def draw_false_positive_rates(data: ReportData) -> Iterator[Figure]:
     rates = data.alarms[:MAX_AGENTS]
     alarm_labels = ["alarm" if rate.alarmed else "no alarm" for rate in rates]
     frame = Frame.from_rows(rates, "agent", "rate", "low", "high", "n", yes="n_yes", alarm=alarm_labels)
-
-    base = make_chart().encode(
-        y=alt.Y("agent:N", sort=None, title=None, axis=alt.Axis(labelLimit=170)),
-        color=colour_by("alarm", domain=["no alarm", "alarm"]),
-        tooltip=make_tooltips("agent:N", "yes:Q", "n:Q", "low:Q .1%", "high:Q .1%"),
-    )
-    interval_start = alt.X("low:Q", title="yes-answers among independent trials", axis=alt.Axis(format="%"))
-    intervals = base.mark_rule(strokeWidth=2).encode(x=interval_start, x2=alt.X2("high:Q"))
-    dots = base.mark_point(filled=True, size=60, opacity=1).encode(x=alt.X("rate:Q"))
-
     note = (
         "Fraction of yes-answers if the two responses answer different items, with exact intervals that cover the rates of all "
         "agents simultaneously with 95 %. Alarm: a warning above names the agent, alone or in a pair, because its rate is more "
@@ -159,7 +145,21 @@ def draw_false_positive_rates(data: ReportData) -> Iterator[Figure]:
     source = f"verdicts.parquet, {format_n_answers(data.summary)}"
     title = "False-positive rate of each agent"
     height = 30 + 15 * len(rates)
-    yield Figure("alarms", title, note, source, intervals + dots, frame=frame, height=height)
+    yield Figure("alarms", title, note, source, _make_rate_chart(), frame=frame, height=height)
+
+
+def _make_rate_chart() -> alt.LayerChart:
+    """Make a chart of a dot for the rate and a line for the interval of each agent."""
+    base = make_chart().encode(
+        y=alt.Y("agent:N", sort=None, title=None, axis=alt.Axis(labelLimit=170)),
+        color=colour_by("alarm", domain=["no alarm", "alarm"]),
+        tooltip=make_tooltips("agent:N", "yes:Q", "n:Q", "low:Q .1%", "high:Q .1%"),
+    )
+    interval_start = alt.X("low:Q", title="yes-answers among independent trials", axis=alt.Axis(format="%"))
+    intervals = base.mark_rule(strokeWidth=2).encode(x=interval_start, x2=alt.X2("high:Q"))
+    dots = base.mark_point(filled=True, size=60, opacity=1).encode(x=alt.X("rate:Q"))
+    chart: alt.LayerChart = intervals + dots
+    return chart
 
 
 def draw_holdout(data: ReportData) -> Iterator[Figure]:
@@ -172,13 +172,6 @@ def draw_holdout(data: ReportData) -> Iterator[Figure]:
         return
 
     frame = Frame.from_columns(predicted=points.predicted, observed=points.observed)
-    scale = alt.Scale(zero=False, nice=True)
-    dots = make_chart().mark_point(size=16, filled=True, opacity=0.75, color=GROUP_COLOURS[0])
-    dots = dots.encode(
-        x=alt.X("predicted:Q", title=f"predicted {SCORE}", scale=scale),
-        y=alt.Y("observed:Q", title=f"observed {SCORE}", scale=scale),
-        tooltip=make_tooltips("predicted:Q .3f", "observed:Q .3f"),
-    )
     scores = np.append(points.predicted, points.observed)
     lowest = float(np.min(scores))
     highest = float(np.max(scores))
@@ -190,7 +183,20 @@ def draw_holdout(data: ReportData) -> Iterator[Figure]:
         note += f" {n_points:,} of {points.n_cells:,} cells drawn."
     source = f"holdout.csv and the fit, {format_n_answers(data.summary)}"
     title = "Held-out cells: predicted against observed"
-    yield Figure("holdout", title, note, source, dots + diagonal, frame=frame, height=300)
+    chart = alt.layer(_make_score_dots(), diagonal)
+    yield Figure("holdout", title, note, source, chart, frame=frame, height=300)
+
+
+def _make_score_dots() -> alt.Chart:
+    """Make a chart of a dot for the predicted and the observed score of each cell."""
+    scale = alt.Scale(zero=False, nice=True)
+    dots = make_chart().mark_point(size=16, filled=True, opacity=0.75, color=GROUP_COLOURS[0])
+    encoded: alt.Chart = dots.encode(
+        x=alt.X("predicted:Q", title=f"predicted {SCORE}", scale=scale),
+        y=alt.Y("observed:Q", title=f"observed {SCORE}", scale=scale),
+        tooltip=make_tooltips("predicted:Q .3f", "observed:Q .3f"),
+    )
+    return encoded
 
 
 def draw_quality(data: ReportData) -> Iterator[Figure]:
@@ -252,12 +258,8 @@ def draw_variance_components(data: ReportData) -> Iterator[Figure]:
     if facts is None:
         return
 
-    components = []
-    variances = []
-    for component in facts.components:
-        if component.ability_variance is not None:
-            components.append(component)
-            variances.append(component.ability_variance)
+    components = [component for component in facts.components if component.ability_variance is not None]
+    variances = [component.ability_variance for component in facts.components if component.ability_variance is not None]
     frame = Frame.from_columns(
         part=[component.name for component in components],
         value=[_standard_deviation(variance.value) for variance in variances],
@@ -265,7 +267,17 @@ def draw_variance_components(data: ReportData) -> Iterator[Figure]:
         high=[_standard_deviation(variance.high) for variance in variances],
         included=["in the interval" if component.in_interval else "not in it" for component in components],
     )
+    title = "Variance components of an ability"
+    note = (
+        "Bar: standard deviation of an agent's distance from the average by this source alone; line: its 95 % interval."
+    )
+    source = f"variance_components.json, {format_n_answers(data.summary)}"
+    height = 30 + 26 * len(components)
+    yield Figure("variance", title, note, source, _make_component_chart(), frame=frame, height=height)
 
+
+def _make_component_chart() -> alt.LayerChart:
+    """Make a chart of a bar for the standard deviation and a line for the interval of each variance component."""
     base = make_chart().encode(
         y=alt.Y("part:N", sort=None, title=None, axis=alt.Axis(labelLimit=240)),
         tooltip=make_tooltips("part:N", "value:Q .4f", "low:Q .4f", "high:Q .4f"),
@@ -275,14 +287,8 @@ def draw_variance_components(data: ReportData) -> Iterator[Figure]:
         color=colour_by("included", domain=["in the interval", "not in it"]),
     )
     intervals = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
-
-    title = "Variance components of an ability"
-    note = (
-        "Bar: standard deviation of an agent's distance from the average by this source alone; line: its 95 % interval."
-    )
-    source = f"variance_components.json, {format_n_answers(data.summary)}"
-    height = 30 + 26 * len(components)
-    yield Figure("variance", title, note, source, bars + intervals, frame=frame, height=height)
+    chart: alt.LayerChart = bars + intervals
+    return chart
 
 
 def _standard_deviation(variance: float) -> float:

@@ -63,10 +63,9 @@ class Frame:
         rows : iterable of object
             The objects.
         *names : str
-            Attributes, each of which becomes a column of the same name.
+            Attributes that become columns of the same names.
         **columns : str or array_like (n_marks,)
-            Further columns by name. A text is the name of the attribute that becomes the column; an array contains the values
-            of the column.
+            Further columns by name: the name of an attribute, or the values.
 
         Returns
         -------

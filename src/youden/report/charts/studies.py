@@ -86,20 +86,10 @@ def draw_slope(data: Comparison) -> Figure:
 
 @without_validation
 def draw_abilities_by_question(study: InstrumentsStudy) -> Figure:
-    """Draw the abilities of each agent in two runs with different questions, as a dot with both intervals.
+    """Draw the abilities of each agent by two questions, as a dot with both intervals.
 
-    The horizontal axis is the ability in the run that asks for information (are two responses to the same item?), and the
-    vertical axis the ability in the run that asks for preferences (which response is better?).
+    Horizontal: are two responses to the same item (information)? Vertical: which response is better (preference)?
     """
-    comparisons = list(study.agents.values())
-    flags = [comparison.flag or "no flag" for comparison in comparisons]
-    columns: dict[str, Column] = {"agent": list(study.agents), "flag": flags}
-    for question in ("information", "preference"):
-        ranked_agents = [getattr(comparison, question) for comparison in comparisons]
-        for name in ("ability", "low", "high"):
-            columns[f"{question}_{name}"] = [getattr(ranked_agent, name) for ranked_agent in ranked_agents]
-    frame = Frame.from_columns(**columns)
-
     x = alt.X("information_ability:Q", title="ability by information", scale=alt.Scale(zero=False))
     y = alt.Y("preference_ability:Q", title="ability by preference", scale=alt.Scale(zero=False))
     tooltips = make_tooltips("agent:N", "flag:N", "information_ability:Q .3f", "preference_ability:Q .3f")
@@ -113,7 +103,20 @@ def draw_abilities_by_question(study: InstrumentsStudy) -> Figure:
         f"Dot: abilities of an agent; lines: their {study.level:.0%} intervals. A flagged agent is significantly above the "
         "average agent by one instrument and below it by the other."
     )
+    frame = _make_instruments_frame(study)
     return Figure("instruments", "Two instruments", note, "ranking.csv of both runs", chart, frame=frame, height=420)
+
+
+def _make_instruments_frame(study: InstrumentsStudy) -> Frame:
+    """Make a frame with the flag of each agent, and its abilities and intervals by both questions."""
+    comparisons = list(study.agents.values())
+    flags = [comparison.flag or "no flag" for comparison in comparisons]
+    columns: dict[str, Column] = {"agent": list(study.agents), "flag": flags}
+    for question in ("information", "preference"):
+        ranked_agents = [getattr(comparison, question) for comparison in comparisons]
+        for name in ("ability", "low", "high"):
+            columns[f"{question}_{name}"] = [getattr(ranked_agent, name) for ranked_agent in ranked_agents]
+    return Frame.from_columns(**columns)
 
 
 def _distinct_positions(ranks: Sequence[int]) -> list[int]:
@@ -127,8 +130,7 @@ def _distinct_positions(ranks: Sequence[int]) -> list[int]:
 def draw_stress_figure(stress: Stress) -> Figure:
     """Draw the rank that the best attacking agent reaches with each attack, one dot per ranking method.
 
-    A dot is filled if a check or an alarm detects the attack. The dashed line is the rank of the base agent in the
-    plain ranking without an attack; it is the last rank if the base agent has none.
+    A dot is filled if a check or an alarm detects the attack. The dashed line is the rank of the base agent without an attack.
     """
     attacks = [attack for attack in stress.attacks if attack.ranks_after]
     attacks.sort(key=lambda attack: attack.ranks_after["plain"].rank)
@@ -182,12 +184,8 @@ def draw_stress_figure(stress: Stress) -> Figure:
 def draw_budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
     """Draw the accuracy of each design by number of calls, as two figures.
 
-    The first one shows the mean ± SD of Spearman's ρ to the ranking by all comparisons, with a ring around the smallest budget
-    that meets the goal. The second one shows the recall: the share of the best agents by all comparisons that are also the best
-    with fewer calls.
-
-    study : accuracy of each design at several budgets, as means over random plans
-    goal : accuracy to reach, for example ρ ≥ 0.97
+    The first shows Spearman's ρ to the ranking by all comparisons, with a ring around the smallest budget that meets `goal`;
+    the second the recall of the best agents.
     """
     recommended_budget = recommend(study, goal).row
     designs = []
@@ -229,23 +227,10 @@ def draw_budget_figures(study: BudgetStudy, goal: Goal) -> tuple[Figure, ...]:
 
 
 def _draw_recall(study: BudgetStudy) -> Figure:
-    """Draw the recall of the best agents by number of calls.
+    """Draw the recall of the best agents by number of calls: the share of the best k by all comparisons that a design selects.
 
-    The best k agents are selected by all comparisons, and again by the calls of a design. The recall is the share of the first
-    selection that is also in the second. A dashed line per k shows the same share for two halves of the items.
+    A dashed line per k shows the same share for two halves of the items.
     """
-    columns: dict[str, list[str | float | None]] = {name: [] for name in ("design", "calls", "top", "recall", "halves")}
-    for design, budgets in study.designs.items():
-        for budget in budgets:
-            recall_by_top = budget.recalls or {}
-            for n_top, recall in recall_by_top.items():
-                columns["design"].append(design)
-                columns["calls"].append(budget.calls)
-                columns["top"].append(f"top {n_top}")
-                columns["recall"].append(recall)
-                columns["halves"].append(study.halves.recalls[n_top])
-    frame = Frame.from_columns(**columns)
-
     base = make_chart().encode(
         color=colour_by("top", "found of"), tooltip=make_tooltips("design:N", "top:N", "calls:Q ,.0f", "recall:Q .2f")
     )
@@ -264,7 +249,22 @@ def _draw_recall(study: BudgetStudy) -> Figure:
     )
     title = "Recall of the best agents by budget"
     source = f"youden study budget, means over {study.n_seeds} seeds"
-    return Figure("budget-top", title, note, source, chart, frame=frame, height=300)
+    return Figure("budget-top", title, note, source, chart, frame=_make_recall_frame(study), height=300)
+
+
+def _make_recall_frame(study: BudgetStudy) -> Frame:
+    """Make a frame with one row per design, budget and number of best agents."""
+    columns: dict[str, list[str | float | None]] = {name: [] for name in ("design", "calls", "top", "recall", "halves")}
+    for design, budgets in study.designs.items():
+        for budget in budgets:
+            recall_by_top = budget.recalls or {}
+            for n_top, recall in recall_by_top.items():
+                columns["design"].append(design)
+                columns["calls"].append(budget.calls)
+                columns["top"].append(f"top {n_top}")
+                columns["recall"].append(recall)
+                columns["halves"].append(study.halves.recalls[n_top])
+    return Frame.from_columns(**columns)
 
 
 @without_validation
@@ -318,11 +318,9 @@ def draw_sparsity_figures(study: SparsityStudy) -> tuple[Figure, ...]:
 
 @without_validation
 def draw_baseline_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
-    """Draw the prediction error (RMSE) of each model on held-out cells, lowest error first.
+    """Draw the prediction error (RMSE) of each model on held-out cells, lowest first, with its central 95 % over the seeds.
 
-    Each model has a point at its mean error over the seeds, and a line from the 2.5 to the 97.5 % quantile of its errors.
-
-    Returns a tuple of one figure.
+    Returns one figure.
     """
     rows = sorted(study.rows, key=lambda row: row.rmse.mean)
     models = [row.name for row in rows]
@@ -333,16 +331,6 @@ def draw_baseline_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
         high=[row.rmse.high for row in rows],
         rho=[row.rho.mean for row in rows],
     )
-
-    base = make_chart().encode(
-        y=alt.Y("model:N", title=None, scale=make_tile_scale(models), axis=alt.Axis(labelLimit=220)),
-        color=alt.value(GROUP_COLOURS[0]),
-        tooltip=make_tooltips("model:N", "rmse:Q .4f", "rho:Q .3f"),
-    )
-    intervals = base.mark_rule().encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
-    mean = alt.X("rmse:Q", title="RMSE on held-out cells (score units)", scale=alt.Scale(zero=False))
-    dots = base.mark_point(filled=True, size=60, opacity=1).encode(x=mean)
-
     title = "Models on the same held-out cells"
     note = (
         f"Mean and central 95 % of the seeds; holdout rule {study.rule}, {study.coverage.mean:.0%} of all cells observed. "
@@ -351,7 +339,21 @@ def draw_baseline_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
     )
     source = f"youden study baselines, {study.kind} scores"
     height = 40 + 18 * len(rows)
-    return (Figure("baselines", title, note, source, intervals + dots, frame=frame, height=height),)
+    return (Figure("baselines", title, note, source, _make_error_chart(models), frame=frame, height=height),)
+
+
+def _make_error_chart(models: Sequence[str]) -> alt.LayerChart:
+    """Make a chart of a dot for the mean error and a line for the quantiles of each model, in the given order."""
+    base = make_chart().encode(
+        y=alt.Y("model:N", title=None, scale=make_tile_scale(models), axis=alt.Axis(labelLimit=220)),
+        color=alt.value(GROUP_COLOURS[0]),
+        tooltip=make_tooltips("model:N", "rmse:Q .4f", "rho:Q .3f"),
+    )
+    intervals = base.mark_rule().encode(x=alt.X("low:Q"), x2=alt.X2("high:Q"))
+    mean = alt.X("rmse:Q", title="RMSE on held-out cells (score units)", scale=alt.Scale(zero=False))
+    dots = base.mark_point(filled=True, size=60, opacity=1).encode(x=mean)
+    chart: alt.LayerChart = intervals + dots
+    return chart
 
 
 def _draw_means_with_errors(base: alt.Chart, mean: alt.Y, *, width: float) -> alt.LayerChart:

@@ -99,23 +99,9 @@ PictureKind = Literal["svg", "png"]
 
 
 def picture_spec(data: ReportData, slug: str) -> dict[str, Json]:
-    """Return the complete Vega-Lite specification of one figure of a run: with data, title, source and width.
+    """Return the complete Vega-Lite specification of the figure `slug` of a run: with data, title, source and width.
 
-    Parameters
-    ----------
-    data : ReportData
-        Data of the run.
-    slug : str
-        Short name of the figure, such as "ranking".
-
-    Returns
-    -------
-    dict of str to object
-
-    Raises
-    ------
-    ConfigError
-        [unknown-chart] if the run has no such figure; the message lists those that it has.
+    Raises ConfigError [unknown-chart] if the run has no such figure.
     """
     from youden.report.charts.figures import draw_figures
 
@@ -135,27 +121,16 @@ def stress_spec(stress: Stress) -> dict[str, Json]:
 
 
 def render_picture(spec: dict[str, Json], kind: PictureKind) -> bytes:
-    """Render a complete Vega-Lite specification as a picture, and return the contents of its file.
+    """Render a complete Vega-Lite specification, with data, title and width, and return the contents of the picture file.
 
-    Parameters
-    ----------
-    spec : dict of str to object
-        Specification with data, title and width.
-    kind : {"svg", "png"}
-        Format of the picture.
-
-    Returns
-    -------
-    bytes
-        An SVG ends with a comment that contains the digest of the specification. A test compares it with the
-        specification to find outdated pictures.
+    An SVG ends with a comment that contains the digest of the specification.
     """
     import vl_convert
 
     if kind == "png":
         png: bytes = vl_convert.vegalite_to_png(spec, scale=SCALE)
         return png
-    svg = f"{to_svg(spec)}\n<!-- {spec_digest(spec)} -->\n"
+    svg = f"{to_svg(spec)}\n<!-- {spec_digest(spec)} -->\n"  # a test finds outdated pictures by the digest
     return svg.encode()
 
 

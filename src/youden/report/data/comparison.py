@@ -112,10 +112,9 @@ class Comparison:
         self.summary = (*agreement, *quality)
 
     def _describe_agreement(self, first: RunFolder, second: RunFolder) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Describe what both runs recommend, and how well their judges agree.
+        """Describe what both runs recommend, and how well their judges agree or why this is unknown.
 
-        Returns two tuples of sentences: the recommendations, and the agreement. If the agreement cannot be measured, the second
-        tuple contains the reason.
+        Returns a tuple of sentences for each.
         """
         try:
             study = JudgesStudy(AlignedRuns([read_judged_run(first), read_judged_run(second)]))
@@ -141,17 +140,9 @@ class _RunQuality(NamedTuple):
 
 
 def compare_quality(runs: Sequence[tuple[str, RunFolder]]) -> Iterator[str]:
-    """Compare the qualities of agents (their expected labels, estimated from labels) in every two runs.
+    """Compare the qualities of agents (their expected labels, estimated from labels) in every two of the named runs.
 
-    Parameters
-    ----------
-    runs : sequence of (str, RunFolder)
-        Names and folders of runs. Runs without a quality.json of their present ranking are skipped.
-
-    Yields
-    ------
-    str
-        One sentence per pair of runs: the correlations of qualities and of abilities, and the best agents.
+    Yields one sentence per pair of runs. Runs without a quality.json of their present ranking are skipped.
     """
     estimates = []
     for name, folder in runs:
@@ -159,18 +150,22 @@ def compare_quality(runs: Sequence[tuple[str, RunFolder]]) -> Iterator[str]:
         if facts is not None:
             abilities = {row.agent: row.ability for row in folder.read_ranking()}
             estimates.append(_RunQuality(name, facts, abilities))
-
     for first, second in combinations(estimates, 2):
-        shared_agents = [agent for agent in first.abilities if agent in second.abilities]
-        quality_rho = _format_correlation(first.qualities, second.qualities, shared_agents)
-        ability_rho = _format_correlation(first.abilities, second.abilities, shared_agents)
-        first_best_ability = next(iter(first.abilities))
-        second_best_ability = next(iter(second.abilities))
-        yield (
-            f"Quality, estimated from labels, of {len(shared_agents)} agents in both: ρ = {quality_rho}, by ability "
-            f"{ability_rho}. Best by quality in {first.name}: {first.facts.best} (by ability {first_best_ability}); in "
-            f"{second.name}: {second.facts.best} (by ability {second_best_ability})."
-        )
+        yield _describe_qualities(first, second)
+
+
+def _describe_qualities(first: _RunQuality, second: _RunQuality) -> str:
+    """Describe the correlations of qualities and of abilities in two runs, and the best agents."""
+    shared_agents = [agent for agent in first.abilities if agent in second.abilities]
+    quality_rho = _format_correlation(first.qualities, second.qualities, shared_agents)
+    ability_rho = _format_correlation(first.abilities, second.abilities, shared_agents)
+    first_best_ability = next(iter(first.abilities))
+    second_best_ability = next(iter(second.abilities))
+    return (
+        f"Quality, estimated from labels, of {len(shared_agents)} agents in both: ρ = {quality_rho}, by ability "
+        f"{ability_rho}. Best by quality in {first.name}: {first.facts.best} (by ability {first_best_ability}); in "
+        f"{second.name}: {second.facts.best} (by ability {second_best_ability})."
+    )
 
 
 def _format_correlation(a: Mapping[str, float | None], b: Mapping[str, float | None], agents: Sequence[str]) -> str:
@@ -182,20 +177,7 @@ def _format_correlation(a: Mapping[str, float | None], b: Mapping[str, float | N
 
 
 def match_answers(result: Verdicts, other_result: Verdicts) -> Floats:
-    """Find the answers of another judge to the trials of a run.
-
-    Parameters
-    ----------
-    result : Verdicts
-        Answers of the run, with N trials.
-    other_result : Verdicts
-        Answers of the other judge.
-
-    Returns
-    -------
-    float array (n_trials,)
-        The other judge's answer as a decision, 0 or 1, to each trial of `result`; NaN if it has none.
-    """
+    """Find the decision of another judge on each trial of a run: 0 or 1, NaN if it has none, float array (n_trials,)."""
     row = match_trials(result.plan, other_result.plan)
     is_common = row >= 0
     answers = np.full(len(result), np.nan)
@@ -226,19 +208,13 @@ def _match_agents(first: Sequence[RankedAgent], second: Sequence[RankedAgent]) -
 
 
 def _test_changes(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Floats) -> list[bool]:
-    """Test whether each agent differs significantly between two rankings, and return one bool per agent.
+    """Test whether the standardized ability of each agent differs significantly between two rankings: one bool per agent.
 
-    The test compares the standardized distances of the agent from the average agent. If all standard errors are unknown, or if
-    all abilities of a ranking are equal, an agent differs if its two rank intervals do not overlap.
+    If all standard errors are unknown, or all abilities equal, an agent differs if its two rank intervals do not overlap.
 
-    pairs : row of each agent in the first and in the second ranking
-    ability : float array (2, n_agents), abilities of the agents in both rankings
+    ability : float array (2, n_agents)
     """
-    has_disjoint_ranks = []
-    for first, second in pairs:
-        first_low, first_high = first.rank_interval
-        second_low, second_high = second.rank_interval
-        has_disjoint_ranks.append(first_high < second_low or second_high < first_low)
+    has_disjoint_ranks = [_has_disjoint_ranks(first, second) for first, second in pairs]
     if len(pairs) < 2:
         return has_disjoint_ranks
 
@@ -257,13 +233,17 @@ def _test_changes(pairs: Sequence[tuple[RankedAgent, RankedAgent]], ability: Flo
     return is_different
 
 
+def _has_disjoint_ranks(first: RankedAgent, second: RankedAgent) -> bool:
+    """Return whether the rank intervals of an agent in two rankings do not overlap."""
+    first_low, first_high = first.rank_interval
+    second_low, second_high = second.rank_interval
+    return first_high < second_low or second_high < first_low
+
+
 def _tabulate_answers(result: Verdicts, other_decision: Floats) -> Table:
     """Tabulate how often two judges gave each combination of answers, one row per trial type.
 
-    The last column is the percentage of trials with different answers.
-
-    result : answers of the first judge
-    other_decision : float array (n_trials,), answer of the second judge to each of its trials: 0 or 1, NaN if it has none
+    other_decision : float array (n_trials,), answer of the second judge to each trial of `result`: 0 or 1, NaN if missing
     """
     is_common = result.answered & ~np.isnan(other_decision)
     rows = []

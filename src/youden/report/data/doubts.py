@@ -123,12 +123,8 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
     Returns
     -------
     list of GroupLine
-        Agreement and influence of each group for which one of them could be measured; groups with a known agreement come first.
-
-    Notes
-    -----
-    The influence of a group is Spearman's ρ between two rankings of the other agents: with and without the agents of the
-    group as partners. It needs at least five agents outside the group.
+        One element per group of which one of the two could be measured, those with a known agreement first. The influence
+        is Spearman's ρ between the rankings of at least five other agents with and without comparisons with the group.
     """
     # additive model of the agreement of a pair: effect of the agent (row) + effect of its partner (column)
     agreement_sum = np.where(pairs.compared, pairs.mean, 0.0).sum(axis=1)
@@ -147,20 +143,10 @@ def measure_groups(pairs: PairMeans, groups: Sequence[str | None], agents: Seque
 
 
 def groups_table(lines: Sequence[GroupLine]) -> Table:
-    """Tabulate the agreement of agents within and across groups, and the influence of each group on the ranking.
+    """Tabulate the agreement of agents within ("inside") and across groups, and the influence of each group on the ranking.
 
-    Parameters
-    ----------
-    lines : sequence of GroupLine
-        Measurements, one per group.
-
-    Returns
-    -------
-    Table
-        One row per group; "–" if a value is unknown. "inside" is the agreement of its agents with each other, and "across" with
-        other agents. A coalition of agents that always agree ranks above the group from the fraction "loses from" of the pool on.
-        The other agents are ranked with and without the group as partners: "without it" is the correlation of the two rankings,
-        and "moves most" the agent whose rank changes most, with the change.
+    A coalition that always agrees ranks above the group from the fraction "loses from" of the pool on. "without it" is the
+    correlation of the rankings of the other agents with and without the group, and "moves most" the agent that changes most.
     """
     rows = []
     for line in lines:
@@ -326,17 +312,7 @@ class RankingChecks:
 def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
     """Check whether a ranking may reflect something other than ability: collusion, length, or the choice of agents.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        Tables of the run.
-    summary : Summary
-        Summary of the run.
-
-    Returns
-    -------
-    RankingChecks
-        A finding for every check, also for those that detected no problem.
+    The result has a finding for every check, also for those that detected no problem.
     """
     agents = evidence.agent_ids
     pairs = evidence.pairs
@@ -344,29 +320,30 @@ def check_ranking(evidence: Evidence, summary: Summary) -> RankingChecks:
         return RankingChecks(None, (), (_check_signal(summary),))
 
     group_by_agent = {agent.id: agent.group for agent in evidence.pool.agents}
-    groups = [group_by_agent.get(agent) for agent in agents]
-    measured_groups = measure_groups(pairs, groups, agents)
-    groups_with_influence = [line for line in measured_groups if line.correlation is not None]
-    groups_with_agreement = [line for line in measured_groups if line.inside is not None]
-
-    ability_by_agent = {row.agent: row.ability for row in summary.ranking}
-    ability = np.array([ability_by_agent[agent] for agent in agents], dtype=np.float64)  # None becomes NaN
-
+    measured_groups = measure_groups(pairs, [group_by_agent.get(agent) for agent in agents], agents)
     robust = summary.facts.alternative_rankings.get("robust")
     flagged_groups = () if robust is None else robust.groups
     pair_grid = PairGrid(pairs, flagged_groups, agents, [row.agent for row in summary.ranking])
 
-    findings = [
-        _check_signal(summary),
-        _check_pairs(pair_grid, n_agents=len(agents)),
-        *_check_length(ability, evidence, summary),
-        *_check_split_half(summary),
-        *_check_group_influence(groups_with_influence),
-        *_check_coalitions(groups_with_agreement),
-        *_check_spread(agreeing_fraction(pairs, min_agreement=HIGH_AGREEMENT)),
-    ]
+    findings = list(_iter_findings(evidence, summary, pair_grid, measured_groups))
+    findings += _check_spread(agreeing_fraction(pairs, min_agreement=HIGH_AGREEMENT))
     findings.sort(key=lambda finding: finding.severity != "warning")
     return RankingChecks(pair_grid, tuple(measured_groups), tuple(findings))
+
+
+def _iter_findings(
+    evidence: Evidence, summary: Summary, pair_grid: PairGrid, groups: Sequence[GroupLine]
+) -> Iterator[Finding]:
+    """Yield the findings of the checks of the judge, of pairs and groups of agents, of lengths and of partners."""
+    yield _check_signal(summary)
+    yield _check_pairs(pair_grid, n_agents=len(evidence.agent_ids))
+
+    ability_by_agent = {row.agent: row.ability for row in summary.ranking}
+    ability = np.array([ability_by_agent[agent] for agent in evidence.agent_ids], dtype=np.float64)  # None becomes NaN
+    yield from _check_length(ability, evidence, summary)
+    yield from _check_split_half(summary)
+    yield from _check_group_influence([line for line in groups if line.correlation is not None])
+    yield from _check_coalitions([line for line in groups if line.inside is not None])
 
 
 def _make_finding(slug: str, message: str, *, is_problem: bool, agents: tuple[str, ...] = (), **facts: Fact) -> Finding:
@@ -399,13 +376,9 @@ def _check_signal(summary: Summary) -> Finding:
 
 
 def _check_pairs(grid: PairGrid, *, n_agents: int) -> Finding:
-    """Report the flagged groups of agents. If the run has none, report this, or that it has too few agents to flag any.
+    """Report the flagged groups of agents, or that the run has none, or too few agents to flag any.
 
-    A group is flagged if its agents have similar texts, or agree more with each other than any group of honest agents in the
-    recorded runs of the project ("any honest group on record").
-
-    grid : agreement of all pairs, with the flagged groups
-    n_agents : number of agents of the run
+    Agents of a flagged group have similar texts, or agree more than honest agents in the recorded runs of the project.
     """
     few_agents = explain_few_agents(n_agents)
     if few_agents:
@@ -445,11 +418,9 @@ def _check_split_half(summary: Summary) -> Iterator[Finding]:
 
 
 def _check_group_influence(groups: Sequence[GroupLine]) -> Iterator[Finding]:
-    """Report the group on which the ranking of the other agents depends most.
+    """Report the group without which the ranking of the other agents changes most; nothing if there are no groups.
 
-    The other agents are ranked with and without comparisons with the group, and the two rankings are correlated.
-
-    groups : groups with a known correlation of the rankings with and without them; nothing is reported if there are none
+    The correlations of the rankings with and without `groups` must be known.
     """
     if not groups:
         return

@@ -5,7 +5,7 @@ Characters that can mislead a reader, such as control characters, are escaped he
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -111,13 +111,9 @@ class RankedAgent(RankingRow):
 
 
 def select_ranking(rows: Sequence[RankingRow], ranked_by: RankedBy) -> tuple[RankingRow, ...]:
-    """Return the ranking that a run reports first.
+    """Return the ranking that a run reports first: the plain one, or the alternative ranking named `ranked_by`.
 
-    This is the plain ranking, which weights all partners equally, or one of the alternative rankings. An agent that is not in
-    the alternative ranking keeps its row of the plain ranking.
-
-    rows : plain ranking; each row also has the rows of the agent in the alternative rankings, by their names
-    ranked_by : name of the ranking to return
+    An agent that is not in the alternative ranking keeps its row of the plain ranking.
     """
     if ranked_by == "plain":
         return tuple(rows)
@@ -154,55 +150,45 @@ def add_report_columns(
     rows : sequence of RankingRow
         Ranking, best agent first.
     pool : PoolSummary or None
-        Pool of the run, for the mean length of the responses; None without responses.
+        Pool of the run, for the mean lengths of the responses.
     choice : ChoiceFacts, optional
-        Selection of the run, for the probability of being the best, which is None without it.
+        Selection of the run, for the probability of being the best.
 
     Returns
     -------
     tuple of RankedAgent
-        The same agents, in the same order, with the probability of being the best, the rank by mean length of the
-        responses (1 for the longest), and the bar of the interval in percent of the axis; each is None if unknown.
+        The same agents, in the same order. Rank 1 by length has the longest responses; the bar is in percent of the axis; each
+        column is None if unknown.
     """
     length_ranks = {} if pool is None else _rank_by_length(pool)
     p_best = choice.p_best if choice else {}
+    agents = []
+    for row, bar in zip(rows, _make_bars(rows), strict=True):
+        length_rank = length_ranks.get(row.agent)
+        agents.append(RankedAgent(**vars(row), p_best=p_best.get(row.agent), length_place=length_rank, bar=bar))
+    return tuple(agents)
 
-    # the axis of the bars covers all abilities and intervals
+
+def _make_bars(rows: Sequence[RankingRow]) -> Iterator[IntervalBar | None]:
+    """Yield the interval of each agent in percent of an axis that covers all abilities and intervals; None without one."""
     values: list[float] = []
     for row in rows:
         values += [value for value in (row.low, row.high, row.ability) if value is not None]
     axis_start = min(values, default=0.0)
     axis_length = (max(values, default=1.0) - axis_start) or 1.0
 
-    def to_percent_of_axis(value: float) -> float:
-        return 100 * (value - axis_start) / axis_length
-
-    agents = []
     for row in rows:
-        bar = None
-        if row.ability is not None and row.low is not None and row.high is not None:
-            low = to_percent_of_axis(row.low)
-            high = to_percent_of_axis(row.high)
-            bar = IntervalBar(low=low, width=high - low, centre=to_percent_of_axis(row.ability))
-        length_rank = length_ranks.get(row.agent)
-        agents.append(RankedAgent(**vars(row), p_best=p_best.get(row.agent), length_place=length_rank, bar=bar))
-    return tuple(agents)
+        if row.ability is None or row.low is None or row.high is None:
+            yield None
+            continue
+        low, high, centre = (100 * (value - axis_start) / axis_length for value in (row.low, row.high, row.ability))
+        yield IntervalBar(low=low, width=high - low, centre=centre)
 
 
 def find_ties(evidence: Evidence, ranking: Sequence[RankedAgent]) -> Tied:
     """Find, for each agent, the other agents whose abilities do not differ significantly from its own.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        Tables of the run.
-    ranking : sequence of RankedAgent
-        Ranking, best agent first.
-
-    Returns
-    -------
-    dict of str to (tuple of str or None)
-        Id of an agent → ids of the other agents, in the order of the ranking; None for an agent without an interval.
+    Returns the id of an agent → ids of the others, in the order of `ranking`; None for an agent without an interval.
     """
     position_by_agent = {agent: position for position, agent in enumerate(evidence.agent_ids)}
     by_rank = np.array([position_by_agent[row.agent] for row in ranking], dtype=np.int64)
@@ -273,17 +259,8 @@ LABELS = "labels.json"
 def read_current_labels(folder: RunFolder) -> tuple[Validation | None, Finding | None]:
     """Read how well the current ranking of a run agrees with labels, from the run's file labels.json.
 
-    Returns
-    -------
-    validation : Validation or None
-        Contents of the file; None if it does not exist, or if it belongs to an earlier ranking.
-    warning : Finding or None
-        Warning that the file belongs to an earlier ranking; None if it does not.
-
-    Raises
-    ------
-    RunFolderError
-        If the file is damaged.
+    Returns the contents of the file or None, and a warning if the file belongs to an earlier ranking. Raises RunFolderError if
+    it is damaged.
     """
     if not folder.has(LABELS):
         return None, None

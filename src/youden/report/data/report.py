@@ -33,6 +33,7 @@ from youden.report.data.trial_reading import (
 )
 from youden.report.data.warnings import group_warnings, iter_advice
 from youden.streams import standalone_stream
+from youden.types.cells import CellIndex
 from youden.types.pool import Floats, Ids, Json, Positions
 
 N_EXTREMES = 5
@@ -93,46 +94,36 @@ def _make_agent_pages(
 ) -> list[AgentPage]:
     """Return the details of each agent for the report: scores, residuals, agreement, findings and worst trials.
 
-    evidence : tables of the run, with the score of each cell (an agent on an item)
     grid : agreement of all pairs; the result has its agents in the same order
-    checks : checks of the ranking; each finding is shown for the agents that it names
     worst_trials : for each agent, rows of the trials that lower its ability most; empty for an imported run
     """
     cells, scores, _weights = evidence.scores.cells
-    n_cells = np.bincount(cells.agent, minlength=cells.n_agents)
-    cells_by_agent = np.split(cells.by_agent, np.cumsum(n_cells)[:-1])
     agreement = average_orders(grid.agreement, default=np.nan)  # mean of A against B and B against A
     np.fill_diagonal(agreement, np.nan)
 
     pages = []
-    for position, agent in enumerate(grid.agents):
-        cells_of_agent = cells_by_agent[position]
+    for position, cells_of_agent in enumerate(_group_by_agent(cells)):
         item = cells.item[cells_of_agent]
         score = scores[cells_of_agent]
         residual = score - evidence.predicted.predict(position, item)
-        findings = list(iter_agent_findings(agent, summary, checks))
+        findings = list(iter_agent_findings(grid.agents[position], summary, checks))
         worst = worst_trials[position] if worst_trials else []
         pages.append(AgentPage(agreement[position], item, score, residual, findings=findings, worst=worst))
     return pages
 
 
+def _group_by_agent(cells: CellIndex) -> list[Positions]:
+    """Return the positions of the cells of each agent."""
+    n_cells = np.bincount(cells.agent, minlength=cells.n_agents)
+    return np.split(cells.by_agent, np.cumsum(n_cells)[:-1])
+
+
 def iter_agent_findings(agent: str, summary: Summary, checks: RankingChecks) -> Iterator[str]:
     """Yield one sentence for each warning, check or label of a run that names an agent.
 
-    Parameters
-    ----------
-    agent : str
-        Id of the agent; nothing is yielded for an unknown one.
-    summary : Summary
-        Summary of the run.
-    checks : RankingChecks
-        Checks of its ranking.
-
-    Yields
-    ------
-    str
-        First the messages of warnings that name the agent. Then sentences that state that it belongs to a flagged group, that
-        its rank depends on its partners, and how its rank by each label differs from its rank by ability.
+    First come the messages of warnings, then sentences that state that the agent belongs to a flagged group, that its rank
+    depends on which agents it is compared with, and how its rank by each label differs from its rank by ability. An unknown
+    agent has none.
     """
     messages = [
         finding.message

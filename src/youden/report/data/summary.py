@@ -37,11 +37,7 @@ Link = tuple[ScoreKind, str, LinkFacts]
 
 
 def links_table(links: Iterable[Link]) -> Table:
-    """Tabulate the curl of scores on the scale of each link function.
-
-    The curl of a rectangle (two agents and two items) is the deviation of its four transformed scores from an additive
-    model. The columns are quantiles of the curl, and R² of the additive model. The quantiles have standard errors if only a
-    sample of the rectangles was used.
+    """Tabulate the curl of scores by link function: the deviation of four scores (two agents, two items) from an additive model.
 
     links : one element per row: kind of the scores ("row" or "symmetric"), name of the link function, and statistics
     """
@@ -159,51 +155,30 @@ class Summary:
         return displayed_columns(self.ranking)
 
     def table(self, *, bar_cells: int, max_agents: int | None = None) -> Table:
-        """Tabulate the ranking, best agent first.
+        """Tabulate the ranking, best agent first: ranks, agent, group, ability, interval, bar and other known columns, as text.
 
-        Parameters
-        ----------
-        bar_cells : int
-            Width in characters of a bar that shows the interval; 0 for no bar.
-        max_agents : int, optional
-            Maximum number of agents. Default: all.
-
-        Returns
-        -------
-        Table
-            Ranks (if there are several agents), agent, group (if any agent has one), ability, interval, bar and the
-            other columns of the run, as text.
+        bar_cells : width in characters of a bar that shows the interval; 0 for no bar
+        max_agents : maximum number of agents; None for all
         """
-        has_bar = bar_cells > 0
-        has_groups = any(agent.group for agent in self.ranking)
-        columns = [column for column in self.columns if column.in_terminal]
-        has_ranks = self.n_agents > 1
-        headings, alignments = ["agent"], "l"  # l: left, r: right, c: centred
-        if has_ranks:
-            headings, alignments = ["ranks", *headings], "rl"
-        if has_groups:
-            headings.append("group")
-            alignments += "l"
-        headings += ["ability", f"{self.facts.level:.0%} interval"]
-        alignments += "rl"
-        if has_bar:
-            headings.append("")
-            alignments += "c"
-        headings += [column.heading for column in columns]
-        alignments += "r" * len(columns)
+        agents = self.ranking[:max_agents]
+        intervals = [f"{format_decimal(agent.low)} … {format_decimal(agent.high)}" for agent in agents]
 
-        rows = []
-        for agent in self.ranking[:max_agents]:
-            row = [agent.ranks, agent.agent] if has_ranks else [agent.agent]
-            if has_groups:
-                row.append(agent.group or "–")
-            row.append(format_decimal(agent.ability))
-            row.append(f"{format_decimal(agent.low)} … {format_decimal(agent.high)}")
-            if has_bar:
-                row.append(_draw_bar(agent, bar_cells))
-            row += [format_cell(agent, column) for column in columns]
-            rows.append(row)
-        return Table(f"{self.name}: {format_count(self.n_agents, 'agent')} on {self.items}", headings, alignments, rows)
+        # heading, alignment (left, right or code) and cells of each column
+        columns = [("agent", "l", [agent.agent for agent in agents])]
+        if self.n_agents > 1:
+            columns.insert(0, ("ranks", "r", [agent.ranks for agent in agents]))
+        if any(agent.group for agent in self.ranking):
+            columns.append(("group", "l", [agent.group or "–" for agent in agents]))
+        columns.append(("ability", "r", [format_decimal(agent.ability) for agent in agents]))
+        columns.append((f"{self.facts.level:.0%} interval", "l", intervals))
+        if bar_cells > 0:
+            columns.append(("", "c", [_draw_bar(agent, bar_cells) for agent in agents]))
+        in_terminal = [column for column in self.columns if column.in_terminal]
+        columns += [(column.heading, "r", [format_cell(agent, column) for agent in agents]) for column in in_terminal]
+        headings, alignments, cells_by_column = zip(*columns, strict=True)
+        rows = [list(row) for row in zip(*cells_by_column, strict=True)]
+        title = f"{self.name}: {format_count(self.n_agents, 'agent')} on {self.items}"
+        return Table(title, list(headings), "".join(alignments), rows)
 
     @property
     def items(self) -> str:
@@ -242,8 +217,7 @@ class Summary:
     def p_best_text(self) -> str | None:
         """Sentence with the agents' posterior probabilities of being the best, highest first.
 
-        None if only the selected agents may be the best, if agents cannot be compared, if the judge does not
-        discriminate, or if the recommendation is based on labels.
+        None if agents cannot be compared, if the judge does not discriminate, or if labels decide.
         """
         choice = self.facts.choice
         is_by_judge = self.recommendation.decided_by != "labels" and self.facts.signal.discriminates
@@ -263,8 +237,7 @@ class Summary:
     def selection_text(self) -> str | None:
         """Sentences on the selected agent: its expected regret, and an interval of its ability adjusted for the selection.
 
-        None if several agents are selected, if agents cannot be compared, if the run recommends nothing, or if the
-        recommendation is based on labels.
+        None if several agents or none are selected, or if labels decide.
         """
         choice = self.facts.choice
         recommendation = self.recommendation
@@ -295,8 +268,8 @@ class Summary:
     def partners_text(self) -> str | None:
         """Sentences on how much the ranking depends on which other agents are in the pool; None if not measured.
 
-        The partners of an agent are the agents that it is compared with. The sentences state the rank correlation of two
-        rankings, each from a random half of the partners, and name the agents whose rank changes most.
+        They state the rank correlation of two rankings, each by comparisons with a random half of the agents, and the largest
+        changes.
         """
         split_half = self.facts.partners
         if split_half is None:

@@ -5,7 +5,7 @@ A trial has exactly one kind, the most surprising that applies, so that the numb
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Literal, NamedTuple
@@ -141,10 +141,7 @@ class TrialRows:
 
     @cached_property
     def kind(self) -> Codes:
-        """Kind of each trial as an index into `KINDS`: int8 array (n_rows,).
-
-        A trial that fulfils the conditions of several kinds has the most surprising of these kinds.
-        """
+        """Kind of each trial as an index into `KINDS`, the most surprising one that applies: int8 array (n_rows,)."""
         trial_type, hard_answer = self.columns["trial_type"], self.columns["hard_answer"]
         missing_reason = self.columns["missing_reason"]
         judges_differ = None
@@ -176,10 +173,7 @@ class TrialRows:
         return self.columns["first"][used], self.columns["second"][used], is_yes
 
     def get_line(self, row: int) -> TrialLine:
-        """Return agents, items, answer and kind of a trial, without its texts.
-
-        row : row of the trial in the run
-        """
+        """Return agents, items, answer and kind of the trial in a row of the run, without its texts."""
         position = row - self.start
         names = ["item", "other_item", "first", "second", "trial_type", "missing_reason", "answer", "hard_answer"]
         repeats = [name for name in ("first_repeat", "second_repeat") if name in self.columns]
@@ -218,64 +212,57 @@ class TrialRows:
         )
 
     def find(self, condition: TrialFilter, *, by: Column = "kind", descending: bool = False) -> Positions:
-        """Find the trials that match a filter, and sort them by a column.
+        """Return the rows in the run of the trials that match a filter, sorted by a column: int64 array (n_matching,).
 
         Parameters
         ----------
         condition : TrialFilter
             Filter.
         by : str, default "kind"
-            Column by which the trials are sorted: ids alphabetically, "kind" by the order of `KINDS`. Missing values
-            come last, and ties stay in the order of the run, in both directions.
+            Column to sort by: ids alphabetically, "kind" by the order of `KINDS`. In both directions, missing values come last,
+            and ties stay in the order of the run.
         descending : bool, default False
             Whether to sort from the largest value to the smallest.
-
-        Returns
-        -------
-        int64 array (n_matching,)
-            Rows of the trials in the run.
         """
-        rows = self._filter(condition)
+        rows = self._find_matching(condition)
         value = self._compute_sort_keys(by)[rows]
         order = np.argsort(-value if descending else value, kind="stable")
         return np.asarray(self.start + rows[order], dtype=np.int64)
 
     def values(self, condition: TrialFilter, *, by: Column) -> Floats:
         """Return the values of the column `by` for the trials that match a filter, in the order of the rows."""
-        return self._compute_sort_keys(by)[self._filter(condition)]
+        return self._compute_sort_keys(by)[self._find_matching(condition)]
 
-    def _filter(self, condition: TrialFilter) -> Positions:
-        """Find the trials that match all conditions of a filter, and return their positions among these rows.
+    def _find_matching(self, condition: TrialFilter) -> Positions:
+        """Find the positions, among these rows, of the trials that match all conditions of a filter that are not None."""
+        is_selected = np.ones(len(self.columns["trial_type"]), dtype=np.bool_)
+        for mask in self._iter_masks(condition):
+            is_selected &= mask
+        return np.flatnonzero(is_selected)
 
-        A condition that is None selects all trials; see `TrialFilter` for the others.
-        """
+    def _iter_masks(self, condition: TrialFilter) -> Iterator[Bools]:
+        """Yield which rows match each condition of a filter that is not None: bool arrays (n_rows,)."""
         columns = self.columns
-        masks = []
         if condition.agents is not None:
             agents = list(condition.agents)
-            masks.append(np.isin(columns["first"], agents) | np.isin(columns["second"], agents))
+            yield np.isin(columns["first"], agents) | np.isin(columns["second"], agents)
         if condition.items is not None:
             items = list(condition.items)
-            masks.append(np.isin(columns["item"], items) | np.isin(columns["other_item"], items))
+            yield np.isin(columns["item"], items) | np.isin(columns["other_item"], items)
         if condition.trial_type is not None:
-            masks.append(columns["trial_type"] == TRIAL_TYPES.index(condition.trial_type))
+            yield columns["trial_type"] == TRIAL_TYPES.index(condition.trial_type)
         if condition.kind is not None:
             kind = KINDS.index(condition.kind) if condition.kind in KINDS else -1
-            masks.append(self.kind == kind)
+            yield self.kind == kind
         if condition.answer == "missing":
-            masks.append(columns["missing_reason"] != 0)
+            yield columns["missing_reason"] != 0
         elif condition.answer is not None:
-            masks.append(columns["hard_answer"] == (condition.answer == "yes"))
+            yield columns["hard_answer"] == (condition.answer == "yes")
         if condition.cells is not None:
             second_item = np.where(columns["other_item"] >= 0, columns["other_item"], columns["item"])
             is_first_selected = condition.cells[columns["first"], columns["item"]]
             is_second_selected = condition.cells[columns["second"], second_item]
-            masks.append(is_first_selected | is_second_selected)
-
-        is_selected = np.ones(len(columns["trial_type"]), dtype=np.bool_)
-        for mask in masks:
-            is_selected &= mask
-        return np.flatnonzero(is_selected)
+            yield is_first_selected | is_second_selected
 
     def _compute_sort_keys(self, by: Column) -> Floats:
         """Return a number for each row by which the rows are sorted: float array (n_rows,).
@@ -373,7 +360,7 @@ def count_kinds(kind: Codes) -> dict[Kind, int]:
 
 
 def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) -> Positions:
-    """Sample at most `max_trials` trials: all trials of the most surprising kinds, and random trials of the last kind that fits.
+    """Sample trials: all of the most surprising kinds, and random ones of the last kind that fits.
 
     Parameters
     ----------
@@ -382,13 +369,12 @@ def sample_surprising(kind: Codes, rng: np.random.Generator, max_trials: int) ->
     rng : Generator
         Random generator.
     max_trials : int
-        Maximum number of trials.
+        Maximum number of trials; all are sampled if there are fewer.
 
     Returns
     -------
     int64 array (n_sampled,)
-        Positions of the trials, the most surprising kinds first and in random order within a kind; n_sampled is `max_trials`,
-        or n_trials if it is smaller.
+        Positions of the trials, the most surprising kinds first and in random order within a kind.
     """
     samples = [np.empty(0, dtype=np.int64)]
     n_remaining = max_trials

@@ -134,39 +134,28 @@ def group_warnings(advice: Sequence[Finding], checks: RankingChecks, *, headline
 def merge_by_kind(findings: Sequence[Finding], *, headline: str) -> list[tuple[About, WarningLine]]:
     """Merge warnings of the same kind into one line each, for the short list of a report.
 
-    Parameters
-    ----------
-    findings : sequence of Finding
-        Findings; repeated sentences are left out.
-    headline : str
-        Headline of the report; a finding that it contains is left out.
-
-    Returns
-    -------
-    list of (str, WarningLine)
-        Subject and line of each kind, in the order of first occurrence.
+    Repeated sentences, and those that `headline` contains, are left out. Returns the subject and the line of each kind, in the
+    order of first occurrence.
     """
-    # key of a line: subject, slug or message, and judge
     findings_by_line: dict[tuple[About, str, str], list[Finding]] = {}
     for finding in findings:
         message = finding.message.removesuffix(".")
         if message.casefold() in headline.casefold():
             continue
-
-        # only slugs with a text for several findings, and slugs that report one problem repeatedly, share a line
-        kind = kind_of(finding)
-        shares_line = bool(kind.several) or kind.is_repeated
-        name = finding.slug if shares_line else finding.message
-        judge = str(finding.facts.get("judge"))
-        findings_of_line = findings_by_line.setdefault((kind.about, name, judge), [])
+        findings_of_line = findings_by_line.setdefault(_make_line_key(finding), [])
         is_new = all(finding.message != earlier.message for earlier in findings_of_line)
         if is_new:
             findings_of_line.append(finding)
+    return [(about, _make_line(of_line)) for (about, _, _), of_line in findings_by_line.items()]
 
-    lines = []
-    for (about, _, _), findings_of_line in findings_by_line.items():
-        lines.append((about, _make_line(findings_of_line)))
-    return lines
+
+def _make_line_key(finding: Finding) -> tuple[About, str, str]:
+    """Return the key of the line that reports a finding: its subject, its slug or message, and its judge."""
+    # only slugs with a text for several findings, and slugs that report one problem repeatedly, share a line
+    kind = kind_of(finding)
+    shares_line = bool(kind.several) or kind.is_repeated
+    name = finding.slug if shares_line else finding.message
+    return kind.about, name, str(finding.facts.get("judge"))
 
 
 def first_sentence(text: str) -> str:

@@ -138,35 +138,34 @@ def draw_ranking_alone(agents: Sequence[RankedAgent], *, source: str, level: flo
 def collect_agent_data(data: ReportData) -> dict[str, Json]:
     """Collect the details of all agents as JSON for the script of the page.
 
-    Returns a mapping with these keys:
-
     names : names of the agents, by position
     items : position of an item, as a text → its name, for the items that `pages` or `trials` contain
     order : positions of the agents, best first
-    pages : position of an agent, as a text → its ranks, ability, findings, partners, items and worst trials
-    columns, trials : names of the fields of a trial, and their values for each trial that lowers the ability of an agent most
+    pages : position of an agent, as a text → its details
+    columns, trials : names of the fields of a trial, and their values for each of the worst trials
     """
     position_by_agent = {name: position for position, name in enumerate(data.agents.agents)}
     row_by_position = {position_by_agent[row.agent]: row for row in data.summary.ranking}
     worst_trials = () if data.trials is None else data.trials.worst
-
-    # items that the page names: those of trials, and those on which an agent scores higher or lower than predicted
-    items = _items_of_trials(worst_trials)
-    for page in data.pages:
-        for item, _score, _residual in (*page.gains, *page.loses):
-            items.add(item)
-
     pages: dict[str, Json] = {}
     for position, page in enumerate(data.pages):
         pages[str(position)] = _to_page_json(page, row_by_position[position], data)
     return {
         "names": [printable(name) for name in data.agents.agents],
-        "items": _names_by_position(data.item_ids, sorted(items)),
+        "items": _names_by_position(data.item_ids, _list_items(data.pages, worst_trials)),
         "order": list(row_by_position),
         "pages": pages,
         "columns": [field.name for field in fields(TrialLine)],
         "trials": [list(vars(line).values()) for line in worst_trials],
     }
+
+
+def _list_items(pages: Sequence[AgentPage], trials: Sequence[TrialLine]) -> list[int]:
+    """List the items of trials, and those on which an agent scores higher or lower than predicted, ascending."""
+    items = _items_of_trials(trials)
+    for page in pages:
+        items |= {item for item, _score, _residual in (*page.gains, *page.loses)}
+    return sorted(items)
 
 
 def _to_page_json(page: AgentPage, row: RankedAgent, data: ReportData) -> dict[str, Json]:
@@ -211,19 +210,19 @@ def collect_trial_data(
     agents, items : sequence of str
         Ids of all agents and items, by position.
     has_sample : bool
-        Whether the page contains the sample; otherwise it loads trials from the viewer.
+        Whether the page contains the sample; otherwise it loads trials from the viewer and uses only `prompt`.
 
     Returns
     -------
     dict of str to object, or None
-        `agents` and `items` : ids by position
+        None for an imported run; otherwise the keys:
+
+        `agents`, `items` : ids by position
         `columns`, `lines` : names of the fields of a trial, and their values for each trial
         `texts` : all distinct texts
-        `first`, `second` : position in `texts` of the first and of the second text of each trial, −1 for a missing text
+        `first`, `second` : position in `texts` of the two texts of each trial, −1 for a missing text
         `raw` : raw answer of the judge to each trial; None if it is not stored
         `prompt` : prompt of the judge
-
-        If `has_sample` is False, the script uses only `prompt`. None for an imported run.
     """
     if trials is None:
         return None

@@ -13,7 +13,7 @@ from youden.stats.trials.noninferiority import GateOutcome
 from youden.text.printable import printable
 from youden.text.sentences import escape_markdown
 from youden.text.tables import to_markdown
-from youden.workflows.gate import Gate
+from youden.workflows.gate import Gate, GateResult
 from youden.workflows.gate_text import (
     describe_result,
     describe_run,
@@ -31,11 +31,7 @@ _MARKS: dict[GateOutcome, str] = {"better": "✅", "no worse": "✅", "worse": "
 
 
 def render_gate_markdown(gate: Gate) -> str:
-    """Render the result of a gate, a comparison of new agents with a baseline, as Markdown.
-
-    It contains the outcome, a table with one row per agent, the reason for each undecided one, the next command, and what
-    the run recommends.
-    """
+    """Render the result of a gate, a comparison of new agents with a baseline, as Markdown."""
     outcome = format_outcome(gate, gate.outcome)
     heading = f"## {_MARKS[gate.outcome]} {outcome}: {_format_agents(gate)} against {escape_markdown(gate.baseline)}"
     lines = [heading, "", to_markdown(gate_table(gate)), ""]
@@ -44,15 +40,17 @@ def render_gate_markdown(gate: Gate) -> str:
 
     command = format_next_command(gate)
     if command is not None:
-        # the fence must be longer than any sequence of backticks in the command
-        backticks = re.findall("`+", command)
-        longest = max(map(len, backticks), default=0)
-        fence = "`" * max(3, longest + 1)
-        lines += ["", f"{fence}sh", printable(command), fence]
-
+        lines += ["", _format_code_block(printable(command))]
     for paragraph in (*describe_run(gate), format_footnote(gate)):
         lines += ["", escape_markdown(paragraph)]
     return "\n".join([*lines, "", f"<sub>{escape_markdown(gate.signature)}</sub>", ""])
+
+
+def _format_code_block(command: str) -> str:
+    """Format a shell command as a code block of Markdown, with a fence longer than any backticks in the command."""
+    longest = max(map(len, re.findall("`+", command)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}sh\n{command}\n{fence}"
 
 
 def render_junit(gate: Gate) -> str:
@@ -74,18 +72,22 @@ def render_junit(gate: Gate) -> str:
     values = {"baseline": gate.baseline, "margin": f"{gate.margin:g}", "signature": gate.signature}
     for name, value in values.items():
         ET.SubElement(properties, "property", {"name": name, "value": printable(value)})
-
     for row in gate.agents:
-        message = printable(describe_result(gate, row))
-        names = {"classname": f"youden.gate against {printable(gate.baseline)}", "name": printable(row.agent)}
-        case = ET.SubElement(suite, "testcase", {**names, "time": "0"})
-        if row.outcome in ("worse", "undecided"):
-            kind = "failure" if row.outcome == "worse" else "error"
-            problem = ET.SubElement(case, kind, {"type": row.outcome, "message": message})
-            problem.text = printable(format_next_command(gate) or "")
-        ET.SubElement(case, "system-out").text = message
+        _add_test_case(suite, gate, row)
     ET.indent(root)
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _add_test_case(suite: ET.Element, gate: Gate, row: GateResult) -> None:
+    """Add the test case of one agent to a suite, in place."""
+    message = printable(describe_result(gate, row))
+    names = {"classname": f"youden.gate against {printable(gate.baseline)}", "name": printable(row.agent)}
+    case = ET.SubElement(suite, "testcase", {**names, "time": "0"})
+    if row.outcome in ("worse", "undecided"):
+        kind = "failure" if row.outcome == "worse" else "error"
+        problem = ET.SubElement(case, kind, {"type": row.outcome, "message": message})
+        problem.text = printable(format_next_command(gate) or "")
+    ET.SubElement(case, "system-out").text = message
 
 
 def _format_agents(gate: Gate) -> str:

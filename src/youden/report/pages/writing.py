@@ -181,20 +181,11 @@ def _render(
 ) -> str:
     """Render a template of the package as HTML, with the scripts that it needs.
 
-    Parameters
-    ----------
-    template : str
-        File name of the template.
-    live, home : str or None
-        Paths under which the viewer serves trials, and its list of runs; None for a page in a file.
-    figures, trials : mapping of str to object, optional
-        Figures and trials as JSON.
-    charts : bool, default False
-        Whether the page draws figures later, though it has none yet.
-    scripts_of : sequence of str, optional
-        Further scripts of the page, by file name.
-    **content : object
-        Variables of the template.
+    live, home : paths under which the viewer serves trials, and its list of runs; None for a page in a file
+    figures, trials : figures and trials as JSON
+    charts : whether the page draws figures later, though it has none yet
+    scripts_of : file names of further scripts
+    **content : variables of the template
     """
     has_charts = (charts or bool(figures)) and vega.has_charts()
     names = ["page.js"]
@@ -227,6 +218,19 @@ def _explain_ability(run: Summary) -> str:
 def render_markdown(data: ReportData) -> str:
     """Render the summary of a run as Markdown, for example for a pull request."""
     run = data.summary
+    lines = _format_headline(run)
+    lines += _format_warnings(data.advice)
+    lines += ["", to_markdown(run.table(bar_cells=BAR_CELLS, max_agents=MAX_AGENTS))]
+    if len(run.ranking) > MAX_AGENTS:
+        lines += ["", f"… and {format_count(len(run.ranking) - MAX_AGENTS, 'agent')} more."]
+    lines += ["", *(f"{escape_markdown(line)} " for line in run.standings)]
+    lines += _format_run_numbers(data)
+    lines += _format_labels(run)
+    return "\n".join([*lines, "", f"<sub>{escape_markdown(run.signature)}</sub>", ""])
+
+
+def _format_headline(run: Summary) -> list[str]:
+    """Format the title of a run, its recommendation, and the sentences above its ranking as lines of Markdown."""
     recommendation, evidence = run.headline_parts
     lines = [
         f"## {escape_markdown(run.name)}: {format_count(run.n_agents, 'agent')} on {run.items}",
@@ -239,33 +243,13 @@ def render_markdown(data: ReportData) -> str:
     for sentence in (run.calibration, run.selection_text, run.p_best_text):
         if sentence:
             lines += [escape_markdown(sentence), ""]
-    lines += _format_warnings(data.advice)
-    lines += ["", to_markdown(run.table(bar_cells=BAR_CELLS, max_agents=MAX_AGENTS))]
-    if len(run.ranking) > MAX_AGENTS:
-        lines += ["", f"… and {format_count(len(run.ranking) - MAX_AGENTS, 'agent')} more."]
-    lines += ["", *(f"{escape_markdown(line)} " for line in run.standings)]
-    lines += _format_run_numbers(data)
-    lines += _format_labels(run)
-    return "\n".join([*lines, "", f"<sub>{escape_markdown(run.signature)}</sub>", ""])
+    return lines
 
 
 def _format_run_numbers(data: ReportData) -> list[str]:
-    """Format the numbers of a run below its ranking as lines of Markdown.
-
-    These are calls and cost, the prediction error, split-half reliability, variance components, and changes by the last
-    extension, as far as they are known.
-    """
+    """Format the known numbers of a run below its ranking as lines of Markdown, such as calls, cost and prediction error."""
     run = data.summary
-    lines = []
-    if run.calls is not None:
-        lines.append(
-            f"{run.calls.n_done:,} calls ({format_decimal(run.percent_of_dense, 1)} % of dense), "
-            f"{run.calls.n_missing:,} without an answer. "
-        )
-        if run.calls.n_reused:
-            cost = "" if data.reused_usd is None else f"; they cost ${data.reused_usd:,.4f}"
-            n_reused = format_count(run.calls.n_reused, "answer", "was", "were")
-            lines.append(f"{n_reused} requested before this run{cost}. ")
+    lines = _format_calls(data)
     holdout = run.facts.holdout
     if holdout is not None:
         lines.append(f"Held-out cells: RMSE {holdout.rmse:.3f} on {holdout.n_cells:,} cells ({holdout.rule}). ")
@@ -275,6 +259,20 @@ def _format_run_numbers(data: ReportData) -> list[str]:
         lines.append(f"Variance: {escape_markdown(run.variance.summary)} ")
     if run.facts.extension is not None:
         lines += ["", *(f"- {escape_markdown(line)}" for line in run.moved)]
+    return lines
+
+
+def _format_calls(data: ReportData) -> list[str]:
+    """Format the numbers of calls and of reused answers, and their cost, as lines of Markdown; none for an imported run."""
+    calls = data.summary.calls
+    if calls is None:
+        return []
+    percent = format_decimal(data.summary.percent_of_dense, 1)
+    lines = [f"{calls.n_done:,} calls ({percent} % of dense), {calls.n_missing:,} without an answer. "]
+    if calls.n_reused:
+        cost = "" if data.reused_usd is None else f"; they cost ${data.reused_usd:,.4f}"
+        n_reused = format_count(calls.n_reused, "answer", "was", "were")
+        lines.append(f"{n_reused} requested before this run{cost}. ")
     return lines
 
 
@@ -375,11 +373,10 @@ def write_page(folder: RunFolder, *, out: Path | None = None) -> tuple[Path, Sum
 def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = None) -> Path:
     """Write a comparison of two fitted runs as HTML, and return its path.
 
-    If both runs ask for information (are two responses to the same item?), the page has the rankings and trials of both side by
-    side. If one of them asks for preferences (which response is better?), the page compares the two rankings only. If both do, it
-    compares their rankings and answers.
+    The page has the rankings and trials of both runs if both ask for information (are two responses to the same item?), and their
+    rankings if one or both ask for preferences (which response is better?).
 
-    out : file to write, which is replaced if it exists; by default, against-SECOND.html in the folder of the first run
+    out : file to write or replace; by default, against-SECOND.html in the folder of the first run
 
     Raises RunFolderError if a file of a run is missing, for example because it was not fitted, or damaged.
     """
@@ -402,10 +399,9 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
 
 
 def write_picture(folder: RunFolder, slug: str, *, kind: PictureKind, out: Path | None = None) -> Path:
-    """Write one figure of a fitted run as a picture, and return its path.
+    """Write the figure `slug` of a fitted run as a picture, and return its path.
 
-    slug : short name of the figure
-    out : file, by default SLUG.KIND in the folder of the run; an existing file is replaced
+    out : file to write or replace; by default, SLUG.KIND in the folder of the run
 
     Raises ConfigError [unknown-chart] if the run has no such figure, [pictures-missing] if a required package is not
     installed; RunFolderError if a file of the run is missing or damaged.
@@ -480,19 +476,9 @@ def write_study(path: Path, title: str, parts: Sequence[StudyPart]) -> None:
 
 
 def write_stress(stress: Stress, out: Path) -> tuple[Path, ...]:
-    """Write the result of a stress test (a run with planted adversarial agents) to files, replacing existing ones.
+    """Write the result of a stress test (a run with planted adversarial agents) to files in a folder, and return their paths.
 
-    Parameters
-    ----------
-    stress : Stress
-        Result of the stress test.
-    out : Path
-        Folder, which is created if it does not exist.
-
-    Returns
-    -------
-    tuple of Path
-        stress.md, stress.json and, if vl-convert is installed, stress.svg.
+    The files are stress.md, stress.json and, if vl-convert is installed, stress.svg. Existing files are replaced.
     """
     texts = {
         "stress.md": _render_stress_markdown(stress),
