@@ -195,7 +195,7 @@ def test_the_position_bias_may_be_unknown() -> None:
         == "Position bias: unknown, because the orders of the responses do not separate it from the abilities."
     )
     facts = PreferenceFacts(9, 0.1, -0.123, -0.165, -0.081)
-    assert "the first response wins 12.3 fewer than it loses (95 % interval 8.1 to 16.5)" in facts.position_text
+    assert "the wins minus losses of the first response are -12.3 (95 % interval -16.5 to -8.1)" in facts.position_text
 
 
 def write_battles(path: Path, *, n: int = 600) -> None:
@@ -352,3 +352,32 @@ def test_blanks_around_a_name_do_not_make_another_agent(tmp_path: Path) -> None:
     assert battles.plan.agent_ids == ("c", "d")
     assert battles.plan.item_ids == ("1",)
     assert battles.answer.tolist() == [1, 1]
+
+
+def test_the_column_of_items_is_named_if_there_are_several(tmp_path: Path) -> None:
+    rows = "question_id,conversation_id,model_a,model_b,winner\n" + "".join(
+        f"q{k % 3},c{k},a,b,model_a\n" for k in range(6)
+    )
+    (tmp_path / "battles.csv").write_text(rows, encoding="utf-8")
+    verdicts = read_battles(tmp_path / "battles.csv", columns={})
+    assert verdicts.plan.n_items == 3
+    assert "question_id identifies the items, not conversation_id" in " ".join(
+        finding.message for finding in verdicts.warnings
+    )
+    chosen = read_battles(tmp_path / "battles.csv", columns={"item": "conversation_id"})
+    assert chosen.plan.n_items == 6
+    assert "identifies the items" not in " ".join(finding.message for finding in chosen.warnings)
+
+
+def test_a_gate_states_no_impossible_difference(youden: Youden, tmp_path: Path) -> None:
+    # neighbours win nearly always, so that the additive model puts the first and the last more than 1 apart
+    rows = "".join(
+        f"{first},{second},{order},{'tie' if (item + number) % 9 == 0 else 'model_a'},{item}\n"
+        for item in range(20)
+        for number, (first, second) in enumerate((("a", "b"), ("b", "c"), ("c", "d")))
+        for order in ("ab", "ba")
+    )
+    write(tmp_path / "battles.csv", f"model_a,model_b,order,winner,item\n{rows}")
+    youden("import", "battles", "battles.csv", "--out", "run").well()
+    (result,) = youden("gate", "run", "--agent", "a", "--baseline", "d", "--json").said["agents"]
+    assert result["difference"] == result["high"] == 1

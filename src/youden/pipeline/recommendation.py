@@ -136,7 +136,7 @@ def recommend(
     if not signal.separates_agents:
         reason = f"the abilities vary by no more than their sampling error (p = {signal.p_equal_abilities or 0:.2g})"
         bound = _format_bound(choice)
-        remedy = f"{bound[0].upper()}{bound[1:]}. Add calls or items, or use another judge."
+        remedy = f"{bound[0].upper()}{bound[1:]}. Add comparisons or items, or use another judge."
         return no_recommendation(reason, remedy)
 
     form: RecommendationForm = "recommended"

@@ -479,13 +479,9 @@ class PreferenceFacts:
                 "Position bias: unknown, because the answers are too few or too uniform to estimate its standard error."
             )
         low, effect, high = 100 * self.position_low, 100 * self.position_effect, 100 * self.position_high
-        comparative = "more"
-        if effect < 0:
-            low, effect, high = -high, -effect, -low
-            comparative = "fewer"
         return (
-            f"Position bias: in 100 comparisons of equal agents, the first response wins {effect:.1f} {comparative} than it "
-            f"loses (95 % interval {low:.1f} to {high:.1f})."
+            "Position bias: in 100 comparisons of equal agents, the wins minus losses of the first response are "
+            f"{effect:.1f} (95 % interval {low:.1f} to {high:.1f})."
         )
 
     @property

@@ -384,6 +384,13 @@ def _evaluate_difference(
     )
 
 
+def _limit_to_net_win_rates(row: GateResult) -> GateResult:
+    """Limit a difference and its interval to [−1, 1]; the linear model of preferences may exceed these bounds."""
+    low = None if row.low is None else max(row.low, -1.0)
+    high = None if row.high is None else min(row.high, 1.0)
+    return replace(row, difference=min(max(row.difference, -1.0), 1.0), low=low, high=high)
+
+
 def _check_signal(row: GateResult, facts: RunFacts) -> GateResult:
     """Change the result of a comparison to "undecided" if the answers of the judge do not support it.
 
@@ -391,8 +398,8 @@ def _check_signal(row: GateResult, facts: RunFacts) -> GateResult:
     differ significantly for the result "no worse".
     """
     signal = facts.signal
-    if facts.preference is not None and row.low is not None and row.high is not None:
-        row = replace(row, low=max(row.low, -1.0), high=min(row.high, 1.0))
+    if facts.preference is not None:
+        row = _limit_to_net_win_rates(row)
     problem = _describe_signal_problem(facts)
     if problem is not None:
         return replace(row, outcome="undecided", low=None, high=None, required=None, reason=problem)

@@ -188,10 +188,10 @@ class RunFolder:
     def check_information(self) -> None:
         """Raise RunFolderError [run-preference] if the run asks which of two responses is better."""
         if self.asks_preference:
+            uses = "extended, gated and compared" if self.has("config.yaml") else "gated and compared"
             raise RunFolderError(
-                f"{self.path} asks which response is better (question: preference). It can be extended, gated and compared with "
-                "other runs, but has no true- and false-positive rates, which are needed here. Use a run with `question: "
-                "information`.",
+                f"{self.path} asks which response is better (question: preference). It can be {uses} with other runs, but has "
+                "no true- and false-positive rates, which are needed here. Use a run with `question: information`.",
                 slug="run-preference",
             )
 

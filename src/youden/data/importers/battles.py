@@ -200,7 +200,7 @@ def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.
     Raises ImportFormatError; see `read_battles`.
     """
     rows = _read_rows(path).reset_index(drop=True)
-    table = _select_columns(path, rows, columns)
+    table = _select_columns(path, rows, columns, notes)
 
     # each row of MT-Bench is two battles of the same models: model_a is shown first in one, and model_b in the other
     has_usual_winner = "winner" in rows or "winner" in columns
@@ -216,10 +216,11 @@ def _read_table(path: Path, columns: Mapping[str, str], notes: list[str]) -> pd.
     return table
 
 
-def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
+def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str], notes: list[str]) -> pd.DataFrame:
     """Return one column per role of `_COLUMNS`, as in `_read_table`, but with winners as texts.
 
     columns : column by role, as named by the user
+    notes : receives the name of the column of items, if the table has several
     """
     table = pd.DataFrame("", index=rows.index, columns=list(_COLUMNS), dtype=object)
     for role in _COLUMNS:
@@ -227,6 +228,11 @@ def _select_columns(path: Path, rows: pd.DataFrame, columns: Mapping[str, str]) 
         if column is not None:
             table[role] = _read_text(rows[column])
             _check_filled(path, table[role], role, column)
+    item_columns = [name for name in _COLUMNS["item"] if name in rows]
+    if "item" not in columns and len(item_columns) > 1:
+        notes.append(
+            f"{item_columns[0]} identifies the items, not {item_columns[1]}; --column item=COLUMN sets another one"
+        )
     has_order = bool((table["order"] != "").any())
     table["order"] = _to_numbers(path, table["order"], _ORDERS, role="order") if has_order else np.nan
     return table
@@ -345,6 +351,8 @@ def _to_numbers(path: Path, cells: pd.Series[str], numbers: Mapping[str, float],
     if unknown_words:
         value = repr(unknown_words[0][:60]) if unknown_words[0] else "an empty cell"
         choices = ", ".join(filter(None, numbers))
+        if role == "winner":
+            choices += "; the name of one of the two models; or numbers from 0 to 1 in all rows"
         problem = f"a value of `{role}` is unknown: got {value}. Use one of: {choices}."
         raise import_error(path, problem, slug="battles-value")
     return words.map(dict(numbers)).astype(np.float64)
