@@ -79,10 +79,9 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     ----------
     path : Path
         A .csv, .tsv, .xlsx, .jsonl or .parquet with the column agent, optionally item and alias, and one column per
-        label. A label is a number (80% is 0.8, and 0,5 is 0.5) or a word: yes, true, pass and correct are 1, their
-        opposites are 0; win, tie and loss are 1, 0.5 and 0. An empty field, null or NaN is not a label (NaN in JSON is an
-        error). A table from `youden label` has the columns id and label instead. Its agents and items are read from the
-        .json of the same name, or else from the only other .json in the folder that contains all its ids.
+        label: a number (80% is 0.8, and 0,5 is 0.5) or a word (yes, true, pass, correct and win are 1, their opposites
+        0, and tie is 0.5). An empty field, null or NaN is not a label. A table from `youden label` has the columns id
+        and label; its agents and items are in a .json in the same folder.
     repeated : bool, default False
         Whether an agent, or an agent on an item, may have several rows.
 
@@ -96,8 +95,8 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     ImportFormatError
         [labels-columns]: if the columns do not fit; [labels-value]: if a label is a text among numbers, or infinite;
         [labels-id]: if an agent or item is not an id; [labels-duplicate]: if a row repeats another; [labels-empty]:
-        without rows; [labels-key]: if the .json of a table from `youden label` is missing or does not fit; others, such as
-        [import-not-found], if the file cannot be read. The message names the file and the line (Parquet: the row).
+        without rows; [labels-key]: if the .json is missing or does not fit; others, such as [import-not-found], if the
+        file cannot be read.
     """
     located_rows = []
     for location, row in _read_label_rows(path):
