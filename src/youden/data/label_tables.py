@@ -210,12 +210,10 @@ def _read_used_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | N
         if not is_unlabelled:
             used_rows.append((location, row, hidden_id))
     if n_rows > 0 and not used_rows:
-        raise import_error(
-            path,
-            f"no row has a label: got {format_count(n_rows, 'row')} with an empty column `label`. Fill in the column: "
-            "0 or 1, grades, or win, tie and loss.",
-            slug="labels-empty",
-        )
+        n_unlabelled = format_count(n_rows, "row")
+        problem = f"no row has a label: got {n_unlabelled} with an empty column `label`."
+        remedy = "Fill in the column: 0 or 1, grades, or win, tie and loss."
+        raise import_error(path, f"{problem} {remedy}", slug="labels-empty")
     return used_rows
 
 
