@@ -79,10 +79,9 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     ----------
     path : Path
         A .csv, .tsv, .xlsx, .jsonl or .parquet with the column agent, optionally item and alias, and one column per
-        label. A label is a number (80% is 0.8, and 0,5 is 0.5) or a word: yes, true, pass and correct are 1, their
-        opposites are 0; win, tie and loss are 1, 0.5 and 0. An empty field, null or NaN is not a label (NaN in JSON is an
-        error). A table from `youden label` has the columns id and label instead. Its agents and items are read from the
-        .json of the same name, or else from the only other .json in the folder that contains all its ids.
+        label: a number (80% is 0.8, and 0,5 is 0.5) or a word (yes, true, pass, correct and win are 1, their opposites
+        0, and tie is 0.5). An empty field, null or NaN is not a label. A table from `youden label` has the columns id
+        and label; its agents and items are in a .json in the same folder.
     repeated : bool, default False
         Whether an agent, or an agent on an item, may have several rows.
 
@@ -96,8 +95,8 @@ def read_labels(path: Path, *, repeated: bool = False) -> LabelTable:
     ImportFormatError
         [labels-columns]: if the columns do not fit; [labels-value]: if a label is a text among numbers, or infinite;
         [labels-id]: if an agent or item is not an id; [labels-duplicate]: if a row repeats another; [labels-empty]:
-        without rows; [labels-key]: if the .json of a table from `youden label` is missing or does not fit; others, such as
-        [import-not-found], if the file cannot be read. The message names the file and the line (Parquet: the row).
+        without rows; [labels-key]: if the .json is missing or does not fit; others, such as [import-not-found], if the
+        file cannot be read.
     """
     located_rows = []
     for location, row in _read_label_rows(path):
@@ -211,12 +210,10 @@ def _read_used_rows(path: Path) -> list[tuple[str, Mapping[str, object], str | N
         if not is_unlabelled:
             used_rows.append((location, row, hidden_id))
     if n_rows > 0 and not used_rows:
-        raise import_error(
-            path,
-            f"no row has a label: got {format_count(n_rows, 'row')} with an empty column `label`. Fill in the column: "
-            "0 or 1, grades, or win, tie and loss.",
-            slug="labels-empty",
-        )
+        n_unlabelled = format_count(n_rows, "row")
+        problem = f"no row has a label: got {n_unlabelled} with an empty column `label`."
+        remedy = "Fill in the column: 0 or 1, grades, or win, tie and loss."
+        raise import_error(path, f"{problem} {remedy}", slug="labels-empty")
     return used_rows
 
 

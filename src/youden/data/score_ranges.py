@@ -107,7 +107,9 @@ def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
 
         examples = (int(is_within_bound.argmax()), int(is_too_large.argmax()))
         ranges = [f"{lowest[item]:g} to {highest[item]:g} for {item_ids[item]!r}" for item in examples]
-        problem = f"its scores seem to have different units: got {' and '.join(ranges)}."
-        remedy = "Keep scores of one unit, for example by --column score=NAME,NAME or ignore=NAME"
-        alternative = "or set --range LOW,HIGH if all scores have this range."
-        raise import_error(source, f"{problem} {remedy}, {alternative}", slug="scores-scale")
+        raise import_error(
+            source,
+            f"its scores seem to have different units: got {' and '.join(ranges)}. Keep scores of one unit, for example by "
+            "--column score=NAME,NAME or ignore=NAME, or set --range LOW,HIGH if all scores have this range.",
+            slug="scores-scale",
+        )

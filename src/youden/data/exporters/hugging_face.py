@@ -138,7 +138,7 @@ def _write_run_dataset(run: RunFolder, folder: Path) -> dict[str, int]:
     paragraphs = _describe_run(run)
     _copy_run_files(run, folder)
     tables = read_run_tables(run)
-    tables.pop("trials", None)  # the file of the trials is copied
+    tables.pop("trials", None)  # copied as a file
     configs = _write_tables(tables, folder)
     trial_files = [name for name in ("verdicts.parquet", "rates.parquet") if run.has(name)]
     if trial_files:

@@ -116,6 +116,15 @@ class RankingFile(StrictFile):
 
 def write_scores(path: Path, scores: Scores) -> None:
     """Write one row per agent and one column per item; the field of an unobserved cell is empty."""
+    with _open_csv(path) as file:
+        csv.writer(file).writerow(["agent", *scores.item_ids])
+        for agent, fields in zip(scores.agent_ids, _iter_score_fields(scores), strict=True):
+            # numbers are never quoted, and joining them takes a fifth of the csv module's time
+            file.write(f"{_quote_field(agent)},{','.join(fields)}\r\n")
+
+
+def _iter_score_fields(scores: Scores) -> Iterator[list[str]]:
+    """Yield for each agent a text per item: its score, or an empty text for an unobserved cell."""
     cells, values, _ = scores.cells
     order = cells.by_agent
     item_positions = cells.item[order].tolist()
@@ -124,16 +133,11 @@ def write_scores(path: Path, scores: Scores) -> None:
     # in this order, the cells of agent k are bounds[k]:bounds[k + 1]
     n_cells_per_agent = np.bincount(cells.agent, minlength=cells.n_agents)
     bounds = [0, *np.cumsum(n_cells_per_agent).tolist()]
-
-    with _open_csv(path) as file:
-        csv.writer(file).writerow(["agent", *scores.item_ids])
-        for agent, (start, end) in zip(scores.agent_ids, pairwise(bounds), strict=True):
-            fields = [""] * cells.n_items
-            for item, text in zip(item_positions[start:end], number_texts[start:end], strict=True):
-                fields[item] = text
-
-            # numbers are never quoted, and joining them takes a fifth of the csv module's time
-            file.write(f"{_quote_field(agent)},{','.join(fields)}\r\n")
+    for start, end in pairwise(bounds):
+        fields = [""] * cells.n_items
+        for item, text in zip(item_positions[start:end], number_texts[start:end], strict=True):
+            fields[item] = text
+        yield fields
 
 
 def _quote_field(text: str) -> str:

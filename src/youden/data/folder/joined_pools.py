@@ -145,11 +145,10 @@ def _add_agents_or_items(pool: Pool, new_pool: Pool, *, kind: Literal["agents", 
 
     _check_prompts(pool, new_pool)
     _check_responses(pool, new_pool)
-    required_positions = _find_required_items(pool, kind=kind, n_new_items=len(items))
+    required = _find_required_items(pool, kind=kind, n_new_items=len(items))
     first_texts = texts_by_repeat[0]  # a cell without a first response is missing, see `Pool.present`
     for agent, texts in zip(agents, first_texts, strict=True):
-        missing_items = [items[position].id for position in required_positions if texts[position] is None]
-        _check_gaps(agent.id, missing_items)
+        _check_gaps(agent.id, [items[position].id for position in required if texts[position] is None])
 
     if kind == "agents":
         return pool.with_agents(new_members, texts_by_repeat)

@@ -399,8 +399,8 @@ class ResponseReader:
     ) -> None:
         """Clean the values of one response, number it among its repeats, and add it to the pool.
 
-        Values that are not texts become texts; spreadsheet errors and empty cells are no responses. Without a column of
-        repeats, different responses of an agent to an item are repeats.
+        Empty cells and spreadsheet errors are no responses. Without a column of repeats, different responses of an
+        agent to an item are repeats.
 
         values : value by role, of the row
         agent, item, prompt, text, repeat : values of these roles for the response; `text` is None if it is missing

@@ -204,11 +204,11 @@ class _Responses:
     def are_items_identified_by(self, groups: Keys, repeats: Keys) -> bool:
         """Return whether a group and an id together identify an item, although the id alone does not.
 
-        Each row with a response has a group, and rows of an agent with the same group and id have the same prompt or,
-        without prompts, one response per repeat.
+        Each row with a response has a group. Rows of an agent with the same group and id have one prompt or, without
+        prompts, one response per repeat.
 
         groups : group of each row's item (n_rows,), such as its subject or file; None if missing
-        repeats : number or label of each row's repeat (n_rows,); None if missing, "" without repeats
+        repeats : number or label of each row's repeat (n_rows,), None if missing
         """
         if any(groups[row] is None for row in self.answered):
             return False

@@ -125,6 +125,12 @@ def read_plain_frame(file: Path, note: Note) -> pd.DataFrame | None:
     return frame
 
 
+def _read_first_record(text: str, separator: str) -> list[str]:
+    """Return the fields in the first line of a CSV text; empty for a blank line."""
+    first_line, _, _ = text.partition("\n")
+    return next(csv.reader([first_line], delimiter=separator), [])
+
+
 def _parse_plain_text(text: str, *, separator: str) -> pd.DataFrame | None:
     """Parse the text of a CSV file by pandas; None if it is not plain (`read_plain_frame`) or has no rows.
 
@@ -132,8 +138,7 @@ def _parse_plain_text(text: str, *, separator: str) -> pd.DataFrame | None:
     """
     import pandas as pd  # takes long to load
 
-    first_line, _, _ = text.partition("\n")
-    header = next(csv.reader([first_line], delimiter=separator), [])
+    header = _read_first_record(text, separator)
     names = [" ".join(name.split()) for name in header]
     if not _are_plain_names(names) or is_pool_header(header):
         return None

@@ -91,12 +91,12 @@ def _split_at_header(records: Records, file: Path, note: Note) -> tuple[list[Jso
     Raises: ImportFormatError [import-empty] if no line is below a header.
     """
     lines = [(location, record) for location, record in records if count_cells(record) > 0]
-    header_positions = [position for position, (_, record) in enumerate(lines) if count_cells(record) > 1]
-    if not header_positions or header_positions[0] + 1 == len(lines):
+    candidates = [position for position, (_, record) in enumerate(lines) if count_cells(record) > 1]
+    if not candidates or candidates[0] + 1 == len(lines):
         n_lines = format_count(len(lines), "filled line")
         problem = f"it has no row below a header: got {n_lines}. Pass a table with a header and at least one row."
         raise import_error(file, problem, slug="import-empty")
-    n_above = _find_header_position(lines, header_positions)
+    n_above = _find_header_position(lines, candidates)
     if n_above > 0:
         first_location, _ = lines[0]
         note(f"{format_count(n_above, 'line')} above the header not read", first_location)

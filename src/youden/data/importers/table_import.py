@@ -104,10 +104,10 @@ def read_table(
 
 
 def _has_named_columns(files: Sequence[Path], columns: Mapping[str, str]) -> bool:
-    """Return whether the columns of responses and items are known, by a path such as `choices[].text` or by their names.
+    """Return whether the columns of responses and items are known, so that no values need to be examined.
 
-    Names are those of the user, a pool or a known data set, in `PLAIN` files. Combined columns, files and folders are
-    not known.
+    They are known by a path such as `choices[].text` or, in `PLAIN` files, by their names. Combined columns, files and
+    folders are not.
 
     files : files of the tables; only the first row of the first file is read
     columns : column by role, as named by the user
@@ -398,8 +398,8 @@ class _TableImporter:
     def find_roles(self, rows: Sequence[dict[str, Json]], *, has_ordered_rows: bool) -> Roles:
         """Find the roles of the columns of rows, and add combined columns and columns of prompts to the rows.
 
-        rows : rows of all tables that have their responses in the same column, changed in place
-        has_ordered_rows : whether rows of one agent and item are repeats, numbered in their order
+        rows : rows of tables with responses in the same column, changed in place
+        has_ordered_rows : whether rows of one agent and item are repeats, in their order
 
         Raises: ImportFormatError [import-columns] if roles are unclear; [import-ids] if it is unclear what identifies
             items.

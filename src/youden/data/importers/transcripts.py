@@ -146,10 +146,10 @@ def read_opentelemetry(paths: Sequence[Path], /, *, columns: Mapping[str, str], 
             continue
 
         agent = _find_agent_name(spans)
-        agent_name = to_text(agent)
-        n_repeats[agent_name, prompt] += 1
-        repeat = n_repeats[agent_name, prompt]
-        item = items.get_id(agent_name, prompt, response, repeat=repeat)
+        cell = to_text(agent), prompt
+        n_repeats[cell] += 1
+        repeat = n_repeats[cell]
+        item = items.get_id(*cell, response, repeat=repeat)
         builder.add(agent, item, response, prompt=prompt, location=first_location, repeat=repeat)
     return builder.build()
 

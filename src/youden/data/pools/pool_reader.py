@@ -7,7 +7,7 @@ line in the error.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain
 from os import PathLike
@@ -126,13 +126,7 @@ def _read_folder(folder: Path) -> Pool:
 
     Raises: PoolError if a file is missing, or a line is not valid.
     """
-    missing = [name for name in (AGENTS, ITEMS, RESPONSES) if not (folder / name).is_file()]
-    if missing:
-        raise Source(folder).make_error(
-            None,
-            f"the folder has no {', no '.join(missing)}. Pass a folder with {AGENTS}, {ITEMS} and {RESPONSES}.",
-            slug="pool-not-found",
-        )
+    _check_files_exist(folder)
     agents = [Agent(*fields) for fields in _read_agents_or_items(Source(folder / AGENTS), "agent", "group")]
     items = [Item(*fields) for fields in _read_agents_or_items(Source(folder / ITEMS), "item", "prompt")]
     rows_by_agent = {agent.id: row for row, agent in enumerate(agents)}
@@ -148,6 +142,17 @@ def _read_folder(folder: Path) -> Pool:
     )
     responses.source.log_replaced()
     return Pool(tuple(agents), tuple(items), texts, name=folder.resolve().name, repeat_texts=repeat_texts)
+
+
+def _check_files_exist(folder: Path) -> None:
+    """Raise PoolError [pool-not-found] if a file of a pool is missing from a folder."""
+    missing = [name for name in (AGENTS, ITEMS, RESPONSES) if not (folder / name).is_file()]
+    if missing:
+        raise Source(folder).make_error(
+            None,
+            f"the folder has no {', no '.join(missing)}. Pass a folder with {AGENTS}, {ITEMS} and {RESPONSES}.",
+            slug="pool-not-found",
+        )
 
 
 @dataclass(frozen=True)
@@ -321,15 +326,17 @@ def _parse_records(
                 slug="pool-json",
             )
         if not required <= record.keys() <= allowed:
-            missing = sorted(required - record.keys())
-            unknown = sorted(record.keys() - allowed)
-            problem = (
-                f"there is no key {missing[0]!r}" if missing else f"the key {format_excerpt(unknown[0])} is unknown"
-            )
-            raise source.make_error(
-                number, f"{problem}. Set only the keys {', '.join(sorted(allowed))}.", slug="pool-key"
-            )
+            problem = _describe_key_problem(record.keys(), required, allowed)
+            raise source.make_error(number, problem, slug="pool-key")
         yield number, record
+
+
+def _describe_key_problem(keys: Set[str], required: Set[str], allowed: Set[str]) -> str:
+    """Describe the first key that is missing from an object or is not allowed, and the remedy."""
+    missing = sorted(required - keys)
+    unknown = sorted(keys - allowed)
+    problem = f"there is no key {missing[0]!r}" if missing else f"the key {format_excerpt(unknown[0])} is unknown"
+    return f"{problem}. Set only the keys {', '.join(sorted(allowed))}."
 
 
 def _parse_line(source: Source, line: bytes, number: int) -> Json:

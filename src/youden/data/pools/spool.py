@@ -336,6 +336,26 @@ def _to_whole_number(value: object) -> int | None:
     return int(value) if isinstance(value, SupportsIndex) else None  # integers of numpy
 
 
+def _find_first_duplicate(order: Positions, is_duplicate: Bools) -> tuple[int, int]:
+    """Return the positions of two responses, of which the second is the earliest duplicate in the file.
+
+    order, is_duplicate : arrays of `PoolCells._sort_by_cell`, at least one of whose responses is a duplicate
+    """
+    duplicates = np.flatnonzero(is_duplicate)
+    earliest = duplicates[np.argmin(order[duplicates + 1])]  # position of its predecessor
+    return int(order[earliest]), int(order[earliest + 1])
+
+
+def _split_rows(texts: Objects, n_rows: int) -> tuple[Objects, Objects]:
+    """Return copies of the first rows of an array of texts and of the others; texts in a file stay there."""
+    texts_in_file = find_file_texts(texts)
+    if texts_in_file is None:
+        return texts[:n_rows].copy(), texts[n_rows:].copy()
+    first_rows = texts_in_file.rows(slice(n_rows))
+    other_rows = texts_in_file.rows(slice(n_rows, None))
+    return cast(Objects, first_rows), cast(Objects, other_rows)
+
+
 def _rank_in_cells(order: Positions, is_same_cell: Bools) -> Positions:
     """Return the rank of each response among those of its cell, from 0; both arrays are those of `_sort_by_cell`."""
     position = np.arange(len(order))
@@ -426,9 +446,7 @@ class PoolCells:
         cell = np.frombuffer(self._agent, dtype=np.int64) * n_items + np.frombuffer(self._item, dtype=np.int64)
         order, is_same_cell, is_duplicate = self._sort_by_cell(cell)
         if is_duplicate.any():
-            duplicates = np.flatnonzero(is_duplicate)
-            earliest = duplicates[np.argmin(order[duplicates + 1])]
-            first, second = order[earliest], order[earliest + 1]
+            first, second = _find_first_duplicate(order, is_duplicate)
             agent = agents[self._agent[second]]
             item = items[self._item[second]]
             raise self._make_duplicate_error(source, agent, item, first=first, second=second)
@@ -438,12 +456,7 @@ class PoolCells:
         rank = _rank_in_cells(order, is_same_cell)
         n_repeats = int(rank.max()) + 1
         all_texts = self._texts.to_array(cell + rank * (n_agents * n_items), (n_repeats * n_agents, n_items))
-        texts_in_file = find_file_texts(all_texts)
-        if texts_in_file is None:
-            return all_texts[:n_agents].copy(), all_texts[n_agents:].copy()
-        texts = texts_in_file.rows(slice(n_agents))
-        repeat_texts = texts_in_file.rows(slice(n_agents, None))
-        return cast(Objects, texts), cast(Objects, repeat_texts)
+        return _split_rows(all_texts, n_agents)
 
     def _sort_by_cell(self, cell: Positions) -> tuple[Positions, Bools, Bools]:
         """Return the order of the responses by cell and repeat, and how each but the first compares to its predecessor.

@@ -22,6 +22,7 @@ from youden.report.charts.marks import (
     make_dashed_line,
     make_tooltips,
 )
+from youden.report.data.grids import HoldoutPoints
 from youden.report.data.report import ReportData
 from youden.text.printable import printable
 from youden.types.pool import Floats
@@ -172,31 +173,28 @@ def draw_holdout(data: ReportData) -> Iterator[Figure]:
         return
 
     frame = Frame.from_columns(predicted=points.predicted, observed=points.observed)
-    scores = np.append(points.predicted, points.observed)
-    lowest = float(np.min(scores))
-    highest = float(np.max(scores))
-    diagonal = make_dashed_line("predicted", "observed", [(lowest, lowest), (highest, highest)])
-
     n_points = len(points.predicted)
     note = "Cells that were selected before anything was scored; on the dashed line the prediction is exact."
     if n_points != points.n_cells:
         note += f" {n_points:,} of {points.n_cells:,} cells drawn."
     source = f"holdout.csv and the fit, {format_n_answers(data.summary)}"
     title = "Held-out cells: predicted against observed"
-    chart = alt.layer(_make_score_dots(), diagonal)
-    yield Figure("holdout", title, note, source, chart, frame=frame, height=300)
+    yield Figure("holdout", title, note, source, _make_holdout_chart(points), frame=frame, height=300)
 
 
-def _make_score_dots() -> alt.Chart:
-    """Make a chart of a dot for the predicted and the observed score of each cell."""
+def _make_holdout_chart(points: HoldoutPoints) -> alt.LayerChart:
+    """Make a chart of a dot for the scores of each cell, with a dashed line on which both are equal."""
     scale = alt.Scale(zero=False, nice=True)
     dots = make_chart().mark_point(size=16, filled=True, opacity=0.75, color=GROUP_COLOURS[0])
-    encoded: alt.Chart = dots.encode(
+    dots = dots.encode(
         x=alt.X("predicted:Q", title=f"predicted {SCORE}", scale=scale),
         y=alt.Y("observed:Q", title=f"observed {SCORE}", scale=scale),
         tooltip=make_tooltips("predicted:Q .3f", "observed:Q .3f"),
     )
-    return encoded
+    scores = np.append(points.predicted, points.observed)
+    lowest, highest = float(np.min(scores)), float(np.max(scores))
+    chart: alt.LayerChart = dots + make_dashed_line("predicted", "observed", [(lowest, lowest), (highest, highest)])
+    return chart
 
 
 def draw_quality(data: ReportData) -> Iterator[Figure]:
