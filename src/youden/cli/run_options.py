@@ -170,15 +170,7 @@ def load_config(path: Path, overrides: Overrides) -> RunConfig:
     """
     from youden.data.folder.run_config import load_run_config, with_default_store
 
-    if overrides.get("robust") and "trusted" in overrides:
-        raise click.UsageError("Got both --robust and --trusted. Set only one of them.")
-    changes = {key: _make_config_value(key, value) for key, value in overrides.items()}
-    if "trusted" in overrides:
-        changes["robust"] = False
-    elif overrides.get("robust"):
-        changes["trusted"] = []
-    if overrides.keys() & {"calls", "half_width"}:  # either replaces both keys of the config
-        changes = {"calls": None, "half_width": None} | changes
+    changes = _make_changes(overrides)
     if "store" in overrides:
         from youden.judging.store.permission import allow_store
 
@@ -210,6 +202,23 @@ def _make_config_value(key: str, value: object) -> Json:
     if isinstance(value, bool | int | float):
         return value
     return str(value)
+
+
+def _make_changes(overrides: Overrides) -> dict[str, Any]:
+    """Convert values of options to changes of config keys; an option also resets the keys that exclude its own.
+
+    Raises: click.UsageError if both --robust and --trusted are set.
+    """
+    if overrides.get("robust") and "trusted" in overrides:
+        raise click.UsageError("Got both --robust and --trusted. Set only one of them.")
+    changes = {key: _make_config_value(key, value) for key, value in overrides.items()}
+    if "trusted" in overrides:
+        changes["robust"] = False
+    elif overrides.get("robust"):
+        changes["trusted"] = []
+    if overrides.keys() & {"calls", "half_width"}:  # either replaces both keys of the config
+        changes = {"calls": None, "half_width": None} | changes
+    return changes
 
 
 def judging_options(function: Callable[..., R]) -> Callable[..., R]:

@@ -355,20 +355,21 @@ def _read_replayed_verdicts(run: _Run, config: JudgeConfig) -> Verdicts:
     store = _require_store(run.store, config)
     replayed_judge = config.replay_of or load_only_judge(store)
     questions = replayed_judge.questions()
-
-    def raise_replay_miss(key: str, row: int) -> None:
-        """Raise the error that the store has no answer to the request of a trial."""
-        raise ReplayMissError(
-            f"The store {store.name} has no answer with the key {key} to {describe_trial(run.plan, row)}. "
-            "Replay the plan, pool and judge that were judged, or judge this plan first.",
-            slug="replay-miss",
-        )
-
+    raise_replay_miss = partial(_raise_replay_miss, run.plan, store.name)
     row_keys = run.options.keys(questions, run.plan)
     answers = read_answers(
         questions, run.plan, store, row_keys, on_read=run.log.advance, on_not_stored=raise_replay_miss
     )
     return answers.to_verdicts(replayed_judge.describe(), warnings=_find_shortened_texts(questions, run))
+
+
+def _raise_replay_miss(plan: Plan, store_name: str, key: str, row: int) -> None:
+    """Raise the error that a store has no answer to the request of a trial, whose request hash is `key`."""
+    raise ReplayMissError(
+        f"The store {store_name} has no answer with the key {key} to {describe_trial(plan, row)}. "
+        "Replay the plan, pool and judge that were judged, or judge this plan first.",
+        slug="replay-miss",
+    )
 
 
 def _read_stored(run: _Run, config: JudgeConfig) -> Verdicts:

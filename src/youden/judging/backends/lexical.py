@@ -515,10 +515,15 @@ def _find_copying(
     findings = []
     for copying in find_copying_agents(shares_by_agent):
         agent_id = pool.agents[copying.agent].id
-        message = (
-            f"Agent '{agent_id}' copies its prompts: in its median response, {copying.share:.0%} of the "
-            f"runs of {N_GRAM} words occur in the item's prompt (reported from {COPYING_SHARE:.0%}). Copied text shares words "
-            f"with all responses that keep to the prompt, so this judge {effect}."
-        )
-        findings.append(Finding("copying", message, agents=(agent_id,), facts={"share": copying.share}))
+        findings.append(_make_copying_finding(agent_id, copying.share, effect))
     return findings
+
+
+def _make_copying_finding(agent_id: str, share: float, effect: str) -> Finding:
+    """Make the finding that a fraction of the median response of an agent is copied, with the effect on the result."""
+    message = (
+        f"Agent '{agent_id}' copies its prompts: in its median response, {share:.0%} of the "
+        f"runs of {N_GRAM} words occur in the item's prompt (reported from {COPYING_SHARE:.0%}). Copied text shares words "
+        f"with all responses that keep to the prompt, so this judge {effect}."
+    )
+    return Finding("copying", message, agents=(agent_id,), facts={"share": share})

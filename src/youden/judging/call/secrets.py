@@ -114,7 +114,14 @@ def mask_secret_parts(text: str) -> str:
         if text[part] in _registered.parts:
             is_secret[part] = [True] * _PART_CHARACTERS
 
-    # replace each run of secret characters by one mask
+    masked_text = _mask_runs(text, is_secret)
+    for secret in _registered.short:
+        masked_text = masked_text.replace(secret, MASK)
+    return masked_text
+
+
+def _mask_runs(text: str, is_secret: list[bool]) -> str:
+    """Replace each run of secret characters of a text by one mask."""
     masked_text = ""
     was_secret = False
     for character, is_masked in zip(text, is_secret, strict=True):
@@ -123,8 +130,6 @@ def mask_secret_parts(text: str) -> str:
         elif not was_secret:
             masked_text += MASK
         was_secret = is_masked
-    for secret in _registered.short:
-        masked_text = masked_text.replace(secret, MASK)
     return masked_text
 
 

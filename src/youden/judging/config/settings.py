@@ -319,16 +319,14 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         hosts = ", ".join(map(_host_and_port, self.urls))
         if not hosts:
             hosts = f"the host that {self.backend} knows for {self.model}"
+        return [f"{self.name} at {hosts}, {self._describe_credentials()}"]
 
+    def _describe_credentials(self) -> str:
         if any(make_basic_authorization(url) for url in self.urls):
-            credentials = "password in its base_url"
-        elif self.key_variable is not None:
-            credentials = f"key from {self.key_variable}"
-        elif self.backend == "litellm":
-            credentials = "key found by litellm"
-        else:
-            credentials = "no key"
-        return [f"{self.name} at {hosts}, {credentials}"]
+            return "password in its base_url"
+        if self.key_variable is not None:
+            return f"key from {self.key_variable}"
+        return "key found by litellm" if self.backend == "litellm" else "no key"
 
     def check_trust(self, environment: Mapping[str, str]) -> None:
         """Check that each key may be sent to its hosts, before anything is sent; for a jury, all keys of its judges.

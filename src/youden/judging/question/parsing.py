@@ -13,7 +13,7 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -310,13 +310,7 @@ def _find_answer_label(
     answer : text of the reply after its reasoning; None if the reasoning is not finished
     decision : form of the answer; with "json", the label is read from a JSON object
     """
-    label = None
-    if answer is not None and decision == "json":
-        label = find_json_label(answer, labels)
-    elif answer is not None:
-        label = _parse_label(answer, labels)
-        if label is None and decision == "logprobs":  # the only token may be the beginning of a label
-            label = find_unique_label(answer, labels)
+    label = None if answer is None else _find_exact_label(answer, labels, decision)
     if label is not None:
         return label, "answered"
 
@@ -333,6 +327,19 @@ def _find_answer_label(
     if label is None:
         return None, "unparsed"
     return label, "answered"
+
+
+def _find_exact_label(answer: str, labels: tuple[str, ...], decision: Decision) -> str | None:
+    """Return the label that a text consists of, or that a JSON object contains; None if there is none.
+
+    With "logprobs", the only token of a text may also be the beginning of a label.
+    """
+    if decision == "json":
+        return find_json_label(answer, labels)
+    label = _parse_label(answer, labels)
+    if label is None and decision == "logprobs":
+        return find_unique_label(answer, labels)
+    return label
 
 
 def find_label(text: str, labels: Collection[str]) -> str | None:
@@ -381,20 +388,20 @@ def _parse_label(text: str, labels: tuple[str, ...]) -> str | None:
     with a digit.
     """
     folded_text = _normalize_case_and_spaces(text)
-    if not folded_text:
-        return None
-    matching = [label for label in labels if _normalize_case_and_spaces(label) == folded_text]
-    if len(matching) == 1:
-        return matching[0]
+    label = _find_only_match(folded_text, labels, _normalize_case_and_spaces)
+    if label is not None:
+        return label
 
     has_numeric_label = any(label[:1].isdigit() for label in labels)
-    if not has_numeric_label:
-        folded_text = _ITEM_NUMBER.sub("", folded_text)
-    trimmed_text = _normalize_and_trim(folded_text)
-    if not trimmed_text:
-        return None
-    matching = [label for label in labels if _normalize_and_trim(label) == trimmed_text]
-    return matching[0] if len(matching) == 1 else None
+    unnumbered_text = folded_text if has_numeric_label else _ITEM_NUMBER.sub("", folded_text)
+    trimmed_text = _normalize_and_trim(unnumbered_text)
+    return _find_only_match(trimmed_text, labels, _normalize_and_trim)
+
+
+def _find_only_match(text: str, labels: tuple[str, ...], normalize: Callable[[str], str]) -> str | None:
+    """Return the only label that equals a text once it is normalized; None if the text is empty or there is no such label."""
+    matching = [label for label in labels if normalize(label) == text]
+    return matching[0] if text and len(matching) == 1 else None
 
 
 _ITEM_NUMBER = re.compile(r"^[\W_]*\d+[.)]\s")
