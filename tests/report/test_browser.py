@@ -25,7 +25,7 @@ from youden.pipeline.fitted_run import fit_run
 from youden.pipeline.judged_run import judge_run, plan_run
 from youden.report.pages.writing import write_comparison, write_report
 from youden.types import Agent
-from youden.view.app import prepare
+from youden.view.app import open_server
 from youden.view.shown import Runs
 
 SERIAL = pytest.mark.xdist_group("browser")
@@ -172,7 +172,7 @@ def test_agents_named_like_object_properties_are_drawn(tmp_path: Path) -> None:
 
 @contextmanager
 def viewer(root: Path) -> Iterator[str]:
-    serving = prepare(Runs(root), port=0, token=secrets.token_urlsafe(8))
+    serving = open_server(Runs(root), port=0, token=secrets.token_urlsafe(8))
     thread = threading.Thread(target=serving.run)
     thread.start()
     until(lambda: serving.server.started)

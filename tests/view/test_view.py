@@ -35,7 +35,7 @@ from youden.judging.store.worker_group import coordinate_run
 from youden.pipeline.judged_run import PlannedRun, get_run_name, plan_run
 from youden.report.data.trial_rows import KINDS
 from youden.types import Completion
-from youden.view.app import Serving, make_app, prepare
+from youden.view.app import Serving, make_app, open_server
 from youden.view.shown import LiveRun, Runs, find_runs, get_state
 from youden.workflows.labels import open_labels, validate
 
@@ -56,7 +56,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def serving(root: Path) -> Iterator[Serving]:
-    serving = prepare(Runs(root), port=0, token=TOKEN)
+    serving = open_server(Runs(root), port=0, token=TOKEN)
     thread = threading.Thread(target=serving.run)
     thread.start()
     while not serving.server.started:
@@ -265,7 +265,7 @@ def test_a_copied_run_is_refitted_despite_the_times_of_its_files(root: Path, tmp
 
 def test_a_taken_port_is_a_clear_error(serving: Serving) -> None:
     with pytest.raises(ConfigError, match=r"\[view-port\]"):
-        prepare(Runs(None), port=serving.listener.getsockname()[1], token=TOKEN)
+        open_server(Runs(None), port=serving.listener.getsockname()[1], token=TOKEN)
 
 
 @pytest.mark.parametrize("name", ["trial_type", "kind", "answer"])

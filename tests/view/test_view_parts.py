@@ -23,7 +23,7 @@ from youden.report.data.trial_rows import KINDS, TrialBook, TrialFilter, TrialLi
 from youden.types import Plan
 from youden.types.pool import Floats
 from youden.view import app
-from youden.view.app import prepare
+from youden.view.app import open_server
 from youden.view.shown import Runs, TrialsOnDisk
 
 K, J, N = 6, 40, 400
@@ -138,7 +138,7 @@ def url(wide_run: RunFolder) -> Iterator[str]:
 
 
 def serve(run: RunFolder) -> Iterator[str]:
-    serving = prepare(Runs(run.path.parent), port=0, token=secrets.token_urlsafe(8))
+    serving = open_server(Runs(run.path.parent), port=0, token=secrets.token_urlsafe(8))
     thread = threading.Thread(target=serving.run)
     thread.start()
     while not serving.server.started:

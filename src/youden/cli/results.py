@@ -422,9 +422,9 @@ def view_command(runs: tuple[Path, ...], port: int | None, opens: bool) -> None:
     from youden.view.shown import find_runs
 
     need_charts()
-    from youden.view.app import prepare
+    from youden.view.app import open_server
 
-    server = prepare(find_runs(runs, root=Path("runs")), port=port or 0, token=secrets.token_urlsafe(24))
+    server = open_server(find_runs(runs, root=Path("runs")), port=port or 0, token=secrets.token_urlsafe(24))
     click.echo(server.url)
     output.print_note("Serving on this machine only. Press Ctrl-C to stop.")
     if opens:

@@ -181,40 +181,38 @@ def _check_imported(imported: ImportedPool, source: Path, pool_path: Path, forma
     n_agents = imported.pool.n_agents
     if n_agents >= MIN_AGENTS or needs_self_trials(imported.pool):
         return
-
-    has_agent_columns = "agents by each of" in imported.used_columns
-    if format_ == "table" and has_agent_columns:
-        agents = ",".join(agent.id for agent in imported.pool.agents)
-        command = format_command(["youden", "init", str(source), "--column", f"text={agents},NAME"])
-        remedy = f"If other columns hold responses, add their names: {command}"
-    elif format_ == "table":
-        options = f"--column agent=NAME --column text=NAME --out {pool_path.as_posix()}"
-        command = f"youden import table {format_command([str(source)])} {options}"
-        remedy = f"Rename the column with the agents to `model`, or pass its name: {command}"
-    else:
-        remedy = "Pass a folder with the files of all agents."
     columns = imported.used_columns[:MAX_DESCRIPTION_CHARACTERS]
     raise PoolError(
-        f"{source}, {columns}. That gives {format_count(n_agents, 'agent')}, and a ranking needs {MIN_AGENTS}. {remedy}",
+        f"{source}, {columns}. That gives {format_count(n_agents, 'agent')}, and a ranking needs {MIN_AGENTS}. "
+        f"{_suggest_more_agents(imported, source, pool_path, format_)}",
         slug="init-columns",
     )
+
+
+def _suggest_more_agents(imported: ImportedPool, source: Path, pool_path: Path, format_: str) -> str:
+    """Return a sentence on how to import further agents."""
+    if format_ != "table":
+        return "Pass a folder with the files of all agents."
+    has_agent_columns = "agents by each of" in imported.used_columns
+    if has_agent_columns:
+        agents = ",".join(agent.id for agent in imported.pool.agents)
+        command = format_command(["youden", "init", str(source), "--column", f"text={agents},NAME"])
+        return f"If other columns hold responses, add their names: {command}"
+    options = f"--column agent=NAME --column text=NAME --out {pool_path.as_posix()}"
+    command = f"youden import table {format_command([str(source)])} {options}"
+    return f"Rename the column with the agents to `model`, or pass its name: {command}"
 
 
 def _update_pool(
     source: Path, file: Path, pool_path: Path, columns: Mapping[str, str], report: Callable[[ImportedPool], None]
 ) -> FirstConfig:
-    """Add new agents, items and responses of a source to the pool of an existing config.
+    """Add new agents, items and responses of a source to the pool of an existing config, or, after a run, to a copy.
 
-    Without a judged run, the pool itself is updated. A judged run keeps its pool; the updated pool is written to a new
-    folder, from which the run can be extended.
+    file : the config
+    columns : column of a table by field of the pool
+    report : called with the imported pool
 
-    source : files with the agents, items and responses
-    file : config
-    pool_path : path of the pool
-    columns : field of the pool → column of the table
-    report : function that is called with the imported pool
-
-    Returns the config with the updated pool. Raises ConfigError [init-exists] if the config has another pool.
+    Raises: ConfigError [init-exists] if the config has another pool.
     """
     config = load_run_config(file)
     config_pool = Path(config.pool).resolve()

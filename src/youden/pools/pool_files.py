@@ -24,13 +24,7 @@ def find_pool(start: Path) -> Path:
 
     Raises: PoolError [init-none] if there is no pool or table; [init-several] if there are several.
     """
-    subfolders = [path for path in start.iterdir() if path.is_dir() and not path.name.startswith(".")]
-    folders = [start, *sorted(subfolders)]
-    files = sorted(path for path in start.iterdir() if path.is_file())
-    tables = [file for file in files if file.suffix.lower() in EXTENSIONS]
-    pools = [folder for folder in folders if (folder / RESPONSES).is_file()]
-    pools += [path for path in tables if path.suffix.lower() in POOL_TABLES and has_pool_columns(path)]
-    candidates = pools or tables
+    candidates = _list_candidates(start)
     if not candidates:
         raise PoolError(
             f"There is no pool here: no table ({', '.join(EXTENSIONS)}), and no folder with {RESPONSES}. Run youden init FILE to "
@@ -45,6 +39,17 @@ def find_pool(start: Path) -> Path:
             slug="init-several",
         )
     return candidates[0]
+
+
+def _list_candidates(start: Path) -> list[Path]:
+    """Return the pools in a folder and its subfolders; without a pool, the tables in the folder."""
+    subfolders = [path for path in start.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    folders = [start, *sorted(subfolders)]
+    files = sorted(path for path in start.iterdir() if path.is_file())
+    tables = [file for file in files if file.suffix.lower() in EXTENSIONS]
+    pools = [folder for folder in folders if (folder / RESPONSES).is_file()]
+    pools += [path for path in tables if path.suffix.lower() in POOL_TABLES and has_pool_columns(path)]
+    return pools or tables
 
 
 def has_pool_columns(file: Path) -> bool:

@@ -87,19 +87,19 @@ def to_html(table: Table) -> str:
     >>> to_html(make_table("T", ["agent"], ["n"], [["<b>", "3"]]))  # doctest: +ELLIPSIS
     '<table><caption>T</caption><thead><tr><th style="text-align: left">agent</th>...&lt;b&gt;...</table>'
     """
-
-    def format_row(cells: Sequence[str], tag: str) -> str:
-        """Format cells as a row of elements `tag`, "th" or "td"."""
-        elements = []
-        for cell, side in zip(cells, table.sides, strict=True):
-            alignment = _CSS_ALIGNMENT[side]
-            elements.append(f'<{tag} style="text-align: {alignment}">{escape(printable(cell))}</{tag}>')
-        return f"<tr>{''.join(elements)}</tr>"
-
-    body = "".join(format_row(cells, "td") for cells in table.rows)
+    body = "".join(_format_html_row(cells, table.sides, tag="td") for cells in table.rows)
     caption = escape(printable(table.title))
-    head = format_row(table.heads, "th")
+    head = _format_html_row(table.heads, table.sides, tag="th")
     return f"<table><caption>{caption}</caption><thead>{head}</thead><tbody>{body}</tbody></table>"
+
+
+def _format_html_row(cells: Sequence[str], sides: str, *, tag: str) -> str:
+    """Format cells as a row of elements `tag`, "th" or "td", that are aligned to the given sides."""
+    elements = []
+    for cell, side in zip(cells, sides, strict=True):
+        alignment = _CSS_ALIGNMENT[side]
+        elements.append(f'<{tag} style="text-align: {alignment}">{escape(printable(cell))}</{tag}>')
+    return f"<tr>{''.join(elements)}</tr>"
 
 
 def _format_cells(row: Sequence[str], sides: str) -> list[str]:

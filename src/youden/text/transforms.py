@@ -22,7 +22,7 @@ from youden.errors import ConfigError
 from youden.registry import Registry
 from youden.text.sentences import split_pieces, split_sentences, take_pieces
 from youden.text.words import find_synonyms, split_words
-from youden.types.pool import Json
+from youden.types.pool import Floats, Json
 
 
 def check_option(value: object, allowed: str, *, fits: bool, option: str) -> None:
@@ -121,17 +121,8 @@ def _rank_by_centrality(sentences: tuple[str, ...]) -> NDArray[np.int64]:
 
     TextRank is PageRank on a graph of sentences with numbers of shared words as weights.
     """
-    counts = [Counter(split_words(sentence)) for sentence in sentences]
-    vocabulary = sorted(set().union(*counts))
-    occurrences = np.array([[count[word] for word in vocabulary] for count in counts], dtype=np.float64)
-
-    # similarity(a, b) = pairs of equal words / (log length(a) + log length(b)), as in section 3 of the paper
-    n_shared = occurrences @ occurrences.T
-    log_length = np.log(np.maximum(occurrences.sum(axis=1), 1.0))
-    norm = log_length[:, None] + log_length
-    similarity = np.divide(n_shared, norm, out=n_shared.copy(), where=norm > 1e-8)
-
     # PageRank with damping d: rating ← (d·P + (1 − d)/n)ᵀ·rating, with P the similarities divided by their row sums
+    similarity = _compute_similarity(sentences)
     n_sentences = len(sentences)
     row_sums = similarity.sum(axis=1, keepdims=True) + 1e-7
     transition = _DAMPING * similarity / row_sums + (1 - _DAMPING) / n_sentences
@@ -143,6 +134,22 @@ def _rank_by_centrality(sentences: tuple[str, ...]) -> NDArray[np.int64]:
         change = float(np.linalg.norm(rating - previous))
     # ratings that differ only by rounding errors are ties, which keep the order of the text
     return np.argsort(-rating.round(12), kind="stable")
+
+
+def _compute_similarity(sentences: Sequence[str]) -> Floats:
+    """Return the similarity of each pair of sentences, of section 3 of the paper: float array (n_sentences, n_sentences).
+
+    similarity(a, b) = pairs of equal words / (log length(a) + log length(b))
+    """
+    counts = [Counter(split_words(sentence)) for sentence in sentences]
+    vocabulary = sorted(set().union(*counts))
+    occurrences = np.array([[count[word] for word in vocabulary] for count in counts], dtype=np.float64)
+
+    n_shared = occurrences @ occurrences.T
+    log_length = np.log(np.maximum(occurrences.sum(axis=1), 1.0))
+    norm = log_length[:, None] + log_length
+    similarity: Floats = np.divide(n_shared, norm, out=n_shared.copy(), where=norm > 1e-8)
+    return similarity
 
 
 def _check_counts(n: int, skip: int = 0) -> None:

@@ -19,6 +19,7 @@ import orjson
 import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
@@ -43,6 +44,7 @@ from youden.types.pool import Json
 from youden.view.guard import Guard
 from youden.view.shown import (
     LiveRun,
+    LiveState,
     Runs,
     TrialsOnDisk,
     find_cells,
@@ -120,20 +122,20 @@ class Viewer:
 
     def _show_runs(self, _request: Request) -> Response:
         """Show the page that lists all runs, each with its state and a summary or an error."""
-        lines: list[RunLine] = []
-        for name, folder in self._runs.find_all().items():
-            state = get_state(folder)
-            summary = None
-            message: str | None = None
-            if state == "fitted":
-                try:
-                    summary = self._get_cached(("head", name), get_file_times(folder), partial(Summary, folder))
-                except YoudenError as error:
-                    state = "incomplete"
-                    message = str(error)
-            path = quote(name, safe="")
-            lines.append((name, path, state, summary, message))
+        lines = [self._make_line(name, folder) for name, folder in self._runs.find_all().items()]
         return HTMLResponse(render_runs(lines))
+
+    def _make_line(self, name: str, folder: RunFolder) -> RunLine:
+        """Make the line of a run in the list of all runs; a run that cannot be read is incomplete."""
+        path = quote(name, safe="")
+        state = get_state(folder)
+        if state != "fitted":
+            return name, path, state, None, None
+        try:
+            summary = self._get_cached(("head", name), get_file_times(folder), partial(Summary, folder))
+        except YoudenError as error:
+            return name, path, "incomplete", None, str(error)
+        return name, path, state, summary, None
 
     def _show_run(self, request: Request) -> Response:
         """Show the report of a run, or the page that follows an unfinished one."""
@@ -156,20 +158,8 @@ class Viewer:
         plan_time = folder.file("plan.parquet").stat().st_mtime
         live_run = self._get_cached(("live", name), plan_time, partial(LiveRun, folder))
         progress = live_run.update()
-
-        columns = displayed_columns(progress.ranking)
-        rows = []
-        for agent in progress.ranking:
-            cells: list[Json] = [printable(format_cell(agent, column)) for column in columns]
-            rows.append(_agent_to_json(agent, cells))
-        source = f"the store, {progress.n_answered:,} answers so far"
-        ranking = {
-            "ranking": rows,
-            "headings": [column.heading.capitalize() for column in columns],
-            "figures": draw_ranking_alone(progress.ranking, source=source, level=LEVEL),
-        }
         run_status = {"done": False, "in_progress": status == "in progress", "command": folder.format_command()}
-        return _to_json(asdict(progress) | run_status | ranking)
+        return _to_json(asdict(progress) | run_status | _ranking_to_json(progress))
 
     def _get_trials(self, request: Request) -> Response:
         """Return as JSON one page of the trials that match the query.
@@ -179,22 +169,27 @@ class Viewer:
         """
         run = self._open_run(request)
         query = request.query_params
-        sort_column = query.get("by", "kind")
         page = _parse_number(query.get("page")) or 0
-        if sort_column not in get_args(Column):
-            raise HTTPException(400, f"There is no column {sort_column!r}.")
-        for name, choices in _CHOICES.items():
-            if query.get(name, choices[0]) not in choices:
-                raise HTTPException(400, f"{name} is one of: {', '.join(choices)}.")
+        _check_choices(query)
+        displayed = run.trials.page(
+            self._make_filter(run, request),
+            by=cast(Column, query.get("by", "kind")),
+            descending=query.get("descending") == "true",
+            start=page * PAGE_SIZE,
+            stop=(page + 1) * PAGE_SIZE,
+        )
+        lines = [asdict(line) for line in displayed.lines]
+        names = select_names(displayed.lines, run.trials.plan.agent_ids, run.trials.plan.item_ids)
+        return _to_json({"total": displayed.total, "lines": lines, **names})
 
+    def _make_filter(self, run: _OpenRun, request: Request) -> TrialFilter:
+        """Make the filter of trials that the query of a request describes."""
         # cells (agent, item) whose responses contain the words; the search is slow, so all pages of a query share its result
-        plan = run.trials.plan
+        query, plan = request.query_params, run.trials.plan
         search = query.get("text", "")
-        cache_key = ("words", request.path_params["name"])
         search_responses = partial(find_cells, plan, run.sources.pool, search)
-        cells = self._get_cached(cache_key, (run, search), search_responses)
-
-        trial_filter = TrialFilter(
+        cells = self._get_cached(("words", request.path_params["name"]), (run, search), search_responses)
+        return TrialFilter(
             agents=match_names(plan.agent_ids, query.get("agent", "")),
             items=match_names(plan.item_ids, query.get("item", "")),
             trial_type=query.get("trial_type"),
@@ -203,16 +198,6 @@ class Viewer:
             words=search,
             cells=cells,
         )
-        shown_page = run.trials.page(
-            trial_filter,
-            by=cast(Column, sort_column),
-            descending=query.get("descending") == "true",
-            start=page * PAGE_SIZE,
-            stop=(page + 1) * PAGE_SIZE,
-        )
-        lines = [asdict(line) for line in shown_page.lines]
-        names = select_names(shown_page.lines, plan.agent_ids, plan.item_ids)
-        return _to_json({"total": shown_page.total, "lines": lines, **names})
 
     def _get_names(self, request: Request) -> Response:
         """Return suggestions for the name of an agent or an item that contains the text `like`, as JSON."""
@@ -233,13 +218,9 @@ class Viewer:
             raise HTTPException(404, "There is no such trial.")
 
         trial = run.trials.get_line(row)
-        displayed_texts = []
-        for cell in cells_of(trial):
-            text = text_of(run.sources.pool, cell)
-            displayed_texts.append(None if text is None else truncate(text, MAX_TEXT))
-        first, second = displayed_texts
-        request_hashes = run.trials.read_request_hashes([row])
-        (raw_answer,) = read_raw_answers(request_hashes, run.sources.store)
+        texts = [text_of(run.sources.pool, cell) for cell in cells_of(trial)]
+        first, second = [None if text is None else truncate(text, MAX_TEXT) for text in texts]
+        (raw_answer,) = read_raw_answers(run.trials.read_request_hashes([row]), run.sources.store)
         return _to_json(
             {
                 "line": asdict(trial),
@@ -335,6 +316,31 @@ def _read_verdicts(folder: RunFolder) -> Verdicts:
     return verdicts
 
 
+def _check_choices(query: QueryParams) -> None:
+    """Check the sort column and the filters with fixed values of a query; raise HTTPException 400 if one is invalid."""
+    sort_column = query.get("by", "kind")
+    if sort_column not in get_args(Column):
+        raise HTTPException(400, f"There is no column {sort_column!r}.")
+    for name, choices in _CHOICES.items():
+        if query.get(name, choices[0]) not in choices:
+            raise HTTPException(400, f"{name} is one of: {', '.join(choices)}.")
+
+
+def _ranking_to_json(progress: LiveState) -> dict[str, object]:
+    """Return the ranking of an unfinished run as JSON: its rows, headings and figures."""
+    columns = displayed_columns(progress.ranking)
+    rows = []
+    for agent in progress.ranking:
+        cells: list[Json] = [printable(format_cell(agent, column)) for column in columns]
+        rows.append(_agent_to_json(agent, cells))
+    source = f"the store, {progress.n_answered:,} answers so far"
+    return {
+        "ranking": rows,
+        "headings": [column.heading.capitalize() for column in columns],
+        "figures": draw_ranking_alone(progress.ranking, source=source, level=LEVEL),
+    }
+
+
 def _agent_to_json(agent: RankedAgent, cells: list[Json]) -> dict[str, Json]:
     """Return a row of the ranking as JSON; `cells` are its texts as displayed."""
     return {
@@ -386,7 +392,7 @@ class Serving:
         self.server.run(sockets=[self.listener])
 
 
-def prepare(runs: Runs, *, port: int, token: str) -> Serving:
+def open_server(runs: Runs, *, port: int, token: str) -> Serving:
     """Open a port on 127.0.0.1 for the viewer; requests are answered once the result's `run` is called.
 
     runs : runs to show
@@ -397,6 +403,17 @@ def prepare(runs: Runs, *, port: int, token: str) -> Serving:
 
     Raises: ConfigError [view-port] if the port is in use.
     """
+    listener = _open_listener(port)
+    open_port = listener.getsockname()[1]
+    one_time_token = secrets.token_urlsafe(24)
+    app = make_app(runs, token=token, port=open_port, one_time_token=one_time_token)
+    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
+    address = f"http://{ADDRESS}:{open_port}/?token="
+    return Serving(address + token, address + one_time_token, uvicorn.Server(config), listener)
+
+
+def _open_listener(port: int) -> socket.socket:
+    """Open a port, so that a browser that connects before the server runs has to wait. Raises: ConfigError [view-port]."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -407,10 +424,5 @@ def prepare(runs: Runs, *, port: int, token: str) -> Serving:
             f"Port {port} cannot be used ({error.strerror}). Set another --port, or remove the option.",
             slug="view-port",
         ) from None
-    listener.listen()  # so that a browser that connects before the server runs has to wait
-    port = listener.getsockname()[1]
-    one_time_token = secrets.token_urlsafe(24)
-    app = make_app(runs, token=token, port=port, one_time_token=one_time_token)
-    config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False)
-    address = f"http://{ADDRESS}:{port}/?token="
-    return Serving(address + token, address + one_time_token, uvicorn.Server(config), listener)
+    listener.listen()
+    return listener

@@ -346,15 +346,12 @@ def read_answers(
 
         plan_answers.set_readings(rows, row_keys, readings)
         are_new: list[bool] = is_new[rows].tolist()
-        counts: Counter[tuple[str, bool]] = Counter()
-        completions: list[tuple[Completion, bool]] = []
-        for (answer, completion), is_new_answer in zip(readings, are_new, strict=True):
-            counts[answer.missing_reason, is_new_answer] += 1
-            if completion is not None:
-                completions.append((completion, is_new_answer))
-        plan_answers.served.count(completions)
-        for (reason, is_new_answer), n in counts.items():
-            on_read(n, outcome=reason, stored=not is_new_answer)
+        completions = [completion for _, completion in readings]
+        answers = [(answer, new) for answer, new in zip(completions, are_new, strict=True) if answer is not None]
+        plan_answers.served.count(answers)
+        counts = Counter((reading.missing_reason, new) for (reading, _), new in zip(readings, are_new, strict=True))
+        for (reason, new), n in counts.items():
+            on_read(n, outcome=reason, stored=not new)
     return plan_answers
 
 

@@ -282,14 +282,10 @@ def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = Non
     costs, cost_notes = estimate_costs(pool, lengths, designs)
 
     n_words = _count_words(sample)
-    agent_words = {}
-    for position, agent in enumerate(pool.agents):
-        is_by_agent = sample.agent_of == position
-        agent_words[agent.id] = _mean_words(n_words[is_by_agent])
     return PoolCheck(
         name=pool.name,
         counts=_count_responses(pool, lengths, mean_words=_mean_words(n_words)),
-        agent_words=agent_words,
+        agent_words=_mean_words_by_agent(sample, n_words),
         languages=languages.languages,
         findings=tuple(findings),
         costs=costs,
@@ -312,6 +308,14 @@ def _mean_words(n_words: Floats) -> float | None:
     if 2 * is_counted.sum() <= len(n_words):
         return None
     return float(n_words[is_counted].mean())
+
+
+def _mean_words_by_agent(sample: SampledTexts, n_words: Floats) -> dict[str, float | None]:
+    """Return the result of `_mean_words` for the responses of each agent, by its id."""
+    means = {}
+    for position, agent in enumerate(sample.pool.agents):
+        means[agent.id] = _mean_words(n_words[sample.agent_of == position])
+    return means
 
 
 def _describe_limits(pool: Pool, *, n_sampled_items: int) -> list[str]:

@@ -260,7 +260,7 @@ def _find_addressing_responses(pool: Pool) -> Bools:
     is_addressing = np.array(addresses, dtype=np.bool_).reshape(pool.texts.shape)
     mentions_judge = np.array([_JUDGE_IN_PROMPT.search(item.prompt or "") is not None for item in pool.items])
     is_single = is_addressing.sum(axis=1, keepdims=True) == 1
-    return is_addressing & ~(is_single & mentions_judge)
+    return np.asarray(is_addressing & ~(is_single & mentions_judge))
 
 
 _NGRAM_SIZE = 5

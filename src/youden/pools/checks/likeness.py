@@ -18,7 +18,7 @@ from scipy.spatial.distance import squareform
 
 from youden.pools.checks.checked import Hashes, SampledTexts, format_names, select_ids
 from youden.types import Finding, Pool
-from youden.types.pool import Bools, Floats, Positions
+from youden.types.pool import Bools, Floats, Ids, Positions
 from youden.types.recommendation import MIN_AGENTS_FOR_COPYING
 
 MIN_CLONE_SIMILARITY = 0.65
@@ -85,7 +85,7 @@ def find_clones(sample: SampledTexts) -> Iterator[Finding]:
         yield _report_clones(sample.pool, select_ids(sample.pool.agents, members), min(share, 1.0))
 
 
-def _count_same_responses(sample: SampledTexts) -> tuple[Positions, Positions]:
+def _count_same_responses(sample: SampledTexts) -> tuple[Ids, Ids]:
     """Count the items on which two agents give the same response, and those on which both have enough words.
 
     Returns two int arrays (n_agents, n_agents); the diagonal of the first one is 0.

@@ -13,7 +13,7 @@ import numpy as np
 
 from youden.pools.checks.checked import SampledTexts, format_min_share, format_subject, select_ids
 from youden.types import Finding
-from youden.types.pool import Bools, Floats, Positions
+from youden.types.pool import Bools, Floats, Ids, Positions
 
 RECURRENCE_SHARE = 0.2
 """A word is a function word of an agent if at least this share of the agent's responses contains it."""
@@ -144,7 +144,7 @@ def _find_rare_words(sample: SampledTexts) -> Bools:
     return np.asarray(is_rare_in_prompts & (share_of_items < MAX_RARE_SHARE))
 
 
-def _measure_longest_lists(sample: SampledTexts, start: int, end: int, words: Positions) -> Positions:
+def _measure_longest_lists(sample: SampledTexts, start: int, end: int, words: Ids) -> Positions:
     """Return the length of the longest sequence of only the given words in each text from `start` to `end` − 1."""
     # words of all texts together, because one call of np.isin is faster
     word_bounds = sample.texts.start[start : end + 1]

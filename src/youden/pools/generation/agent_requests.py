@@ -227,9 +227,8 @@ class Models:
         for key, agent_request in requests.items():
             if key not in outcomes:
                 # if the store has no answer of this model at all, another model was probably used
-                same_model = [request for request in requests.values() if request.model == agent_request.model]
-                keys_of_model = {request.key for request in same_model}
-                is_model_unknown = keys_of_model.isdisjoint(outcomes)
+                known_models = {request.model for request in requests.values() if request.key in outcomes}
+                is_model_unknown = agent_request.model not in known_models
                 raise self._missing_answer_error(agent_request, is_model_unknown=is_model_unknown)
             work = work_by_model[agent_request.model]
             status = work.record_outcome([0], key, outcomes[key], usd=0.0, stored=True)  # rows are ignored

@@ -98,17 +98,7 @@ def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruc
         or front matter are invalid.
     """
     path = folder / name if name.endswith(".md") else find_resource("prompts", f"agents/{name}.md")
-    if path.is_file() and not is_inside_folder(path):
-        raise ConfigError(
-            f"The instruction {path} links to a file outside its folder, which is not read. Pass the path of that file.",
-            slug="instruction",
-        )
-    try:
-        content = read_regular_text(path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(
-            f"The instruction {path} cannot be read ({error}). Pass a UTF-8 file.", slug="instruction"
-        ) from None
+    content = _read_instruction(path)
     try:
         parts = split_front_matter(content)
         front_matter = _FrontMatter() if parts is None else _FrontMatter.model_validate(parts.head or {})
@@ -119,6 +109,28 @@ def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruc
         ) from None
 
     template = content if parts is None else parts.body
+    _check_placeholders(template, path, notes=notes)
+    digest = hashlib.sha256(content.encode()).hexdigest()
+    return Instruction(path.stem, template, front_matter.system, digest)
+
+
+def _read_instruction(path: Path) -> str:
+    """Return the text of an instruction; raise ConfigError [instruction] if it cannot be read."""
+    if path.is_file() and not is_inside_folder(path):
+        raise ConfigError(
+            f"The instruction {path} links to a file outside its folder, which is not read. Pass the path of that file.",
+            slug="instruction",
+        )
+    try:
+        return read_regular_text(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"The instruction {path} cannot be read ({error}). Pass a UTF-8 file.", slug="instruction"
+        ) from None
+
+
+def _check_placeholders(template: str, path: Path, *, notes: bool) -> None:
+    """Check that a template has exactly the required placeholders; raise ConfigError [instruction]."""
     placeholders = set(_PLACEHOLDER.findall(template))
     expected = {"text", "notes"} if notes else {"text"}
     if placeholders != expected:
@@ -128,8 +140,6 @@ def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruc
             f"{required} for this agent, and no others.",
             slug="instruction",
         )
-    digest = hashlib.sha256(content.encode()).hexdigest()
-    return Instruction(path.stem, template, front_matter.system, digest)
 
 
 SOURCE = "source"

@@ -10,6 +10,7 @@ import hashlib
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,7 @@ from youden.judging.scheduler.shutdown import (
 )
 from youden.judging.store.answers import open_store
 from youden.pools.generation.agent_requests import AgentRequest, Models, build_agent_request, read_response
-from youden.pools.generation.agents import SOURCE, AgentsFile, AgentSpec
+from youden.pools.generation.agents import SOURCE, AgentsFile, AgentSpec, Instruction
 from youden.pools.generation.generation import Generation
 from youden.streams import standalone_stream
 from youden.text.sentences import format_count
@@ -215,65 +216,65 @@ def _transform_texts(generation: Generation, agent: AgentSpec, inputs: Sequence[
 async def _query_agents(
     generation: Generation, query: QueryFunction, agents: Sequence[AgentSpec], texts: Responses, notes: Responses | None
 ) -> Responses:
-    """Query the models of agents, and return their answers by agent: None if an input or an answer is missing.
+    """Query the models of agents, and return their answers by agent; None if an input or an answer is missing.
 
-    query : function that sends requests and returns the completions by key
-    texts : responses of the agents on which these agents are based
-    notes : notes of the agents, for the instruction that uses them; None for the instruction that produces notes
-    generation : agents, items and instructions
-    agents : agents with a model whose inputs exist
+    query : sends requests, and returns the completions by hash
+    texts : responses by agent, on which these agents are based
+    notes : notes by agent, which the instruction uses; None for the instruction that produces notes
     """
-    keys_by_agent: dict[str, list[str | None]] = {}
-    requests: dict[str, AgentRequest] = {}
+    requests_by_agent: dict[str, list[AgentRequest | None]] = {}
     for agent in agents:
         response_instruction, notes_instruction = generation.instructions[agent.id]
         instruction = notes_instruction if notes is None else response_instruction
         if agent.model is None or instruction is None:
             continue
-        config_by_repeat = {}
-        for repeat in range(1, generation.repeats + 1):
-            config_by_repeat[repeat] = _configure_model(generation, agent, agent.model, repeat)
-
         agent_notes: Sequence[str | None] = [""] * len(generation.responses)
         if notes is not None:
             agent_notes = notes.get(agent.id, agent_notes)
-        agent_keys = keys_by_agent[agent.id] = []
-        for (item, repeat), text, note in zip(generation.responses, texts[agent.based_on], agent_notes, strict=True):
-            if text is None or note is None:
-                agent_keys.append(None)
-                continue
-            agent_request = build_agent_request(
-                config_by_repeat[repeat],
-                instruction.messages(text, notes=note),
-                model=agent.model,
-                agent=agent.id,
-                item=item.id,
-                repeat=repeat,
-            )
-            agent_keys.append(agent_request.key)
-            requests[agent_request.key] = agent_request
+        inputs = list(zip(texts[agent.based_on], agent_notes, strict=True))
+        requests_by_agent[agent.id] = _make_requests(generation, agent, instruction, inputs)
 
-    completions = await query(requests)
-    answer_by_key: dict[str | None, str | None] = {}
-    for key, completion in completions.items():
-        answer_by_key[key] = read_response(completion)
+    all_requests = chain.from_iterable(requests_by_agent.values())
+    completions = await query({request.key: request for request in all_requests if request is not None})
+    answer_by_key = {key: read_response(completion) for key, completion in completions.items()}
     answers: Responses = {}
-    for agent_id, agent_keys in keys_by_agent.items():
-        answers[agent_id] = [answer_by_key.get(agent_key) for agent_key in agent_keys]
+    for agent_id, requests in requests_by_agent.items():
+        answers[agent_id] = [None if request is None else answer_by_key.get(request.key) for request in requests]
     return answers
 
 
-def _configure_model(generation: Generation, agent: AgentSpec, model: str, repeat: int) -> JudgeConfig:
+def _make_requests(
+    generation: Generation, agent: AgentSpec, instruction: Instruction, inputs: Sequence[tuple[str | None, str | None]]
+) -> list[AgentRequest | None]:
+    """Make the requests for the responses of an agent with a model; None if an input is missing.
+
+    inputs : text and notes for each response, in the order of `generation.responses`
+    """
+    model = agent.model or ""
+    config_by_repeat = {}
+    for repeat in range(1, generation.repeats + 1):
+        config_by_repeat[repeat] = _configure_model(generation.file.models[model], agent, repeat)
+
+    requests: list[AgentRequest | None] = []
+    for (item, repeat), (text, note) in zip(generation.responses, inputs, strict=True):
+        request = None
+        if text is not None and note is not None:
+            messages = instruction.messages(text, notes=note)
+            request = build_agent_request(
+                config_by_repeat[repeat], messages, model=model, agent=agent.id, item=item.id, repeat=repeat
+            )
+        requests.append(request)
+    return requests
+
+
+def _configure_model(model: JudgeConfig, agent: AgentSpec, repeat: int) -> JudgeConfig:
     """Return the config of an agent's model for one of its responses to an item.
 
-    The seed is increased by one per repeat, so that an agent's responses to the same item differ.
-
-    model : name of the model in the agents file
-    repeat : number of the response to the item, from 1
+    repeat : number of the response to the item, from 1; it is added to the seed, so that the responses differ
     """
     seed = None if agent.seed is None else agent.seed + repeat - 1
     parameters: dict[str, Json] = {"temperature": agent.temperature, "max_tokens": agent.max_tokens, "seed": seed}
-    return generation.file.models[model].with_changes(parameters)
+    return model.with_changes(parameters)
 
 
 def _to_result(
@@ -314,18 +315,22 @@ def _build_pool(generation: Generation, texts: Responses, *, name: str) -> tuple
     items = generation.items
     texts_by_agent = []
     for spec in generation.file.agents:
-        # the first responses to all items are followed by the second ones, and so on
-        agent_texts = np.array(texts[spec.id], dtype=np.object_).reshape(generation.repeats, len(items))
-        for item_texts in agent_texts.T:
-            # in a pool, an agent's responses to an item have no gaps, so missing texts are moved to the end
-            present_texts = [text for text in item_texts if text is not None]
-            n_missing = len(item_texts) - len(present_texts)
-            item_texts[:] = [*present_texts, *[None] * n_missing]
-        texts_by_agent.append(agent_texts)
+        texts_by_agent.append(_arrange_texts(texts[spec.id], n_items=len(items)))
 
     texts_by_repeat: Objects = np.stack(texts_by_agent, axis=1)  # (n_repeats, n_agents, n_items)
     pool = Pool.from_repeats(generation.agents, items, list(texts_by_repeat), name)
     return pool, texts_by_repeat.size
+
+
+def _arrange_texts(texts: Sequence[str | None], *, n_items: int) -> Objects:
+    """Arrange the first responses to all items, the second ones, and so on, as an array (n_repeats, n_items)."""
+    arranged = np.array(texts, dtype=np.object_).reshape(-1, n_items)
+    for item_texts in arranged.T:
+        # in a pool, an agent's responses to an item have no gaps, so missing texts are moved to the end
+        present_texts = [text for text in item_texts if text is not None]
+        n_missing = len(item_texts) - len(present_texts)
+        item_texts[:] = [*present_texts, *[None] * n_missing]
+    return arranged
 
 
 def _response_rng(seed: int, agent: str, item: str, repeat: int) -> np.random.Generator:

@@ -74,29 +74,32 @@ class Generation:
         """Maximum number of calls and tokens, and their cost in USD, which is None if a price is unknown."""
         calls = tokens_in = tokens_out = 0
         usd = 0.0
-        n_responses = len(self.responses)
-        prompt_characters = sum(len(item.prompt or "") for item, _ in self.responses)
         for agent in self.file.agents:
             if agent.model is None:
                 continue
-            config = self.file.models[agent.model]
-            instructions = [instruction for instruction in self.instructions[agent.id] if instruction is not None]
-            n_instructions = len(instructions)  # each is sent in a separate call
-            messages = chain.from_iterable(instruction.messages("") for instruction in instructions)
-            instruction_characters = sum(len(message.content) for message in messages)
-
-            # four characters count as one token; notes are sent with the second instruction
-            n_characters = instruction_characters * n_responses + prompt_characters * n_instructions
-            agent_tokens_in = n_characters // 4
-            if agent.notes_instruction:
-                agent_tokens_in += agent.max_tokens * n_responses
-            agent_tokens_out = agent.max_tokens * n_responses * n_instructions
-
-            calls += n_instructions * n_responses
+            agent_calls, agent_tokens_in, agent_tokens_out = self._estimate_usage(agent)
+            calls += agent_calls
             tokens_in += agent_tokens_in
             tokens_out += agent_tokens_out
-            usd += call_cost(config, agent_tokens_in, agent_tokens_out)
-        return Cost(len(self.file.agents) * n_responses, calls, tokens_in, tokens_out, or_none(usd))
+            usd += call_cost(self.file.models[agent.model], agent_tokens_in, agent_tokens_out)
+        n_responses = len(self.file.agents) * len(self.responses)
+        return Cost(n_responses, calls, tokens_in, tokens_out, or_none(usd))
+
+    def _estimate_usage(self, agent: AgentSpec) -> tuple[int, int, int]:
+        """Return the maximum number of calls of an agent with a model, and of tokens sent and received."""
+        instructions = [instruction for instruction in self.instructions[agent.id] if instruction is not None]
+        n_responses = self.repeats * len(self.items)
+        n_calls = n_responses * len(instructions)  # each instruction is sent in a separate call
+
+        # four characters count as one token; notes are sent with the second instruction
+        messages = chain.from_iterable(instruction.messages("") for instruction in instructions)
+        instruction_characters = sum(len(message.content) for message in messages)
+        prompt_characters = self.repeats * sum(len(item.prompt or "") for item in self.items)
+        n_characters = instruction_characters * n_responses + prompt_characters * len(instructions)
+        tokens_in = n_characters // 4
+        if agent.notes_instruction:
+            tokens_in += agent.max_tokens * n_responses
+        return n_calls, tokens_in, agent.max_tokens * n_calls
 
 
 def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int = 1) -> Generation:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -65,6 +65,12 @@ def read_items(source: str) -> tuple[Item, ...]:
         items = _read_lines(path)
     else:
         items = read_pool(source).items
+    _check_items(items, source)
+    return items
+
+
+def _check_items(items: Sequence[Item], source: str) -> None:
+    """Check that there are items, with prompts and distinct ids; raise ConfigError [items-invalid]."""
     without_prompt = [item.id for item in items if not (item.prompt or "").strip()]
     if without_prompt or not items:
         first = f", first {without_prompt[0]!r}" if without_prompt else ""
@@ -77,7 +83,6 @@ def read_items(source: str) -> tuple[Item, ...]:
     if len(set(ids)) < len(ids):
         duplicate = next(name for name in ids if ids.count(name) > 1)
         raise ConfigError(f"{source}: the item '{duplicate}' occurs twice. Remove one of them.", slug="items-invalid")
-    return items
 
 
 def _read_lines(path: Path) -> tuple[Item, ...]:
