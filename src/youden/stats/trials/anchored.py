@@ -208,12 +208,10 @@ class AnchorScale:
 
 
 def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) -> tuple[float, int]:
-    """Multiply the two residuals of each anchor in each block, and sum the products.
+    """Multiply the two residuals of each anchor in each block, and return sum and number of the products.
 
     chunk : trials between anchors, whose effect groups are the blocks; an anchor appears in a block at most twice
     residual : float array (n_trials,)
-
-    Returns the sum and the number of products.
     """
     n_in_block = sum_by_effect_group(chunk, np.ones(len(residual)), n_anchors)
     has_two = n_in_block == 2
