@@ -424,8 +424,6 @@ class UVFactorization(MatrixCompletion):
 
         value, weight : float arrays (n_rows, n_columns), scores and 1, both 0 for unobserved cells
         factors : float array (n_columns, rank)
-
-        Returns the factors of the rows, float array (n_rows, rank).
         """
         # normal equations of row i: (Σ_j w_ij·v_j·v_jᵀ + ridge·I)·u_i = Σ_j s_ij·v_j, with the factors v_j of column j
         factor_products = factors[:, :, None] * factors[:, None, :]  # v_j·v_jᵀ: (n_columns, rank, rank)

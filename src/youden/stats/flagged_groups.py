@@ -346,7 +346,6 @@ def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupT
 
     The p-value is 1 if the group has a weak member (see `_has_weak_member`).
     """
-    n_agents = len(pairs.n)
     size = len(group)
     members = tuple(sorted(group))
     bar = GROUP_BARS[min(size - 2, len(GROUP_BARS) - 1)]
@@ -368,9 +367,12 @@ def _test_group_agreement(pairs: PairAgreement, group: Sequence[int]) -> _GroupT
     mean_at_bar = 1 - (1 - bar) * max_excess_of_group / n_of_group
     log_p = _log_binomial_tail(total, n_of_group, mean_at_bar)
 
-    # significance level of all pairs together, divided among the groups of this size
-    log_alpha = np.log(ALPHA) + _log_n_subsets(n_agents, 2) - _log_n_subsets(n_agents, size)
-    return _GroupTest(members, log_p, float(log_p - log_alpha))
+    return _GroupTest(members, log_p, log_p - _compute_log_alpha(len(pairs.n), size))
+
+
+def _compute_log_alpha(n_agents: int, size: int) -> float:
+    """Divide the significance level of all pairs together among the groups of a size, and return its logarithm."""
+    return float(np.log(ALPHA) + _log_n_subsets(n_agents, 2) - _log_n_subsets(n_agents, size))
 
 
 def _log_binomial_tail(total: float, n: float, p: float) -> float:

@@ -396,7 +396,6 @@ def _sum_by_item(chunk: PairChunk, answer_share: Floats, effect: Floats, mean_an
     """Sum the answers of a chunk by agent and item, with their shares in the agent's ability.
 
     answer_share : float array (n_agents, n_agents), share of an answer of weight 1 about a partner (column)
-    effect : float array (n_agents,)
     mean_answer : mean of all answers, which replaces the mean of each item
     """
     # each trial counts twice, once for either agent, with the other agent as the partner

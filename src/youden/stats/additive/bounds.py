@@ -195,12 +195,11 @@ def _solve_on_bounds(equations: Equations, active: OnBound) -> _BoxPoint:
 
 
 def _make_system(equations: Equations, active: OnBound, w: Floats) -> tuple[Floats, Floats]:
-    """Make the linear equations of a fit with effects on bounds.
+    """Make the matrix and the right-hand side of the linear equations of a fit with effects on bounds.
 
     w : float array (n_columns,), 1/(column weight + ridge) for free columns, 0 for columns on a bound
 
-    Returns the matrix (n_rows + 3, n_rows + 3) and the right-hand side. The unknowns, and their equations, are the row
-    effects x, the bounds p and q, and the multiplier ν of the constraint.
+    The unknowns, and their equations, are the row effects x, the bounds p and q, and the multiplier ν of the constraint.
     """
     # the symbols are those of `Equations`
     A, c = equations.weights, equations.column_total

@@ -312,12 +312,8 @@ def solve(
 def _solve_rows(
     equations: Equations, w: Floats, h: Floats, *, sigma: float, targets: list[Floats], cholesky: bool | None
 ) -> tuple[list[Floats], int]:
-    """Solve (S + σhhᵀ) x = target for each target, with S as in `solve`.
+    """Solve (S + σhhᵀ) x = target for each target, with w, h and S as in `solve`, and σ positive.
 
-    w : float array (n_columns,), 1/(column weight + ridge)
-    h : float array (n_rows,), coefficients of the constraint after the elimination of the columns
-    sigma : positive factor σ; S alone is nearly singular
-    targets : float arrays (n_rows,)
     cholesky : whether to factorize the matrix; None to decide by its size
 
     Returns the solutions, and the number of iterations of the conjugate gradients.
@@ -359,13 +355,7 @@ def _solve_rows(
 def _solve_rows_by_cholesky(
     equations: Equations, w: Floats, h: Floats, *, sigma: float, targets: list[Floats]
 ) -> list[Floats]:
-    """Solve (S + σhhᵀ) x = target for each target by a Cholesky factorization.
-
-    S = diag(n + ridge) − A diag(w) Aᵀ, with the weights A of the cells and their sums n by row.
-
-    w : float array (n_columns,), 1/(column weight + ridge)
-    h : float array (n_rows,), coefficients of the constraint
-    targets : float arrays (n_rows,)
+    """Solve (S + σhhᵀ) x = target for each target by a Cholesky factorization, with w, h and S as in `solve`.
 
     Raises StatisticsError [additive-singular] if the matrix is singular.
     """

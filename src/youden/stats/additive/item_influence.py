@@ -212,9 +212,7 @@ def _iter_influence(
 
     adjusted_residual : float array (n_cells,), residual × weight × correction
     share_of_item, share_of_agent : float array (n_cells,), share in the total weight of the cell's item, of its agent
-    inverse : float array (n_agents, n_agents), inverse normal matrix
-
-    Both results have the shape (n_members, n_chunk_items).
+    inverse : inverse normal matrix of the agent effects
     """
     # R (n_members, n_agents): change of each ability, minus the mean of the group, per unit of an agent's residual
     inverse_of_members = inverse[is_member]
@@ -290,7 +288,7 @@ def _compute_leverages(index: CellIndex, weight: Floats, share_of_item: Floats, 
     """Compute the leverage of each cell, the change of its prediction per unit change of its score.
 
     share_of_item : float array (n_cells,), share of each cell in the total weight of its item
-    inverse : float array (n_agents, n_agents), inverse normal matrix of the agent effects
+    inverse : inverse normal matrix of the agent effects
     """
     # for agent k and item j: w·(V_kk − 2(VC)_kj + 1/m + (CᵀVC)_jj), with the weight w of the cell, the total weight m of
     # the item, the inverse V, and the matrix C of `share_of_item` (agents × items)

@@ -113,13 +113,18 @@ class Rasch(Estimator):
         self.status_, self.message_ = solution.status, solution.message
 
         if self.method == "quasi":
-            solution, self.n_rounds_ = _maximize_quasi_likelihood(cells, link, start=solution)
-            if self.n_rounds_ > _MAX_ROUNDS:
-                self.status_ = "not_converged"
-                self.message_ = f"Quasi-likelihood did not converge in {_MAX_ROUNDS} rounds. Set a larger ridge."
+            solution = self._fit_quasi_likelihood(cells, link, start=solution)
         self.ability_, self.difficulty_ = solution.ability, solution.difficulty
         self.link_ = link
         return self
+
+    def _fit_quasi_likelihood(self, cells: _Cells, link: Link, *, start: Solution) -> Solution:
+        """Maximize the quasi-likelihood from a least-squares fit, and set the number of rounds and the status."""
+        solution, self.n_rounds_ = _maximize_quasi_likelihood(cells, link, start=start)
+        if self.n_rounds_ > _MAX_ROUNDS:
+            self.status_ = "not_converged"
+            self.message_ = f"Quasi-likelihood did not converge in {_MAX_ROUNDS} rounds. Set a larger ridge."
+        return solution
 
     def predict(self) -> Floats:
         """Predict the scores of all cells.

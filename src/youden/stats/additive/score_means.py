@@ -194,7 +194,7 @@ def _compare_models(
     """Compare the mean scores of all pairs of models.
 
     residual : float array (n_agents, n_items), NaN for missing cells
-    component : int array (n_agents,), number of each model's connected component
+    component : int array (n_agents,)
 
     Returns the differences, and a mask of the pairs with the same difference on all common items.
     """
@@ -231,9 +231,9 @@ def _widen_for_few_items(differences: Differences, residual: Floats, component: 
     """Widen the intervals of differences that depend on few items, because two models have few items in common.
 
     residual : float array (n_agents, n_items), NaN for missing cells
-    component : int array (n_agents,), number of each model's connected component
+    component : int array (n_agents,)
 
-    In the returned differences, `significantly_better` is unchanged; the caller computes it again.
+    `significantly_better` is unchanged in the result; the caller computes it again.
     """
     # residual variance s²; one parameter per model and item, less one per component, is fitted
     observed = ~np.isnan(residual)

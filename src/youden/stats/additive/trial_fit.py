@@ -164,11 +164,9 @@ class _TrialSums:
 
 
 def _sum_chunks(chunks: Iterable[PairChunk], n_agents: int) -> _TrialSums:
-    """Sum all trials into the normal equations of the agent effects.
+    """Sum all trials into the normal equations of the agent effects, and by agent.
 
     chunks : trials; all of an item, and all of an effect group (an item or a block), must be in one chunk
-
-    The sums also contain the weight and the number of items of each agent.
     """
     sums = _TrialSums(
         normal_matrix=np.zeros((n_agents, n_agents)),
@@ -231,7 +229,7 @@ def _iter_influence(
 ) -> Iterator[InfluenceChunk]:
     """Yield the influence of the items of each chunk on the abilities.
 
-    inverse : float array (n_agents, n_agents), pseudo-inverse of the normal matrix
+    inverse : pseudo-inverse of the normal matrix
     total_weight : float array (n_agents,), weight of each agent's trials, above 0
     scale : ability per effect of an agent
     components : sums to which residuals and item means are added, if given
@@ -266,8 +264,7 @@ def _compute_leverages(chunk: PairChunk, agent_weight: Any, group_weight: Floats
     """Compute the leverage of each trial, the change of its fitted value per unit change of its answer.
 
     agent_weight : dense or sparse array (n_agents, n_groups), weight of each agent's trials in each item or block
-    group_weight : float array (n_groups,)
-    inverse : float array (n_agents, n_agents), pseudo-inverse of the normal matrix
+    inverse : pseudo-inverse of the normal matrix
     """
     first, second, group = chunk.first, chunk.second, chunk.effect_groups
 
@@ -333,13 +330,11 @@ class _ResidualComponents:
         self._rate_sums += weight.sum(), weight @ rate, weight @ rate**2
 
     def finite_correction(self, sums: _TrialSums, total_weight: Floats, *, n_all: int, n_items: int) -> Floats:
-        """Compute the variance for exactly these items divided by that for items like these: float array (n_agents,).
+        """Compute the variance for exactly these items divided by that for items like these: factors from 0 to 1 (n_agents,).
 
         total_weight : float array (n_agents,), weight of each agent's trials, above 0
         n_all : number of answers about an agent if every ordered pair is compared on every item
         n_items : number of items that the plan may use
-
-        The factors are from 0 to 1. Without residual variance, they follow from the numbers of trials.
         """
         # variance of a residual, for each agent; that of all agents for an agent without residuals
         mean_variance = self._squares.sum() / max(self._n.sum(), 1)

@@ -354,7 +354,6 @@ def _estimate_unseen_square(squares: Floats, fourth_powers: Floats, n: Floats | 
 
     squares, fourth_powers : float arrays (n_agents,), Σ d² and Σ d⁴ over the effects d of an agent's clusters
     n : array (n_agents,), number of clusters
-    floor : minimum of the factor for many clusters with an effect
     """
     # effective number of clusters with an effect, r = (Σd²)²/Σd⁴
     has_effect = squares > n * _NO_INFLUENCE**2

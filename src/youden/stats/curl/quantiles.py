@@ -258,8 +258,6 @@ def curl_ecdf(matrix: Floats, x: ArrayLike) -> Floats:
 def _sort_checked_differences(matrix: Floats) -> _SortedDifferences:
     """Check a score matrix, and sort the differences between the rows of each pair.
 
-    The curl is the distance of two differences of a pair.
-
     matrix : float array (n_agents, n_items), NaN if unobserved; its shorter side becomes the rows
 
     Raises StatisticsError [curl-infinite], [curl-no-rectangles], [curl-too-large], [scores-numeric] or [scores-shape].
@@ -475,14 +473,12 @@ def _resample_medians(
     n_draws: int,
     n_rectangles: int,
 ) -> Floats:
-    """Compute the median curl on each link in bootstrap samples of agents and items.
+    """Compute the median curl on each link in bootstrap samples of agents and items: float array (n_valid, n_links).
 
     values : float array (n_links, n_agents, n_items), transformed scores
-    observed : bool array (n_agents, n_items)
     coincident : "drop" or "keep" rectangles in which one agent or item occurs twice
-    n_rectangles : random rectangles per sample
 
-    Returns a float array (n_valid, n_links), without samples that have no complete rectangle.
+    Samples without a complete rectangle are omitted.
     """
     medians = []
     for _ in range(n_draws):

@@ -238,12 +238,12 @@ def _remove_fixed_part(fixed: Floats, is_in_trial: Floats, answer: Floats) -> _A
 def _compute_label_statistics(
     design: _AdjustedDesign, x: Floats, x_variance: Floats, ratio: float
 ) -> tuple[Floats, Floats, Floats]:
-    """Compute the score vector for effects of labels beyond a parabola in x, its information matrix, and its covariance.
+    """Compute the score vector for effects of labels beyond a parabola in x, its information, and its covariance.
 
     The effect of a label f, 1 for agents with it and else 0, is f'score / f'information·f.
 
     x, x_variance : float arrays (n_agents,), abilities and their error variances
-    ratio : variance between agents divided by the variance of a trial
+    ratio : variance between agents divided by that of a trial
     """
     # Without the parabola, the information is N(1 + ratio·N)⁻¹ and the score is (1 + ratio·N)⁻¹v, with the products N of
     # agents and v of answers. The eigenvectors of N diagonalise both matrices.
@@ -287,8 +287,6 @@ def _estimate_powers(x: Floats, x_variance: Floats, *, weight: Floats) -> tuple[
 
     x, x_variance : float arrays (n_agents,), values and their error variances
     weight : float array (n_agents,), weights in the moments
-
-    Returns float arrays (n_agents, 2) and (2, 2).
     """
     # unbiased estimates of the powers 0 to 4 of the true x: power_(m+1) = x·power_m − m·variance·power_(m−1)
     power = [np.ones_like(x), x]
@@ -349,10 +347,9 @@ def _fit_variance_ratio(design: _AdjustedDesign) -> tuple[float, float]:
 
 
 def _estimate_agent_shift(design: _AdjustedDesign, agent: int, noise_ratio: float) -> tuple[float, float, float]:
-    """Estimate an agent's shift, its deviation from the curve that relates two judges, as a fixed effect.
+    """Estimate an agent's shift, its deviation from the curve that relates two judges.
 
-    design : cross products of the agents' columns and the answers, from which the curve was removed
-    agent : position of the agent
+    design : cross products of agents and answers, from which the curve was removed
     noise_ratio : variance of the agent's trials divided by that of all trials
 
     Returns shift, standard error and degrees of freedom, NaN if not determined.

@@ -166,10 +166,8 @@ def _check_labels(score: Floats, information: Floats, has_label: Bools) -> None:
 def _invert_permutation_test(thresholds: Floats, *, n: int, n_always: int, level: float) -> tuple[float, float, float]:
     """Compute the confidence bounds of an effect c, and the two-sided p-value of c = 0, by a permutation test.
 
-    thresholds : float array (n_thresholds,), ascending; effects at which permutations become as extreme as the data
+    thresholds : float array, ascending; effects at which permutations become as extreme as the data
     n, n_always : numbers of all permutations, and of those that are as extreme for every c
-
-    Bounds are ∓∞ if no value can be excluded.
     """
     # a value of c is excluded if at most the fraction (1 − level)/2 of the permutations is extreme
     max_n_extreme = int((1 - level) / 2 * n + 1e-9)  # 1e-9 allows for rounding

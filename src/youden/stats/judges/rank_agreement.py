@@ -153,8 +153,7 @@ def _draw_grid_points(log_likelihood: Floats, *, rng: np.random.Generator, n_dra
 def _make_polynomials(x: Floats) -> tuple[Floats, Floats]:
     """Make an orthonormal basis of the linear functions of x, and the part of x² that is orthogonal to them.
 
-    Returns float arrays (n_agents, 2) and (n_agents,). The second has the length 1, or is 0 for 3 agents and if x² is linear
-    in x.
+    This part has the length 1, or is 0 for 3 agents and if x² is linear in x.
     """
     n_agents = len(x)
     linear = np.column_stack([np.full(n_agents, n_agents**-0.5), x])

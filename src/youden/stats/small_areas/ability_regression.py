@@ -168,10 +168,7 @@ class _Regression:
 
         # index of [sd_index, lower_point, agent] in the flattened array; the next mean is n_agents further
         lower = (sd_index * n_grid + lower_point) * n_agents + np.arange(n_agents)
-        flat_likelihood = self.likelihood.reshape(-1)
-        at_lower = flat_likelihood[lower]
-        at_upper = flat_likelihood[lower + n_agents]
-        interpolated = at_lower + (at_upper - at_lower) * fraction
+        interpolated = _interpolate_flat(self.likelihood.reshape(-1), lower, n_agents, fraction)
         return _Interpolation(interpolated, lower, fraction)
 
     def log_weights(self, intercepts: Floats, slopes: Floats) -> Floats:
@@ -395,6 +392,13 @@ def _interpolate_slope(grid: _PosteriorGrid, slope: float) -> _PosteriorGrid:
     fraction = (slope - grid.slopes[lower]) / step
     weight = grid.weight[..., neighbours] * np.array([1 - fraction, fraction]) / step
     return replace(grid, slopes=grid.slopes[neighbours], weight=weight)
+
+
+def _interpolate_flat(values: Floats, lower: Positions, distance: int, fraction: Floats) -> Floats:
+    """Interpolate linearly between values at the positions `lower`, and those `distance` positions further."""
+    at_lower = values[lower]
+    at_upper = values[lower + distance]
+    return np.asarray(at_lower + (at_upper - at_lower) * fraction)
 
 
 def _find_nearest_sd(sd: Floats) -> Positions:

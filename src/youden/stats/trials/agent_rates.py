@@ -558,8 +558,6 @@ class _RateFit:
     def _compute_posterior(self, n: Floats, answer_sum: Floats, dispersion: float) -> _Posterior:
         """Compute the posterior of each agent's rate for each coefficient of variation in `_KAPPA`.
 
-        A rate has a gamma prior, or is an outlier with a small prior probability.
-
         n, answer_sum : float arrays (n_agents,), number and sum of the answers
         dispersion : variance of an answer divided by its mean
         """
@@ -621,7 +619,7 @@ class _RateFit:
 
         n, answer_sum : float arrays (n_linked,), number and sum of the answers to an agent's independent trials
 
-        The errors of the rates are independent. The rate of an agent with n = 0 is the mean of the prior.
+        Errors are independent. Without answers, a rate is the mean of the prior.
         """
         posterior = self._compute_posterior(n, answer_sum, self._linked_dispersion)
         likelihood = np.exp(posterior.log_likelihood - posterior.log_likelihood.max(axis=0))
@@ -649,7 +647,6 @@ class _RateFit:
     ) -> AgentRates:
         """Shift all rates so that the mean of the fitted agents is the mean answer, and add 95 % intervals.
 
-        rate, n_trials : float arrays (n_agents,)
         covariance : float array (n_agents, n_agents), of the errors of the rates given their mean
         squared_error_variance : float array (n_agents,), variances of the squared errors
         """

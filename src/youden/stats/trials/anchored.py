@@ -134,17 +134,13 @@ class AnchorScale:
         """
         n_by_item, item_mean, squares_within = self._average_by_item(chunks, n_items)
 
-        # Variance of an answer given its item, and variance between the effects of items. On average, the square of the
-        # mean of n residuals exceeds the squared effect of the item by residual_variance/n.
-        is_observed = n_by_item > 0
+        # variance of an answer given its item, and variance between the effects of items
         n_trials = int(n_by_item.sum())
-        df = n_trials - int(is_observed.sum()) - len(self.effect)
-        self.residual_variance = 0.0
-        between_variance = 0.0
+        df = n_trials - np.count_nonzero(n_by_item) - len(self.effect)
+        self.residual_variance = between_variance = 0.0
         if df > 0:
             self.residual_variance = squares_within / df
-            squared_effect = item_mean[is_observed] ** 2 - self.residual_variance / n_by_item[is_observed]
-            between_variance = max(0.0, float(squared_effect.mean()))
+            between_variance = self._estimate_between_variance(n_by_item, item_mean)
 
         # Item means are shrunk by their reliability, σ²_b/(σ²_b + σ²/n), with the variances σ²_b between items and σ² of an
         # answer.
@@ -160,6 +156,13 @@ class AnchorScale:
     def _residuals(self, chunk: PairChunk) -> Floats:
         """Subtract the centre and the effects of both agents from answers: float array (n_trials,)."""
         return np.asarray(chunk.value - self.centre - self.effect[chunk.first] - self.effect[chunk.second])
+
+    def _estimate_between_variance(self, n_by_item: Positions, item_mean: Floats) -> float:
+        """Estimate the variance between the effects of items, at least 0, from numbers and means of residuals (n_items,)."""
+        # on average, the square of the mean of n residuals exceeds the squared effect of the item by residual_variance/n
+        is_observed = n_by_item > 0
+        squared_effect = item_mean[is_observed] ** 2 - self.residual_variance / n_by_item[is_observed]
+        return max(0.0, float(squared_effect.mean()))
 
     def _average_by_item(self, chunks: ChunkSource, n_items: int) -> tuple[Positions, Floats, float]:
         """Compute number and mean of each item's residuals, and the sum of squared deviations from these means.
@@ -208,12 +211,10 @@ class AnchorScale:
 
 
 def _sum_products_in_blocks(chunk: PairChunk, residual: Floats, n_anchors: int) -> tuple[float, int]:
-    """Multiply the two residuals of each anchor in each block, and sum the products.
+    """Multiply the two residuals of each anchor in each block, and return sum and number of the products.
 
     chunk : trials between anchors, whose effect groups are the blocks; an anchor appears in a block at most twice
     residual : float array (n_trials,)
-
-    Returns the sum and the number of products.
     """
     n_in_block = sum_by_effect_group(chunk, np.ones(len(residual)), n_anchors)
     has_two = n_in_block == 2

@@ -208,7 +208,6 @@ def _iter_influence(
     design : sparse array (n_trials, n_agents + 1), sorted by item; the last column is the position effect
     item : int array (n_trials,), ascending without gaps
     adjusted_residual : float array (n_trials,), corrected for leverage
-    inverse : pseudo-inverse of the normal matrix
     """
     n_agents = len(inverse) - 1
     n_items = int(item.max(initial=-1)) + 1
@@ -317,13 +316,10 @@ def _centre_abilities(inverse: Floats, n_trials: Positions, component: Ids) -> F
 
 
 def _count_effective_items(design: csr_array, item: Ids | Positions, inverse: Floats) -> Floats:
-    """Compute the effective number of items of each ability and, last, of the position effect.
-
-    It is 0 for an estimate that no trial influences.
+    """Compute the effective number of items of each ability and, last, of the position effect; 0 without influence.
 
     design : sparse array (n_trials, n_agents + 1), sorted by item
     item : int array (n_trials,), ascending without gaps
-    inverse : pseudo-inverse of the normal matrix
     """
     # (Σ_j ω_j)²/Σ_j ω_j², with ω_j the sum of the squared influences of the trials of item j. To limit memory, the trials
     # are divided into chunks of whole items; an item belongs to the chunk of its first trial.

@@ -189,18 +189,17 @@ def _compute_component_coefficient(
     weight: Floats,
     weight_in_mean: Floats,
 ) -> tuple[float, float]:
-    """Compute the coefficient of a component, the variance between units, in the variance of a centred ability.
+    """Compute the coefficient of the variance between units in the variance of an ability, measured from the mean ability.
 
-    It is Σ (u − v)² over units, agents on items or responses, of which a trial shows two. u is the weight of a unit in an
-    ability, and v in the mean ability.
+    Units are agents on items, or responses. A trial shows two units.
 
-    first_unit, second_unit : int64 arrays (n_trials,)
-    first, second : int arrays (n_trials,), agents
+    first_unit, second_unit, first, second : int arrays (n_trials,), units and agents
     weight : float array (n_agents,), weight of each of its trials in an agent's ability
     weight_in_mean : float array (n_trials,), weight of each trial in the mean ability
 
     Returns the coefficient, and the share of the agent's own units in it, averaged over agents.
     """
+    # Σ (u − v)² over all units, with u the weight of a unit in an agent's ability, and v its weight in the mean ability
     n_agents = len(weight)
     units = np.append(first_unit, second_unit)
 
@@ -274,12 +273,11 @@ def _compute_sums_of_squares(
 ) -> tuple[Floats, Floats]:
     """Compute the sums of squares of agents, responses and residuals for each item, and their expectations.
 
-    first, second, item, residual : arrays (n_trials,)
     responses : int arrays (n_trials,), responses of both agents; None for no such sum
     n_repeats : largest number of responses of an agent to an item
 
-    Returns the sums (n_items, n_components), and their coefficients of the variance components (n_items, n_components,
-    n_components), for a sample of the items if there are many.
+    Returns the sums (n_items, n_components), and their coefficients of the variance components, for a sample of the
+    items if there are many.
     """
     n_units_per_item = n_agents * n_repeats if responses is not None else n_agents
     max_items = max(20, MAX_DESIGN_ENTRIES // max(n_units_per_item**2, 1))
