@@ -408,11 +408,9 @@ def estimate_block_means(trials: TrialsByItem, request: EstimationRequest) -> Ab
 
 
 def find_components(trials: TrialsByItem) -> Ids:
-    """Divide the agents into components, whose abilities can be compared only within a component.
+    """Return the number of each agent's component, from 0, within which abilities can be compared: int32 array (n_agents,).
 
-    Two agents are in the same component if answered trials on common items connect them, directly or through others.
-
-    Returns an int32 array (n_agents,): number of each agent's component from 0, −1 for an agent without an answer.
+    Answered trials on common items connect the agents of a component. The number is −1 for an agent without an answer.
     """
     plan = trials.plan
     observed = np.zeros((plan.n_agents, plan.n_items), dtype=np.bool_)
@@ -425,9 +423,8 @@ def find_components(trials: TrialsByItem) -> Ids:
 def is_balanced(plan: Plan) -> bool:
     """Return whether all paired trials are in blocks and all cells are training cells, so that plain means are fair.
 
-    With missing or held-out cells, agents are compared on different items, and a mean mixes the ability of an agent
-    with the difficulty of its items. On the paper's data (`benchmarks/cyclic.py`), the coverage of intervals from means
-    of blocks is then .79 to .93, and that of the additive fit .945 to .97, at the same rank correlation.
+    Otherwise, a mean mixes the ability of an agent with the difficulty of its items: `benchmarks/cyclic.py` measures a
+    coverage of .79 to .93, and .945 to .97 by the additive fit.
     """
     block = plan.block[plan.trial_type == PAIRED]
     return bool(len(block) and (block >= 0).all() and plan.split.train.all())
@@ -436,8 +433,7 @@ def is_balanced(plan: Plan) -> bool:
 def has_enough_answers(n_planned: Positions, n_answered: Positions) -> bool:
     """Return whether each agent has answers to all but `MAX_UNANSWERED_FRACTION` of its trials in answered blocks.
 
-    Missing answers are not spread evenly. If an agent lacks those on hard items, its mean is too high. If it lacks a
-    tenth of its answers, the coverage of its interval from means of blocks is .82, that of the additive fit .97.
+    If an agent lacks the answers on hard items, its mean is too high.
 
     n_planned, n_answered : int arrays (n_agents,)
     """

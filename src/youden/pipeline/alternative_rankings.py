@@ -346,27 +346,12 @@ def rank_alternatives(
 ) -> tuple[WeightedRanking, ...]:
     """Make the robust ranking, and those by families and by a trusted panel if `rules` name these, in this order.
 
-    Parameters
-    ----------
-    answers : PairedAnswers
-        Answers of the run.
-    abilities, differences : Abilities, Differences
-        Abilities of the plain ranking, and their pairwise differences.
-    agent_ids : sequence of str
-        Ids of the agents, by position.
-    rules : PartnerRules
-        Rules that `check_partner_rules` accepts. A ranking whose families or panel are not set is left out. `ranked_by` is
-        the main ranking of the run.
+    abilities, differences : abilities of the plain ranking, and their pairwise differences
+    agent_ids : ids of the agents, by position
+    rules : rules that `check_partner_rules` accepts, with the main ranking of the run
 
-    Returns
-    -------
-    tuple of WeightedRanking
-        If a ranking that is not the main one cannot be made, its facts state the reason.
-
-    Raises
-    ------
-    StatisticsError
-        [all-agents-flagged], [partners-none]: if the main ranking, `rules.ranked_by`, cannot be made.
+    Returns rankings; if one that is not the main one cannot be made, its facts state the reason. Raises StatisticsError
+    [all-agents-flagged] or [partners-none] if the main ranking cannot be made.
     """
     make_ranking = partial(
         WeightedRanking, answers=answers, plain=abilities, plain_differences=differences, agent_ids=agent_ids

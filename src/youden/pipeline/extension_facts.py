@@ -29,15 +29,13 @@ def compute_extension_facts(
 ) -> ExtensionFacts | None:
     """Compare the abilities and ranks of a run with those before its last extension, and test agents and judge for drift.
 
-    Drift is a change over time: the answers that the extension added are compared with earlier answers on the same items.
+    Drift is a change over time: new answers are compared with earlier ones on the same items.
 
     trials : all trials of the run
     after : abilities that were estimated from all trials
-    answers_recomputed : whether the judge answered the earlier trials again, because its answers have no request hashes;
-        only recorded in the result
+    answers_recomputed : whether the judge answered the earlier trials again; only recorded in the result
 
-    Returns one change for each agent of the run before the extension; what cannot be estimated is None in it. Returns
-    None for a run that was never extended.
+    Returns None for a run that was never extended. What cannot be estimated is None in the result.
     """
     plan = trials.plan
     steps = get_extensions(plan).steps
@@ -78,8 +76,7 @@ def compute_extension_facts(
 def _estimate_drift(trials: TrialsByItem, earlier: TrialsByItem) -> Drift:
     """Estimate the drift, a change over time, of each earlier agent's ability and of the judge.
 
-    New answers are compared with earlier ones on the same items. An extension by repeats shows other responses, so
-    drift cannot be estimated from it. It is not estimated for preferences either.
+    It cannot be estimated for preferences, and after an extension by repeats, which shows other responses.
 
     earlier : trials before the last extension
     """

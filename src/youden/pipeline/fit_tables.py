@@ -90,16 +90,13 @@ def fit_judged(
 ) -> FitResult:
     """Fit a judged run, and write all its tables; earlier files of a fit are replaced together.
 
-    Two files are not always written. rates.parquet is written for runs of fewer than `MAX_TRIALS_WITH_RATES` trials, and
-    if `rates` is True. variance_components.json is written for finished runs with few trials.
-
-    folder : folder of the run, with its verdicts
     pool : agents with their groups, and properties of their texts
     judged : plan without trials, and table of the verdicts
     settings : target of the intervals, and rules of the alternative rankings
+    rates : whether to write rates.parquet for a run of `MAX_TRIALS_WITH_RATES` trials or more
 
-    Returns the tables, as they were written. Raises RunFolderError if a file is damaged, [disk-full] if the disk is full;
-    StatisticsError if the scores cannot be fitted, or the main ranking cannot be made.
+    Raises RunFolderError if a file is damaged, [disk-full] if the disk is full; StatisticsError if the scores cannot be
+    fitted, or the main ranking cannot be made.
     """
     plan, verdicts = judged
     target = settings.target
@@ -241,35 +238,17 @@ class FitResult:
     ) -> None:
         """Compute all tables, in the same way for all kinds of runs.
 
-        Parameters
-        ----------
-        sums : ChunkSums
-            Sums of the run's rates.
-        answers : PairedAnswers
-            Answers to the paired trials.
-        model : ClippedLinear
-            Model fitted to the symmetric scores.
-        abilities : Abilities
-            Abilities of the plain ranking.
-        judge : JudgeRates
-            TPR, FPR and Youden's J of the judge.
-        calls : CallFacts or None
-            Numbers of calls and their cost; None for an imported run.
-        warnings : sequence of Finding
-            Findings so far.
-        rules : PartnerRules
-            Rules of the alternative rankings, and which ranking is the main one.
-        groups : mapping of str to (str or None)
-            Group of each agent; only displayed, never used in a fit.
-        extension : ExtensionFacts, optional
-            Changes by the last extension.
-        self_consistency : DataFrame, optional
-            Columns of self-consistency by agent, which the ranking includes.
+        model : model that was fitted to the symmetric scores
+        abilities : abilities of the plain ranking
+        judge : TPR, FPR and Youden's J of the judge
+        calls : numbers of calls and their cost; None for an imported run
+        warnings : findings so far
+        rules : rules of the alternative rankings, and which ranking is the main one
+        groups : group of each agent, which is only displayed
+        extension : changes by the last extension
+        self_consistency : columns of self-consistency by agent
 
-        Raises
-        ------
-        StatisticsError
-            If the main ranking cannot be made.
+        Raises StatisticsError if the main ranking cannot be made.
         """
         scores, agent_ids = sums.symmetric, sums.symmetric.agent_ids
         self.symmetric, self.row, self.holdout = scores, sums.row, sums.holdout

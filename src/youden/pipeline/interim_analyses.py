@@ -52,14 +52,12 @@ NEARLY_SPENT = 0.999
 def fit_search(trials: TrialsByItem, request: EstimationRequest) -> Abilities | None:
     """Estimate the abilities of an adaptive plan, and analyse its search after each round.
 
-    To save time, `request` may hold the state of the search after an earlier analysis. None if the trials do not link
-    all agents.
+    The trials are fitted with one effect per block, and the false-positive rates are subtracted. The mean of the
+    abilities is that of the pilot, whose blocks contain all agents.
 
-    The trials are fitted with one effect per block, and the agents' false-positive rates are subtracted. The mean of the
-    abilities is that of the pilot, whose blocks contain all agents. Each analysis uses the paired and independent trials
-    of the rounds so far. Agents that were sampled more had estimates that were too high when they
-    were selected. `BIAS_FRACTION` of the expected bias is subtracted, but never so much that another agent would be
-    selected. Statements about the selected agents use the differences among them, which later rounds estimate again.
+    request : may hold the state of the search after an earlier analysis, to save time
+
+    Returns None if the trials do not link all agents.
     """
     mean_score = _average_pilot_answers(trials)
     return analyse_rounds(trials, request, partial(_fit_rounds, trials, request.target, mean_score))
@@ -91,16 +89,14 @@ def analyse_rounds(
 ) -> Abilities | None:
     """Analyse the search of an adaptive plan after each of its rounds.
 
-    trials : trials of the run
-    request : target of the intervals; with `previous_search`, only rounds after its analyses, but always the last round,
-        are analysed
-    estimate : function of the number of a round, from 0, that returns the abilities by the answers of the rounds up to
-        it; None if these do not link all agents
+    The fraction `BIAS_FRACTION` of the expected selection bias is subtracted, the upward bias of agents that were
+    sampled because of high estimates.
 
-    Returns the abilities after the last round with the state of the search, or None if `estimate` returned None for any
-    of the analysed rounds. An agent that was sampled because its estimates were high has estimates that are too high. The
-    fraction `BIAS_FRACTION` of this expected selection bias is subtracted, but never so much that another agent would be
-    selected.
+    request : target of the intervals; with `previous_search`, only the rounds after its analyses and the last one are
+        analysed
+    estimate : returns the abilities by the answers up to a round, from 0; None if these do not link all agents
+
+    Returns the abilities after the last round with the state of the search, or None if `estimate` returned None.
     """
     plan = trials.plan
     design = get_adaptive_design(plan)
@@ -231,11 +227,9 @@ def _run_analysis(
 ) -> InterimAnalysis:
     """Run one interim analysis after a round, and compute the alpha that the next one spends.
 
-    Alpha is the type I error rate that all analyses of a search share (Lan and DeMets 1983). A search that ends with its
-    budget spends alpha in proportion to the budget. A search that ends with a regret bound spends little alpha until the
-    next round is expected to reach the bound, and then most of the remaining alpha.
+    Alpha is the type I error rate that all analyses share (Lan and DeMets 1983). It is spent in proportion to the
+    budget, or, with a regret bound, mostly when the next round is expected to reach the bound.
 
-    differences : pairwise differences of the abilities after the round
     previous : earlier analyses, in the order of the rounds
     top : number of agents to select
     max_regret : regret bound that ends the search; None if it ends with its budget
@@ -296,26 +290,14 @@ def analyse_extended_run(
 ) -> InterimAnalysis:
     """Run one interim analysis of a run that is extended by a search, before its first step or after a step.
 
-    Parameters
-    ----------
-    abilities : Abilities
-        Abilities of the run so far.
-    top : int
-        Number of agents to select.
-    max_regret : float or None
-        Maximum regret of the selection, if the search goes on until the regret bound reaches it. This analysis then spends
-        the fraction of alpha that the last one in `previous` set aside, or a small first fraction. None if no further
-        analysis follows, so that all remaining alpha is spent.
-    previous : sequence of InterimAnalysis, default ()
-        Earlier analyses of the same search. Default: this analysis is the first.
+    abilities : abilities of the run so far
+    top : number of agents to select
+    max_regret : maximum regret that ends the search; this analysis then spends the fraction of alpha that the last one
+        set aside, or a small first fraction. None if no analysis follows, so that all remaining alpha is spent
+    previous : earlier analyses of the same search
 
-    Returns
-    -------
-    InterimAnalysis
-        Upper confidence bounds on θ_k − θ_i for agents k (rows) and i (columns), float array (n_agents, n_agents), as the
-        minimum over all analyses so far; and the fraction of alpha = 0.05 spent so far. The bias is 0, because no round
-        sampled agents. If some agents cannot be compared, bounds and spent alpha stay those of the last analysis in
-        `previous`, or infinite and 0.
+    Returns upper confidence bounds on θ_k − θ_i for agents k (rows) and i (columns), the minimum over all analyses,
+    with the spent fraction of alpha. Both stay as they were if some agents cannot be compared.
     """
     no_agent = np.zeros(len(abilities.ability), dtype=np.bool_)
     return _run_analysis(

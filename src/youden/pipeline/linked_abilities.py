@@ -70,12 +70,10 @@ def centre_on_first_items(abilities: Abilities, trials: TrialsByItem, n_items: i
 def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abilities:
     """Estimate the abilities of all agents of an extended run.
 
-    An anchor keeps its ability unless the run was extended by calls on it. The abilities of agents that joined, and
-    of anchors with such calls, combine complete blocks and linking trials, weighted by their numbers of trials. Their
-    false-positive rates are estimated from their own independent trials.
+    An anchor (agent of the first plan) keeps its ability unless the run was extended by calls on it. Other abilities
+    are means by complete blocks and by linking trials.
 
-    anchors : mean answers of the first plan's agents in their complete blocks, without their false-positive rates
-        subtracted
+    anchors : mean answers of the anchors, without their false-positive rates subtracted
     """
     plan = trials.plan
     if plan.extensions is None:
@@ -141,9 +139,8 @@ def _estimate_extended_covariance(
     """Estimate the covariance of the abilities of all agents, without the variance of false-positive rates.
 
     anchors : mean answers of the anchors in complete blocks
-    linked : effects of all agents by linking trials
-    scale : effects of the anchors and of the items, from which `linked` was estimated
-    n_block : float array (n_agents,), number of each agent's trials in complete blocks
+    linked : effects of all agents by linking trials, on `scale`
+    n_block : float array (n_agents,), trials of each agent in complete blocks
     """
     n_anchors = len(scale.effect)
     n_linked = linked.n_trials.astype(np.float64)
@@ -305,17 +302,12 @@ def _combine_variances(
 ) -> CentredCovariance:
     """Combine the variances of abilities from complete blocks and from linking trials, which are taken as independent.
 
-    Complete blocks compare anchors, the agents of the first plan, with each other. Linking trials compare an agent with an
-    anchor. The ability of an agent is the mean of the estimates from both, weighted by the numbers of its trials.
-
-    anchor_covariance : covariance of the anchors by complete blocks
+    anchor_covariance : covariance of the anchors (agents of the first plan) by complete blocks
     linked : effects of all agents by linking trials, their variances, and their numbers of trials and blocks
-    block_weight, linked_weight : float arrays (n_agents,), fractions of an agent's trials that are in complete blocks, and
-        that are linking trials
-    ability_per_effect : difference in ability that corresponds to a difference of 1 in the effects of `linked`
+    block_weight, linked_weight : float arrays (n_agents,), fractions of an agent's trials
+    ability_per_effect : difference in ability for a difference of 1 in the effects of `linked`
 
-    Returns the covariance of all agents, and their degrees of freedom. Both are NaN for an agent whose variance from linking
-    trials is unknown, because its linking trials are in fewer than 2 blocks.
+    Returns a covariance that is NaN for an agent with linking trials in fewer than 2 blocks.
     """
     n_anchors = len(anchor_covariance.df)
     n_agents = len(block_weight)
@@ -365,15 +357,13 @@ ChunkFilter = Callable[[ItemChunk], Bools]
 def fit_scale(trials: TrialsByItem, anchors: Abilities, *, select: ChunkFilter | None = None) -> AnchorScale:
     """Compute the effects of the anchors from their abilities, and fit the effects of the items to the anchors' answers.
 
-    The anchors are the agents of the first plan. Only their answers in complete blocks are used; without such answers, all
-    effects of items are 0.
+    Anchors are the agents of the first plan. Only answers in complete blocks are used; without any, all effects of
+    items are 0.
 
-    trials : all trials of the run
     anchors : abilities of the anchors
-    select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
-        default
+    select : takes a chunk of trials and returns which may be used, bool array (n_trials,); all by default
 
-    Returns the effects of anchors and items, with their variances.
+    Returns the effects with their variances.
     """
     return AnchorScale(
         select_anchor_answers(trials, select=select),
@@ -386,13 +376,11 @@ def fit_scale(trials: TrialsByItem, anchors: Abilities, *, select: ChunkFilter |
 def link_agents(
     trials: TrialsByItem, anchors: Abilities, scale: AnchorScale, *, select: ChunkFilter | None = None
 ) -> LinkedEffects:
-    """Estimate effects of agents on the anchors' scale by linking trials, which extensions of the run have added.
+    """Estimate effects of agents on the scale of the anchors by linking trials, which extensions have added.
 
-    trials : all trials of the run, of which only linking trials are used
     anchors : abilities of the anchors, the agents of the first plan
     scale : effects of the anchors and items, as returned by `fit_scale`
-    select : function that takes a chunk of trials and returns which of them may be used, bool array (n_trials,); all by
-        default
+    select : takes a chunk of trials and returns which may be used, bool array (n_trials,); all by default
 
     Returns the effects of all agents with their variances, NaN for an agent without an answered linking trial.
     """

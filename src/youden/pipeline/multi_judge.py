@@ -63,9 +63,9 @@ def _make_answer_columns(mean_vote: Floats, jury_reason: Codes) -> dict[str, NDA
 def iter_averaged_chunks(iter_chunks: Rows) -> Iterator[Mapping[str, NDArray[Any]]]:
     """Yield the trials of a run in chunks, with the means of the judges' votes as answers of a jury.
 
-    An answer is missing if the vote of a judge is missing. Trials of a single judge are passed on unchanged.
+    An answer is missing if a vote is missing. Trials of a single judge are unchanged.
 
-    iter_chunks : function that yields the trials in chunks, each a mapping of column names to arrays (n_trials,)
+    iter_chunks : function that yields chunks, mappings of column names to arrays (n_trials,)
     """
     for chunk in iter_chunks():
         votes = get_votes_by_judge(chunk)
@@ -236,22 +236,10 @@ def is_training_answer(verdicts: Verdicts) -> Bools:
 def measure_judge_spread(results: Sequence[Verdicts]) -> JudgeSpread:
     """Measure how far judges that answered the same trials differ.
 
-    Parameters
-    ----------
-    results : sequence of Verdicts
-        Verdicts of each judge. Only those trials of the first plan are used that all judges answered.
+    results : verdicts of each judge; only trials of the first plan that all judges answered are used
 
-    Returns
-    -------
-    JudgeSpread
-        Abilities by each judge, and the variance between judges.
-
-    Raises
-    ------
-    ConfigError
-        [variance-other]: if the judges have too few trials in common.
-    StatisticsError
-        [judges-few]: if there is a single judge.
+    Raises ConfigError [variance-other] if the judges have too few trials in common, StatisticsError [judges-few] for a
+    single judge.
     """
     return measure_vote_spread(results[0].plan, match_votes(results))
 
@@ -308,14 +296,12 @@ def _measure_spread(
 ) -> JudgeSpread:
     """Estimate the abilities by each judge and the variance between judges, from paired trials and their votes.
 
-    iter_votes : function that yields chunks of trials each time it is called, with their votes, float array (n_judges,
-        n_trials)
-    covariance : covariance of the abilities without the variance between judges; None to estimate it from the mean votes
-    rates : false-positive rates of the mean votes, which are subtracted from the abilities if `covariance` is None; None
-        to subtract nothing
+    iter_votes : function that yields chunks of trials with their votes, float array (n_judges, n_trials)
+    covariance : covariance without the variance between judges; None to estimate it from the mean votes
+    rates : false-positive rates of the mean votes, which are subtracted if `covariance` is None
 
-    Raises ConfigError [variance-other] if an agent has fewer than 2 trials, StatisticsError [judges-few] if there is a
-    single judge.
+    Raises ConfigError [variance-other] if an agent has fewer than 2 trials, StatisticsError [judges-few] for a single
+    judge.
     """
     sums = VoteSums()
     for _, votes in iter_votes():
@@ -404,12 +390,12 @@ class JudgeSpread:
     ) -> None:
         """Compute the variance components from the abilities by each judge.
 
-        by_judge : float array (n_judges, n_agents), abilities by each judge
+        by_judge : float array (n_judges, n_agents), abilities
         covariance : covariance of the mean over judges, without the variance between judges
-        sampling_variance : float array (n_agents,), sampling variance of a judge's difference from the mean
+        sampling_variance : float array (n_agents,), of a judge's difference from the mean
         correlation : mean correlation of two judges' answers
 
-        Raises StatisticsError [judges-few] if there is a single judge.
+        Raises StatisticsError [judges-few] for a single judge.
         """
         n_judges, n_agents = by_judge.shape
         if n_judges < 2:

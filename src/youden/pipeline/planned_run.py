@@ -61,28 +61,12 @@ class RunPlan(NamedTuple):
 
 
 def draw_run_plan(config: RunConfig, unwritten: Pool | None = None) -> Plan:
-    """Draw a run's plan, whether or not its folder holds one.
+    """Draw a run's plan with all extensions, whether or not its folder holds one.
 
-    Parameters
-    ----------
-    config : RunConfig
-        Config of the run, with a design and extensions, or with `trials_from`, which takes trials from another run.
-    unwritten : Pool, optional
-        The pool that the config names, if it is not on disk yet.
+    unwritten : pool that the config names, if it is not on disk yet
 
-    Returns
-    -------
-    Plan
-        The plan with all extensions.
-
-    Raises
-    ------
-    PoolError, PlanError
-        If pool or plan do not fit the config.
-    ConfigError
-        [run-config]; [focus-invalid]: if an extension focuses on an agent that is not in the run.
-    RunFolderError
-        If another run's plan cannot be found.
+    Raises PoolError, PlanError or ConfigError ([run-config], [focus-invalid]) if pool, plan and config do not fit each
+    other; RunFolderError if the run that `trials_from` names cannot be read.
     """
     pools = read_run_pools(config) if unwritten is None else (unwritten,)
     return _draw_plan(config, pools)
@@ -181,7 +165,7 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
     """Draw the plan of a run with all its extensions, or select trials of another run if the config has `trials_from`.
 
     pools : pool of the first plan, and one for each extension
-    earlier : plan with fewer trials of the same other run that is already in the folder, if there is one
+    earlier : plan in the folder with fewer trials of the same other run, if there is one
     """
     if config.trials_from is not None:
         source = RunFolder(Path(config.trials_from)).read_plan()
@@ -436,17 +420,9 @@ def _check_same_judge(folder: RunFolder, judge: JudgeConfig) -> None:
 
 
 def check_no_foreign_files(folder: RunFolder) -> None:
-    """Check that a run replaces no files that no run has written.
+    """Raise RunFolderError [run-foreign] if a folder has a file that a run would replace, but is not that of a run.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        Folder of the run, which need not exist. It is accepted if it has a plan or the pool.json of a run.
-
-    Raises
-    ------
-    RunFolderError
-        [run-foreign]: if the folder contains a file that a run writes, but is not that of a run.
+    The folder is that of a run if it has a plan or the pool.json of a run. It need not exist.
     """
     if folder.has("plan.parquet"):
         return

@@ -169,14 +169,8 @@ class PrecisionForecast:
     def __init__(self, plan: Plan, components: AgentVariances | None = None, *, kind: AnswerKind = "yes or no") -> None:
         """Forecast the precision of a plan.
 
-        Parameters
-        ----------
-        plan : Plan
-            Plan of the run.
-        components : AgentVariances, optional
-            Variance components from the run's own answers. Default: those of the reference data sets.
-        kind : {"graded", "yes or no", "lexical"}, default "yes or no"
-            Kind of the judge's answers.
+        components : variance components from the run's own answers; by default, those of the reference data sets
+        kind : kind of the judge's answers
         """
         search = get_adaptive_design(plan) if plan.design == Adaptive.name else None
         design = get_width_design(plan) if plan.design == FixedWidth.name else None
@@ -428,35 +422,15 @@ _SELECTION_FACTOR = 1.3
 def format_next_step(folder: RunFolder, facts: RunFacts, *, usd_per_call: float | None) -> str:
     """Format how many more calls or items would separate the last selected agent from the first other candidate.
 
-    Other candidates are the agents that were not selected and cannot be ruled out as one of the best.
+    Other candidates are agents that were not selected and cannot be ruled out as one of the best.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        Folder of the run.
-    facts : RunFacts
-        Facts about its fit.
-    usd_per_call : float or None
-        Price of a call in USD; the text has no price if it is None or 0.
+    facts : facts about the fit of the run
+    usd_per_call : price of a call; the text has no price if it is None or 0
 
-    Returns
-    -------
-    str
-        Approximate number, price and command. For a run with an unfinished extension, the command that finishes it,
-        because no other extension can begin before. Empty if more calls would not help: if agents cannot be compared,
-        the judge does not discriminate, or the run has its recommendation. If the answers of the judge follow the
-        position of the responses, an instruction to use another judge.
+    Returns number, price and command; the command that finishes an unfinished extension; or an instruction to use
+    another judge if the answers follow the position of the responses. Empty if more calls would not help.
 
-    Raises
-    ------
-    RunFolderError
-        If a file of the run is missing or damaged.
-
-    Notes
-    -----
-    With that many, the half-width of the 95 % interval of the difference is below the difference itself, estimated from
-    the run's own answers. If these do not show how much abilities vary between items, the half-width is assumed to be
-    proportional to 1/√trials.
+    Raises RunFolderError if a file of the run is missing or damaged.
     """
     unfinished = folder.read_config().unfinished
     if unfinished is not None and len(get_extensions(folder.read_plan_without_trials()).steps) <= unfinished.number:
@@ -506,12 +480,10 @@ def _format_separation(folder: RunFolder, plan: Plan, pair: Sequence[str], *, us
 
 
 def _forecast_blocks_to_separate(folder: RunFolder, plan: Plan, pair: Sequence[str]) -> tuple[int | None, int | None]:
-    """Forecast how many additional blocks of trials would make the difference of two agents significant.
+    """Forecast how many additional blocks of trials would make the difference of two agents (ids) significant.
 
-    Returns the number of blocks and None. If no number of blocks on these items is enough, returns None and the number of
-    additional items. Returns None twice if nothing can be forecast.
-
-    pair : ids of the two agents
+    Returns the number of blocks and None; None and the number of additional items if no blocks on these items are
+    enough; or None twice.
     """
     n_agents, n_items = plan.n_agents, plan.n_items
     row_by_agent = {row.agent: row for row in folder.read_ranking()}
@@ -581,20 +553,9 @@ def check_width_attainable(plan: Plan) -> None:
 
 
 def format_forecast(forecast: PrecisionForecast, *, usd_per_call: float | None = None) -> Iterator[str]:
-    """Format a forecast as sentences.
+    """Yield a forecast as sentences on half-widths, calls, ρ and recall, expected regret and sources.
 
-    Parameters
-    ----------
-    forecast : PrecisionForecast
-        Forecast of a plan.
-    usd_per_call : float, optional
-        Price of a call. Default: None, which gives no cost.
-
-    Yields
-    ------
-    str
-        A sentence about the trials per agent and their half-width, the calls that a requested half-width or maximum
-        regret takes, ρ and recall, the expected regret, or the source of the forecast.
+    usd_per_call : price of a call; None gives no cost
     """
     # trials and half-widths, at the plan's calls and at multiples of them
     labels = {0.5: "at half the calls", 2.0: "at twice the calls"}

@@ -68,7 +68,7 @@ def summarize_preferences(
     partial: PartialFacts | None = None,
     warnings: Sequence[Finding] = (),
 ) -> PreferenceSummary:
-    """Summarize a ranking by preferences: what can be concluded from the abilities, and how far position and length matter.
+    """Summarize a ranking by preferences: what can be concluded, and how far position and length matter.
 
     abilities : abilities that were estimated from `preferences`
     preferences : answered trials
@@ -76,9 +76,6 @@ def summarize_preferences(
     length_correlation : correlation of the preference with the log ratio of lengths; NaN if unknown
     partial : state of an unfinished run; None for a finished one
     warnings : findings so far
-
-    Returns the pairwise differences, the selected agent with its regret bound, the test whether all abilities are equal,
-    the facts on position bias and ties, all warnings, and the recommendation.
     """
     differences = agent_differences(abilities)
     choice = summarize_choice(abilities, agent_ids, differences=differences)

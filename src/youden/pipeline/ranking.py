@@ -198,24 +198,9 @@ def _get_groups(plan: Plan) -> Groups:
 
 
 def differences_from_verdicts(verdicts: Verdicts, *, target: Target) -> Differences:
-    """Compute the pairwise differences of the abilities that `rank` estimates.
+    """Compute the pairwise differences of the abilities that `rank` estimates; NaN if two agents cannot be compared.
 
-    Parameters
-    ----------
-    verdicts : Verdicts
-        Answers to a plan.
-    target : {"items-like-these", "these-items", "items-and-judges"}
-        Population that the intervals refer to.
-
-    Returns
-    -------
-    Differences
-        Of all pairs of agents, NaN if two agents cannot be compared.
-
-    Raises
-    ------
-    StatisticsError
-        [trial-none] if no paired trial of training cells was answered.
+    Raises StatisticsError [trial-none] if no paired trial of training cells was answered.
     """
     _, abilities = _rank_agents(verdicts, target)
     return agent_differences(abilities)
@@ -224,21 +209,7 @@ def differences_from_verdicts(verdicts: Verdicts, *, target: Target) -> Differen
 def differences_from_rates(rates: Rates, *, target: Target) -> Differences:
     """Compute the pairwise differences of abilities from rates, for imported runs, which have no answers.
 
-    Parameters
-    ----------
-    rates : Rates
-        Rates of ordered pairs of agents on items.
-    target : {"items-like-these", "these-items"}
-        Population that the intervals refer to.
-
-    Returns
-    -------
-    Differences
-
-    Raises
-    ------
-    StatisticsError
-        If the training scores cannot be fitted, for example [scores-empty].
+    Raises StatisticsError if the training scores cannot be fitted, for example [scores-empty].
     """
     return agent_differences(fit_rates(rates, target=target))
 
@@ -292,23 +263,8 @@ def estimate_trial_abilities(trials: TrialsByItem, request: EstimationRequest) -
 def trial_abilities_from_verdicts(verdicts: Verdicts, *, target: Target = "items-like-these") -> Abilities | None:
     """Estimate abilities from answers in memory, without the additive fit.
 
-    Parameters
-    ----------
-    verdicts : Verdicts
-        Answers to a plan.
-    target : {"items-like-these", "these-items"}, default "items-like-these"
-        Population that the intervals refer to.
-
-    Returns
-    -------
-    Abilities or None
-        None if only the additive fit can rank the agents: for dense and cell designs, gaps, a holdout, or
-        many missing answers.
-
-    Raises
-    ------
-    StatisticsError
-        [trial-none] if no paired trial was answered.
+    Returns None if only the additive fit can rank the agents: for dense and cell designs, gaps, a holdout, or many
+    missing answers. Raises StatisticsError [trial-none] if no paired trial was answered.
     """
     return estimate_trial_abilities(TrialsByItem.from_verdicts(verdicts), EstimationRequest(target))
 
@@ -316,26 +272,12 @@ def trial_abilities_from_verdicts(verdicts: Verdicts, *, target: Target = "items
 def estimate_abilities(
     verdicts: Verdicts, *, target: Target = "items-like-these", previous_search: SearchState | None = None
 ) -> Abilities:
-    """Estimate abilities from answers in memory, by the estimator for their plan.
+    """Estimate abilities from answers in memory, by the estimator for their plan; NaN for an agent without an estimate.
 
-    Parameters
-    ----------
-    verdicts : Verdicts
-        Answers to a plan.
-    target : {"items-like-these", "these-items"}, default "items-like-these"
-        Population that the intervals refer to.
-    previous_search : SearchState, optional
-        State of the search after an earlier round, whose analyses need not be repeated.
+    target : population that the intervals refer to, "items-like-these" or "these-items"
+    previous_search : state of the search after an earlier round, whose analyses are not repeated
 
-    Returns
-    -------
-    Abilities
-        Estimates by position of the agents, NaN for an agent without one, with their covariance.
-
-    Raises
-    ------
-    StatisticsError
-        If the answers cannot be fitted, for example [trial-none].
+    Raises StatisticsError if the answers cannot be fitted, for example [trial-none].
     """
     return estimate_or_fit(TrialsByItem.from_verdicts(verdicts), EstimationRequest(target, previous_search))
 

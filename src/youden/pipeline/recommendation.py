@@ -111,23 +111,14 @@ def recommend(
 ) -> Recommendation:
     """Decide which agents a run recommends by its abilities: the selected ones, all candidates, or none.
 
-    Parameters
-    ----------
-    choice : ChoiceFacts or None
-        Selection of the best agents with their regret bound; None if some agents cannot be compared.
-    signal : JudgeSignalFacts
-        J of the judge with its interval, and a test of equal abilities. A run that asks for preferences has no J.
-    max_regret : float, optional
-        Maximum regret for which the run searched. Default: the run was no search.
-    warnings : sequence of Finding, default ()
-        Findings about the run. For those that limit the recommendation, a sentence is added to its text.
+    - "none": the interval of J is not above 0, agents cannot be compared, or abilities do not differ significantly.
+    - "recommended": every other agent is ruled out as the best, or the regret bound is at most `max_regret`.
+    - "candidates": otherwise, with all agents that may be the best.
 
-    Returns
-    -------
-    Recommendation
-        Form, agents and text. "none": the interval of J is not above 0, agents cannot be compared, or abilities do not
-        differ significantly. "recommended", with the selected agents: every other agent is ruled out as the best, or the
-        regret bound is at most `max_regret`. "candidates": otherwise, with all agents that may be the best.
+    choice : selection of the best agents with their regret bound; None if some agents cannot be compared
+    signal : J of the judge with its interval (none for preferences), and a test of equal abilities
+    max_regret : maximum regret for which the run searched; None if it was no search
+    warnings : findings, some of which add a sentence to the text
     """
     if not signal.discriminates:
         return no_recommendation(signal.judge_reason, signal.judge_remedy)
@@ -326,26 +317,13 @@ def read_recommendation(folder: RunFolder) -> Recommendation:
 
 
 def recommend_by_labels(by_agreement: Recommendation, quality: QualityFacts) -> Recommendation:
-    """Combine the recommendation by agreement with the quality that is estimated from labels.
+    """Combine the recommendation by agreement with the quality of all agents that is estimated from labels.
 
-    Parameters
-    ----------
-    by_agreement : Recommendation
-        Recommendation by agreement.
-    quality : QualityFacts
-        Estimated quality of all agents.
+    Labels decide. The candidates by labels are the fewest agents that include the best with the probability
+    `quality.level`.
 
-    Returns
-    -------
-    Recommendation
-        It states both results and which of them decides.
-
-    Notes
-    -----
-    The candidates by labels are the fewest agents that include the best with the posterior probability `quality.level`.
-    Labels decide, because they measure quality, which agreement only predicts. If agreement recommends
-    agents, it decides in two cases: the quality of some agents is unknown, or agreement recommends fewer agents, none of
-    which the labels rule out, and nothing limits this recommendation (`by_agreement.caution`).
+    Agreement decides if the quality of some agents is unknown, or if it recommends fewer agents without caution, none
+    of which the labels rule out.
     """
     best = quality.agents[0]
     interval = format_with_interval(best.quality or 0.0, best.low, best.high)

@@ -34,24 +34,13 @@ def reuse_saved_answers(
 ) -> Callable[[Plan], Verdicts]:
     """Wrap a function that judges plans, so that it reuses answers which only the run's folder holds.
 
-    Parameters
-    ----------
-    judge_plan : callable
-        Returns the verdicts of a plan, from the store if it holds them, otherwise by requests. It is called only for the
-        trials whose answers are not reused.
-    folder : RunFolder
-        Folder of the run.
-    store : str
-        Path or URL of the run's store.
-    judge : JudgeConfig
-        Judge of the run.
+    The answers of a single judge are reused by request hash; those of a jury only for the plan of the folder, if the
+    store has none.
 
-    Returns
-    -------
-    callable
-        Function that returns the verdicts of a plan; `judge_plan` itself if the store has all answers of the folder, or
-        the folder has none. The answers of a single judge are reused by request hash, for any plan. Those of a jury are
-        reused only for the plan of the folder, and only if the store has none of them.
+    judge_plan : returns the verdicts of a plan; called only for trials whose answers are not reused
+    store : path or URL of the run's store
+
+    Returns `judge_plan` itself if there is nothing to reuse.
     """
     saved = _read_reusable_verdicts(folder, judge)
     if saved is None:

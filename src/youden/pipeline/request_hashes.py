@@ -71,8 +71,7 @@ def _has_valid_hash_file(folder: RunFolder, questions: Questions, plan: Plan, lo
 def get_hash_reader(folder: RunFolder) -> KeySource:
     """Return a function that takes the questions to a judge and a plan, and yields the request hash of each trial.
 
-    The hashes are read from the run folder if it has a file for the plan and the judge. Otherwise, they are computed from
-    the requests, which takes longer.
+    The hashes are read from a file in the run folder or, without a valid file, computed from the requests.
     """
 
     def read_or_compute(questions: Questions, plan: Plan, *, start: int = 0) -> Iterator[RowKey]:

@@ -151,28 +151,13 @@ def find_search_allocation(
 ) -> dict[str, Any]:
     """Find the agents that the next round of a search samples, and the number of its blocks.
 
-    The search ends when the upper confidence bound on the regret of the selected agents is at most `max_regret`. The round
-    samples the agents whose uncertain abilities keep this bound above `max_regret`.
+    They are the agents whose uncertain abilities keep the regret bound above `max_regret`; the caller must end the
+    search if it is not above.
 
-    Parameters
-    ----------
-    result : Verdicts
-        Answers to the plan so far.
-    abilities, differences : Abilities, Differences
-        Abilities that were estimated from `result`, and their pairwise differences.
-    max_regret : float
-        Regret that the search accepts.
+    abilities, differences : abilities that were estimated from `result`, and their pairwise differences
 
-    Returns
-    -------
-    dict
-        Keyword arguments of `Adaptive.next_round`: `active`, bool array (n_agents,), and `n_blocks`, int, at least 1.
-        Empty if some agents cannot be compared, or if there was no interim analysis; `next_round` then selects agents and
-        blocks itself.
-
-    Notes
-    -----
-    The caller must end the search if the bound is already at most `max_regret`.
+    Returns the arguments `active`, bool array (n_agents,), and `n_blocks`, at least 1, of `Adaptive.next_round`; empty
+    if some agents cannot be compared, or without an interim analysis.
     """
     plan = result.plan
     search = abilities.search
@@ -360,11 +345,8 @@ class _SearchRule:
     def __call__(self, result: Verdicts, rounds: Rounds) -> NextRound:
         """Plan a round of the agents that may still be among the best, or return the reason to stop.
 
-        The reason is "near enough" if the regret bound is small enough, "judge" if the judge does not discriminate, and
-        "budget" if the rounds or the calls are spent.
-
-        result : verdicts so far
-        rounds : record of the rounds so far
+        It is "near enough" for a small regret bound, "judge" if the judge does not discriminate, and "budget" if rounds
+        or calls are spent.
         """
         from youden.pipeline.ranking import estimate_abilities
         from youden.pipeline.recommendation import explain_no_discrimination

@@ -124,30 +124,15 @@ def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
 def replication_bounds(verdicts: Verdicts, agent: str) -> ReplicationScores:
     """Compute replication scores of the responses of an agent from the self-trials of a run; their means are lower bounds.
 
-    Parameters
-    ----------
-    verdicts : Verdicts
-        Answers of a run of one or two agents, or of a run with `self_trials`.
-    agent : str
-        Id of the agent.
+    In expectation, the mean Pearson score is at most the χ² information, and the mean KL score, if no score is NaN, the
+    Shannon information. A response is compared with m responses to other items and usually matches none, so R₀ is
+    replaced by min(R₀, m + 1).
 
-    Returns
-    -------
-    ReplicationScores
-        One score of each kind per response of a self-trial, in the order of repeats, then items. A KL score is NaN if no
-        further response to the item matches.
+    verdicts : answers of a run of one or two agents, or of a run with `self_trials`
+    agent : id of the agent
 
-    Raises
-    ------
-    StatisticsError
-        [replication-agent]: if the run has no answered self-trial of the agent.
-
-    Notes
-    -----
-    Each response is compared with m responses to other items, in the order of the plan, and usually matches none of them.
-    R₀ is therefore replaced by min(R₀, m + 1). As the plan fixes m, the mean Pearson score is at most the χ² information in
-    expectation. So is the mean KL score for the Shannon information, if no score is NaN. The judge's decisions are used.
-    The two orders of a pair of responses count once, by the first answer.
+    Returns scores in the order of repeats, then items; a KL score is NaN if no further response matches. Raises
+    StatisticsError [replication-agent] if the run has no answered self-trial of the agent.
     """
     import pandas as pd  # takes long to load
 

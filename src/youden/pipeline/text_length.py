@@ -60,20 +60,7 @@ def follows_length(rho: float, n_agents: int) -> bool:
 
 
 def length_finding(rho: float, n_agents: int) -> Finding:
-    """Report the correlation of abilities with the length of responses: a warning if it is strong, otherwise a note.
-
-    Parameters
-    ----------
-    rho : float
-        Spearman's ρ of ability and mean length.
-    n_agents : int
-        Number of agents that it is computed from.
-
-    Returns
-    -------
-    Finding
-        Message with ρ, which is also its fact "correlation".
-    """
+    """Report Spearman's ρ of abilities and mean lengths of responses: a warning if it is strong, otherwise a note."""
     text = f"The ranking correlates with mean length at ρ = {rho:.2f}"
     if not follows_length(rho, n_agents):
         return Finding("length", f"{text}.", severity="note", facts={"correlation": rho})

@@ -74,25 +74,11 @@ def can_decompose_variance(plan: Plan, n_trials: int, *, max_repeats: int = 1) -
 def study_variance(folder: RunFolder, others: Sequence[RunFolder] = ()) -> VarianceFacts:
     """Decompose the variance of a judged run.
 
-    Parameters
-    ----------
-    folder : RunFolder
-        Folder of the run.
-    others : sequence of RunFolder, default ()
-        Folders of other judges' runs of the same trials, from which the variance between judges is estimated.
+    others : folders of other judges' runs of the same trials, for the variance between judges
 
-    Returns
-    -------
-    VarianceFacts
-
-    Raises
-    ------
-    RunFolderError
-        [run-unjudged], [run-partial]: if a run is not judged to its end; others if a file is missing or damaged.
-    StatisticsError
-        [variance-few]: if the run has too few agents or items.
-    ConfigError
-        [variance-other]: if another run has too few trials in common.
+    Raises RunFolderError [run-unjudged] or [run-partial] if a run is not judged to its end; StatisticsError
+    [variance-few] if it has too few agents or items; ConfigError [variance-other] if another run has too few trials in
+    common.
     """
     result, *other_results = [_read_all_verdicts(run_folder) for run_folder in (folder, *others)]
     judges = measure_judge_spread([result, *other_results]) if others else None
@@ -108,18 +94,14 @@ def _read_all_verdicts(folder: RunFolder) -> Verdicts:
 
 
 def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = None) -> VarianceFacts:
-    """Decompose the variance of the abilities of a run by its sources.
+    """Decompose the variance of the abilities of a run, as a mean over agents, by its sources.
 
-    The sources are the sample of items, the responses that an agent would give if it were sampled again, the sample of
-    calls (which partner an agent meets on which item), the error of the false-positive rates, the choice of the judge, and
-    the choice of the other agents of the pool. The result contains one component per source, with its variance, or with
-    the command that would measure it, if the run does not determine it.
+    The sources are items, responses, calls (which partner an agent meets on which item), false-positive rates, the
+    judge, and the other agents of the pool. A source that the run does not determine has the command that would measure
+    it.
 
-    A variance is that of an agent's distance from the average ability, as a mean over agents.
-
-    result : answers of the run, from which the abilities are estimated
     run : name of the run, which the commands contain
-    judges : variance between judges of the same trials; by default, that of the run's own jury is used, if it has one
+    judges : variance between judges of the same trials; by default, that of the run's own jury
 
     Raises StatisticsError [variance-few] for fewer than 3 agents, or fewer than 5 items with several answered trials.
     """
@@ -205,7 +187,6 @@ def _interval_components(
     """List the components that the intervals for items like these contain, and the judge's share of the calls.
 
     components : variances of a trial by source, and their factors in the variance of an ability
-    result : answers of the run
     run : name of the run, for the command that measures an unknown variance
     rate_variance : mean variance of an ability that is due to false-positive rates
     """

@@ -53,23 +53,18 @@ def draw_anchor_trials(
     start: int,
     together: bool = False,
 ) -> Trials:
-    """Draw blocks that compare some agents, the scored ones, with anchors, the first agents of the pool.
+    """Draw blocks of one item in which each scored agent appears once first and once second, against two different anchors.
 
-    A block has one item. On it, each scored agent appears once first and once second, against two different anchors.
-    The anchors rotate, so that a scored agent is compared with all of them about equally often. An anchor among
-    `scored` is not compared with itself.
-
-    Returns paired trials with block numbers.
+    Anchors are the first agents of the pool. They rotate, so that a scored agent meets all of them about equally often.
 
     eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
-    rng : source of the random order of the anchors
     scored : positions of the scored agents
-    n_anchors : number of anchors
-    n_paired : maximum number of trials; there are fewer, or none, if the next block does not fit or no comparison is left
+    n_paired : maximum number of trials; there are fewer, or none, if the next block does not fit or no comparison is
+        left
     planned : comparisons that are not repeated
     pairs : "ordered", or "unordered" if the reverse of a planned comparison is not drawn either
-    items : int array, items in the order in which the blocks use them; after the last one, the first one follows
-    start : number that the first block gets; it does not change what is drawn
+    items : int array, items in the order in which the blocks use them, again and again
+    start : number of the first block, which does not change what is drawn
     together : whether all scored agents of a block are compared with the same two anchors
     """
     anchor_order = rng.permutation(n_anchors).tolist()
@@ -153,28 +148,15 @@ MIN_BLOCKS_PER_AGENT = 6
 def add_agents(plan: Plan, pool: Pool, *, calls: int | None = None) -> Plan:
     """Extend a plan by agents, each compared with anchors: the agents of the first plan.
 
-    Parameters
-    ----------
-    plan : Plan
-        Plan to extend.
-    pool : Pool
-        Pool of the plan, with the new agents after the old ones.
-    calls : int, optional
-        Number of calls to add, of both trial types. Default: as many trials per new agent as the anchors have on
-        average.
+    pool : pool of the plan, with the new agents after the old ones
+    calls : calls to add, of both trial types; default: as many trials per new agent as the anchors have on average
 
-    Returns
-    -------
-    Plan
-        A new plan of `pool`: the trials of `plan`, unchanged, and then the new ones. A note states their
-        number, and whether fewer than requested were left.
+    Returns the plan of `pool` with the old trials first. A note states the number of new ones, and whether fewer than
+    requested were left.
 
-    Raises
-    ------
-    PlanError
-        [extend-adaptive]: if the plan is made in rounds; [extend-self-trials]: if it has only self-trials;
-        [extend-too-few-calls]: if the calls give fewer than `MIN_BLOCKS_PER_AGENT` blocks per agent;
-        [extend-exhausted]: if no comparison is left.
+    Raises PlanError [extend-adaptive] or [extend-self-trials] if the plan has rounds or only self-trials;
+    [extend-too-few-calls] for fewer than `MIN_BLOCKS_PER_AGENT` blocks per agent; [extend-exhausted] if no comparison
+    is left.
     """
     extender = _PlanExtender(plan, pool)
     new_agents = tuple(range(plan.n_agents, pool.n_agents))
@@ -236,37 +218,21 @@ def add_calls(
     top: int | None = None,
     max_regret: float | None = None,
 ) -> Plan:
-    """Extend a plan by calls: the next blocks of all agents, or blocks of some agents against anchors.
+    """Extend a plan by calls: the next blocks of all agents, or blocks of some agents against those of the first plan.
 
-    The blocks of all agents are those that a larger budget would have drawn. Anchors are the agents of the first plan.
+    calls : calls to add, of both trial types; all are paired if a number of independent trials was requested, or calls
+        cost nothing
+    focus : positions of the agents to compare with anchors, the agents of the first plan; () for blocks of all agents
+    top : number of agents that a search selects, if the extension is part of one: the agents in `focus` then have the
+        same partners in each block
+    max_regret : maximum regret of that search, which is only recorded
 
-    Parameters
-    ----------
-    plan : Plan
-        Plan to extend.
-    calls : int
-        Number of calls to add, of both trial types. They are all paired if the plan was requested with a number of
-        independent trials, or if calls cost nothing.
-    focus : tuple of int, default ()
-        Positions of the agents to compare with anchors; () for blocks of all agents.
-    top : int, optional
-        Number of agents that a search selects, if the extension is part of one: all agents in `focus` are then compared
-        with the same partners in each block. Ignored without `focus`.
-    max_regret : float, optional
-        Maximum regret of that search. It is recorded in the plan and changes no trial. Ignored without `focus`.
+    Returns the plan with the old trials first. A note states the number of new ones, and whether fewer than requested
+    were left.
 
-    Returns
-    -------
-    Plan
-        A new plan of the same pool: the trials of `plan`, unchanged, and then the new ones. A note states
-        their number, and whether fewer than requested were left.
-
-    Raises
-    ------
-    PlanError
-        [extend-adaptive]: if the plan is made in rounds; [extend-self-trials]: if it has only self-trials;
-        [extend-cell-design]: if its design has no blocks and `focus` is empty; [extend-too-few-calls]: if the calls
-        are less than one block; [extend-exhausted]: if no comparison is left.
+    Raises PlanError [extend-adaptive], [extend-self-trials] or, without `focus`, [extend-cell-design] if the plan has
+    rounds, only self-trials or no blocks; [extend-too-few-calls] for less than one block; [extend-exhausted] if no
+    comparison is left.
     """
     extender = _PlanExtender(plan, plan.pool)
     n_paired = extender.count_paired_calls(calls, default=0, n_scored=len(focus) or plan.n_agents)
@@ -380,10 +346,9 @@ class _PlanExtender:
         return n_calls + self.count_independent_of_new_agents(n_scored)
 
     def count_independent_of_new_agents(self, n_new_agents: int) -> int:
-        """Count the independent calls of new agents in a plan with a requested number of independent calls.
+        """Count the independent calls of new agents in a plan with a requested number of independent calls, else 0.
 
-        Each new agent gets the mean number of calls of an anchor (an agent of the first plan). The result is 0 if no
-        number was requested, or if the pool has no new agents.
+        Each new agent gets the mean number of an anchor (agent of the first plan).
         """
         n_of_anchors = self.plan.n_independent
         if n_of_anchors is None or has_default_number(self.plan) or not self.adds_agents:
@@ -441,17 +406,13 @@ class _PlanExtender:
     def draw_complete_blocks(self, n_paired: int, set_sizes: dict[int, int]) -> list[Trials]:
         """Draw as many blocks as fit `n_paired` calls, divided among sets of items in proportion to their sizes.
 
-        A block compares all anchors, the agents of the first plan, on one item. With each such block, each group of
-        agents that joined later gets a block that compares it with anchors. Eligible cells and random numbers are those of
-        the plan; block numbers continue, and `next_block` is updated.
+        A block compares all anchors, the agents of the first plan, on one item. With it, each group that joined later
+        gets a block against anchors. `next_block` is updated.
 
-        n_paired : maximum number of paired calls
         set_sizes : number of items by set number, as in `count_items_by_set`
 
-        Returns one table of trials per set and group.
-
-        Raises PlanError [extend-cell-design] if the design has no blocks, [extend-too-few-calls] if the calls are less
-        than one block.
+        Returns one table of trials per set and group. Raises PlanError [extend-cell-design] if the design has no
+        blocks, [extend-too-few-calls] for less than one block.
         """
         design = self.load_design()
         if not (has_blocks_in_first_plan(self.plan) and isinstance(design, BlockDesign)):
@@ -549,17 +510,16 @@ class _PlanExtender:
     ) -> Plan:
         """Return the plan with its own trials first, then the drawn paired trials, and independent trials for them.
 
-        The plan gets a note with the numbers of new trials. The note also states if the drawn trials are fewer than
-        requested by at least one block.
+        A note states the numbers of new trials, and whether they are fewer than requested by at least one block.
 
         kind : what is added: "agents", "items", "repeats" or "calls"
         drawn : tables of paired trials
         n_requested : number of paired calls that were requested
-        calls : number of calls of both trial types that was requested; None for the default
+        calls : requested calls of both trial types; None for the default
         scored : positions of the agents whose abilities these trials measure; () for all
         search : number of agents to select and maximum regret, if the extension is part of a search
 
-        Raises: PlanError [extend-exhausted] if nothing was drawn.
+        Raises PlanError [extend-exhausted] if nothing was drawn.
         """
         plan, pool = self.plan, self.pool
         paired = Trials.concat(drawn)

@@ -30,19 +30,9 @@ if TYPE_CHECKING:
 
 
 def select_trials(plan: Plan, rows: Bools | Positions) -> Plan:
-    """Return a plan with some trials of another plan.
+    """Return a plan with some trials of another plan, and with their total text length.
 
-    Parameters
-    ----------
-    plan : Plan
-        Plan to select from.
-    rows : bool array (n_trials,) or int array
-        Mask of the trials, or their positions in order.
-
-    Returns
-    -------
-    Plan
-        A plan with the selected trials and all other fields unchanged, except for the total text length.
+    rows : bool array (n_trials,), or positions of the trials in order
     """
     trials = plan.trials.take(rows)
     return replace(plan, trials=trials, characters=count_characters(plan.pool, trials))
@@ -338,34 +328,14 @@ _MIN_SIMILARITY = 0.5
 def draw_probes(pool: Pool, eligible: Bools, n: int, rng: np.random.Generator) -> Trials:
     """Draw probes: independent trials whose texts share unusually many words, the most similar first.
 
-    Parameters
-    ----------
-    pool : Pool
-        Responses of the agents.
-    eligible : bool array (n_agents, n_items)
-        Cells that may be used.
-    n : int
-        Number of independent calls. At most a quarter of them become probes, which is at most 25.
-    rng : Generator
-        Random numbers.
+    At most 1000 comparisons are screened. A similarity is unusual if it exceeds ½ and the median plus 6 standard
+    deviations.
 
-    Returns
-    -------
-    Trials
-        The probes, the most similar first; none if `n` is below 4 or no texts are similar enough. They measure no
-        agent.
+    eligible : bool array (n_agents, n_items), cells that may be used
+    n : number of independent calls, of which at most a quarter, and at most 25, become probes
 
-    Raises
-    ------
-    PlanError
-        [independent]: if no independent trial can be drawn.
-
-    Notes
-    -----
-    10·n comparisons, at most 1000, are drawn evenly and screened. The similarity of two texts is the sum of the idf
-    (inverse document frequency) of the words in both, divided by the smaller of the sums over all words of either text.
-    It is unusual if it exceeds both ½ and the median plus 6 standard deviations, which are estimated by the median
-    absolute deviation.
+    Returns trials that measure no agent; none if `n` is below 4 or no texts are similar enough. Raises PlanError
+    [independent] if no independent trial can be drawn.
     """
     n = min(n, MAX_CALLS_WITH_PROBES)
     max_probes = int(n * MAX_PROBE_FRACTION)

@@ -110,8 +110,8 @@ class PlanSize(NamedTuple):
     def calls(self, trials_per_agent: float) -> int:
         """Return the number of calls, paired and independent, for a mean number of paired trials per agent.
 
-        A paired trial counts for both of its agents. The independent calls are as many as the paired ones if the plan is
-        matched; otherwise they are `n_independent` or, without this number, 7 to 10 % of all calls.
+        Independent calls are as many as the paired ones if the plan is matched, else `n_independent` or, by default, 7
+        to 10 % of all calls.
         """
         n_paired = round(trials_per_agent * self.agents / 2)
         if self.is_matched:
@@ -131,23 +131,10 @@ class PlanSize(NamedTuple):
         return self.calls(min(trials_per_agent, self.max_trials_per_agent))
 
     def count_calls(self, budget: CallBudget) -> int:
-        """Convert a budget to a number of calls of both trial types.
+        """Convert a budget to a number of calls of both trial types, at least 1.
 
-        Parameters
-        ----------
-        budget : CallBudget
-            Calls, a percentage of the dense calls, or paired trials per agent.
-
-        Returns
-        -------
-        int
-            At least 1.
-
-        Raises
-        ------
-        PlanError
-            [calls-invalid]: if the budget is less than one call; [trials-many]: if it asks for more trials per agent
-            than there are.
+        Raises PlanError [calls-invalid] if the budget is less than one call, [trials-many] if it asks for more trials
+        per agent than there are.
         """
         if budget.unit == "":
             return int(budget.value)
@@ -388,10 +375,9 @@ def _with_shortfall(plan: Plan) -> Plan:
 
 
 def find_shortfall(plan: Plan) -> str | None:
-    """Return a note if a first plan has fewer calls than requested, because the pool allows no more.
+    """Return a note if a first plan has less than `MIN_BUDGET_FRACTION` of the requested calls, and None otherwise.
 
-    There is a note if the plan has less than `MIN_BUDGET_FRACTION` of the requested calls. Plans with rounds or extensions,
-    and parts of another plan, get none. Independent trials that cost nothing are not counted.
+    Free independent trials are not counted. Plans with rounds or extensions, and parts of another plan, get no note.
     """
     budget = plan.request.budget
     if budget is None or plan.options.get("calls") is None:
@@ -518,9 +504,7 @@ class _IndependentTrials:
         is_free: bool,
         adds_probes: bool,
     ) -> None:
-        """Count the paired and independent trials in a budget, and draw the probes.
-
-        Probes are independent trials whose texts are unusually similar.
+        """Count the paired and independent trials in a budget, and draw the probes (trials of unusually similar texts).
 
         budget : number of calls of both trial types, or None
         is_free : whether calls cost nothing

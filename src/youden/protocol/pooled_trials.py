@@ -160,34 +160,16 @@ def count_added_calls(plan: Plan, n_paired: int, *, n_scored: int, are_new: bool
 
 
 def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, planned: Trials | None = None) -> Trials:
-    """Draw n different independent trials, spread evenly over the agents.
+    """Draw n different independent trials in passes, in each of which every agent appears once first and once second.
 
-    Parameters
-    ----------
-    eligible : bool array (n_agents, n_items)
-        Cells that may be used.
-    n : int
-        Number of trials; 0 for none.
-    rng : Generator
-        Random numbers.
-    planned : Trials, optional
-        Independent trials that are not drawn again.
+    Partners are random, and items are uniform over each agent's eligible cells.
 
-    Returns
-    -------
-    Trials
-        Trials of the role "pooled"; fewer than n if n different ones cannot be found.
+    eligible : bool array (n_agents, n_items), cells that may be used
+    n : number of trials; 0 for none
+    planned : independent trials that are not drawn again
 
-    Raises
-    ------
-    PlanError
-        [independent]: if n > 0 and no two agents have responses to different items.
-
-    Notes
-    -----
-    In each pass, every agent appears once first and once second: partners are the agents in a random order and the same
-    order, shifted cyclically by a random number. Items are uniform over each agent's eligible cells, and differ. A pair
-    without a new comparison is skipped.
+    Returns fewer than n trials if n different ones cannot be found. Raises PlanError [independent] if n > 0 and no two
+    agents have responses to different items.
     """
     agents = np.flatnonzero(eligible.any(axis=1))
     n_agents = len(agents)

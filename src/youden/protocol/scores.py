@@ -133,24 +133,11 @@ def _encode_combinations(trials: Trials, n_agents: int, n_items: int) -> Positio
 
 
 def training_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
-    """Compute training scores, without held-out cells.
+    """Compute the scores of the observed training cells (agent, item).
 
-    Parameters
-    ----------
-    rates : Rates
-        Rates of pairs of agents on items.
-    kind : {"symmetric", "row"}
-        Whether to average both orders of a pair, or to use those in which the agent's text comes first.
+    kind : "symmetric" to average both orders of a pair, "row" to use those in which the agent's text comes first
 
-    Returns
-    -------
-    Scores
-        One score per observed training cell (agent, item).
-
-    Raises
-    ------
-    StatisticsError
-        [score-kind]: if `kind` is unknown.
+    Raises StatisticsError [score-kind] if `kind` is unknown.
     """
     return _compute_scores(rates, training_differences(rates), kind=kind, role="train")
 
@@ -175,24 +162,11 @@ def training_differences(rates: Rates) -> Floats:
 
 
 def holdout_scores(rates: Rates, *, kind: ScoreKind) -> Scores:
-    """Compute scores of the held-out cells from all their trials.
+    """Compute the scores of the observed held-out cells (agent, item) from all their trials.
 
-    Parameters
-    ----------
-    rates : Rates
-        Rates of pairs of agents on items.
-    kind : {"symmetric", "row"}
-        Whether to average both orders of a pair, or to use those in which the agent's text comes first.
+    kind : "symmetric" to average both orders of a pair, "row" to use those in which the agent's text comes first
 
-    Returns
-    -------
-    Scores
-        One score per observed held-out cell (agent, item).
-
-    Raises
-    ------
-    StatisticsError
-        [score-kind]: if `kind` is unknown.
+    Raises StatisticsError [score-kind] if `kind` is unknown.
     """
     return _compute_scores(rates, _compute_differences(rates, rates.fpr, None), kind=kind, role="holdout")
 

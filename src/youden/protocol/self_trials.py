@@ -63,26 +63,14 @@ def check_self_trials(calls: CallBudget | None, settings: Mapping[str, Json]) ->
 def with_self_trials(plan: Plan, pool: Pool, n_paired: int) -> Plan:
     """Return a plan that compares agents with self-trials of its agents at its end, which no ability uses.
 
-    Parameters
-    ----------
-    plan : Plan
-        Plan that compares agents, without self-trials. If it has self-trials already, they are added again; this is not
-        checked.
-    pool : Pool
-        Its pool.
-    n_paired : int
-        Maximum number of paired self-trials of each agent; each has an independent one. 0 returns the plan itself.
+    plan : plan without self-trials (not checked)
+    n_paired : maximum number of paired self-trials of each agent; each has an independent one. 0 returns the plan
+        itself
 
-    Returns
-    -------
-    Plan
-        Its self-trials have the trial type SELF_TRIAL, and paired ones have the same item twice.
+    Self-trials have the trial type SELF_TRIAL; paired ones have the same item twice.
 
-    Raises
-    ------
-    PlanError
-        [self-trials]: if the plan is made in rounds or for preferences; [repeats-few]: if no agent has two responses to
-        two items.
+    Raises PlanError [self-trials] if the plan is made in rounds or for preferences, [repeats-few] if no agent has two
+    responses to two items.
     """
     if not n_paired:
         return plan
@@ -127,31 +115,15 @@ def check_compares_agents(plan: Plan, command: str) -> None:
 
 
 def draw_self_trials(pool: Pool, agent: int, *, n_paired: int, seed: int) -> Trials:
-    """Draw paired self-trials of an agent, each with an independent one after all paired ones.
+    """Draw paired self-trials of an agent, comparisons of two of its responses to an item, and then as many independent ones.
 
-    Parameters
-    ----------
-    pool : Pool
-        Responses of the agents.
-    agent : int
-        Position of the agent. Only its items with two or more responses are used.
-    n_paired : int
-        Maximum number of paired trials. A smaller number gives the first trials of a larger one.
-    seed : int
-        Seed of the plan.
+    In a complete round, each item appears once first and once second.
 
-    Returns
-    -------
-    Trials
-        Paired trials of two different responses to an item, and as many independent trials; none if fewer than two items
-        have two responses.
+    agent : position of the agent; only its items with two or more responses are used
+    n_paired : maximum number of paired trials; a smaller number gives the first trials of a larger one
+    seed : seed of the plan
 
-    Notes
-    -----
-    Pairs of responses come in rounds. A round has one pair of each item, in random order: first the pairs of an item in
-    random order and random orientation, then the same pairs in the opposite orientation. The independent trials of a
-    round compare the first response of each pair with a random response to the item that is a fixed number of steps ahead
-    in the random order of items. In a complete round, each item appears once first and once second.
+    Returns no trials if fewer than two items have two responses.
     """
     rng = stream("self trials", seed, crc32(pool.agents[agent].id.encode()))
     items = rng.permutation(np.flatnonzero(pool.n_repeats[agent] >= 2))

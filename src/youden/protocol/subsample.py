@@ -41,41 +41,19 @@ def count_calls(plan: Plan, budget: object) -> int:
 
 
 def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earlier: Plan | None = None) -> Plan:
-    """Draw a balanced part of a plan's trials.
+    """Draw a balanced part of a plan's trials, without probes and trials that touch held-out cells.
 
-    Parameters
-    ----------
-    plan : Plan
-        Plan to take a part of.
-    calls : int or str, optional
-        Budget: calls (4000), a percentage of the dense calls ("5%"), or paired trials per agent ("450/agent"). Default:
-        all trials that training may use.
-    seed : int, default 0
-        Seed of the draw.
-    earlier : Plan, optional
-        A part that was drawn before `plan` was extended. Its trials are drawn first, so that their answers are used.
+    If all trials are in complete blocks, whole blocks are drawn, evenly over the items; otherwise, single paired
+    trials, evenly over agents, then items. Independent trials get 7 to 10 % of the calls, and those that do not fill a
+    block.
 
-    Returns
-    -------
-    Plan
-        At most `calls` trials, in the order of `plan`. Probes and trials that touch held-out cells are left out.
+    calls : calls (4000), a percentage of the dense calls ("5%"), or paired trials per agent ("450/agent"); default: all
+        trials that training may use, without the free independent trials that exceed the paired ones
+    earlier : part that was drawn before `plan` was extended; its trials are drawn first, so that their answers are used
 
-    Raises
-    ------
-    PlanError
-        [calls-invalid]: if `calls` is not a budget; [subsample-calls]: if it exceeds the trials of the plan;
-        [subsample-few]: if agents get fewer than 4 paired trials; [plan-no-pool], [plan-other-pool]: if the plan's pool
-        cannot be read.
-
-    Notes
-    -----
-    If every block holds all agents of its item, as many whole blocks are drawn in random order as fit. No item is drawn
-    a second time before each was drawn once. Otherwise, single paired trials are drawn, spread evenly over agents, then
-    over items; they belong to no block.
-
-    Independent trials get as many calls as in a cyclic plan, 7 to 10 %, and the calls that do not fill a block. They are
-    pooled. If the plan has more independent than paired trials, because its judge costs nothing, the default part leaves
-    out the others.
+    Raises PlanError [calls-invalid] if `calls` is not a budget; [subsample-calls]: if it exceeds the trials of the
+    plan; [subsample-few]: if agents get fewer than 4 paired trials; [plan-no-pool], [plan-other-pool]: if the plan's
+    pool cannot be read.
     """
     rows = _find_usable_rows(plan)
     is_paired = plan.trial_type[rows] == PAIRED
@@ -243,16 +221,11 @@ def _sample_blocks(
 def _sample_evenly(
     plan: Plan, rows: Positions, n: int, rng: np.random.Generator, *, earlier_rows: Positions
 ) -> Positions:
-    """Draw n trials of a plan one at a time, so that agents and items are drawn about equally often.
-
-    Each draw takes the agent that was drawn least often, then the partner drawn least often, then the item drawn
-    least often.
+    """Draw n trials of a plan one at a time, so that agents and items are drawn about equally often, in random order.
 
     rows : int array, rows of the trials to draw from
-    n : number of trials to draw
-    earlier_rows : int array, rows of the trials in an earlier part of the plan, at most n of `rows`; they are drawn first
-
-    Returns n of the rows in random order, or all if there are at most n.
+    n : number of trials; all are returned if there are not more
+    earlier_rows : int array, at most n of `rows`, which are drawn first
     """
     if n >= len(rows):
         return rows

@@ -226,33 +226,17 @@ class Adaptive(TrialDesign):
     ) -> NextRound:
         """Draw the next round of comparisons among the contenders, the agents that may still be among the best.
 
-        The result depends only on the arguments.
+        ability : float array (n_agents,), abilities so far; NaN counts as worse than all others. Not used if `active`
+            is set
+        eligible : bool array (n_agents, n_items), cells (agent, item) that may be compared
+        rng : random numbers in the state in which `draw` got them
+        active : bool array (n_agents,), contenders; by default, the agents nearest to the boundary between the best
+            agents and the rest
+        n_blocks : maximum number of blocks, to be set together with `active`. Without `active`, each round has an equal
+            part of the budget that the pilot leaves
 
-        Parameters
-        ----------
-        plan : Plan
-            The plan so far.
-        rounds : Rounds
-            Its rounds.
-        ability : float array (n_agents,)
-            Abilities by the answers so far; an agent without one (NaN) counts as worse than all others. Not used if
-            `active` is set.
-        eligible : bool array (n_agents, n_items)
-            Cells (agent, item) that may be compared.
-        rng : Generator
-            Random numbers in the state in which `draw` got them.
-        active : bool array (n_agents,), optional
-            Whether each agent is a contender. Default: the agents whose abilities are nearest to the boundary between
-            the best agents and the rest.
-        n_blocks : int, default 0
-            Maximum number of blocks of the round. Set it together with `active`: with 0, the round has no trials. It is
-            ignored without `active`, when each round has an equal part of the budget that the pilot leaves.
-
-        Returns
-        -------
-        NextRound
-            Trials, contenders and the reason to stop, which is "budget" or None. If the rounds, the budget or the
-            possible comparisons are used up, the reason is "budget" and there are no trials.
+        Returns trials and contenders, or no trials and the reason to stop, "budget", if the rounds, the budget or the
+        possible comparisons are used up.
         """
         next_number = len(rounds.starts)  # the pilot is number 0
         budget = self.budget(eligible)
@@ -307,8 +291,8 @@ class Adaptive(TrialDesign):
     ) -> Trials:
         """Draw at most `n_trials` trials of the contenders that are not in the plan yet, block by block.
 
-        A block compares all contenders with one partner on one item, in one order. All rounds go through the same sequence of
-        blocks. A contender that was dropped and comes back therefore catches up with the comparisons of the others.
+        All rounds go through the same sequence of blocks, so that a contender that was dropped and comes back catches
+        up.
 
         active : bool array (n_agents,), contenders
         eligible : bool array (n_agents, n_items), cells that may be compared

@@ -202,26 +202,13 @@ class CellDesign(TrialDesign, ABC):
         return sampled
 
     def _choose_within_budget(self, eligible: Bools, rng: np.random.Generator, budget: int) -> tuple[Bools, int | None]:
-        """Choose as many cells as a budget of paired calls allows.
+        """Choose as many cells as a budget of paired calls allows, or the smallest possible choice if even this exceeds it.
 
-        Cells are dropped before partners: the number of partners is limited only if even the smallest choice of cells
-        exceeds the budget when each cell is compared with all partners.
+        The number of partners is limited only in that case.
 
-        Parameters
-        ----------
-        eligible : bool array (n_agents, n_items)
-            Cells (agent, item) that may be chosen.
-        rng : numpy.random.Generator
-            Source of all random numbers.
-        budget : int
-            Maximum number of paired calls.
+        eligible : bool array (n_agents, n_items), cells (agent, item) that may be chosen
 
-        Returns
-        -------
-        chosen : bool array (n_agents, n_items)
-            The chosen cells; the smallest possible choice if even this exceeds the budget.
-        n_partners : int or None
-            Maximum number of partners of each cell; None for all.
+        Returns the chosen cells, and the maximum number of partners of each cell, None for all.
         """
         random_key, threshold = self._draw_thresholds(eligible, rng)
 

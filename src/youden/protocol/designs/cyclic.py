@@ -97,25 +97,12 @@ class Cyclic(TrialDesign):
     def blocks(self, eligible: Bools, rng: np.random.Generator) -> Iterator[Trials]:
         """Yield the trials of all possible blocks in the order in which `draw` takes them, without block numbers.
 
-        The budget `n_paired` is ignored.
+        In a block, each agent that is eligible on its item appears once first and once second. The budget `n_paired` is
+        ignored.
 
-        Parameters
-        ----------
-        eligible : bool array (n_agents, n_items)
-            Cells that may be compared. Items with fewer than two eligible agents have no blocks.
-        rng : numpy.random.Generator
-            Source of all random numbers.
+        eligible : bool array (n_agents, n_items), cells that may be compared
 
-        Yields
-        ------
-        Trials
-            Paired trials of one block, in which each agent that is eligible on its item appears once first and once
-            second.
-
-        Raises
-        ------
-        PlanError
-            [nothing-shared]: if no item has two eligible agents; raised when the first block is requested.
+        Raises PlanError [nothing-shared] with the first block if no item has two eligible agents.
         """
         return iter_blocks(eligible, rng, pairs=self.pairs)
 
@@ -140,25 +127,13 @@ def _budget_error(budget: int, eligible: Bools) -> PlanError:
 def iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule = "ordered") -> Iterator[Trials]:
     """Yield the trials of all possible cyclic blocks in order, without block numbers.
 
-    Parameters
-    ----------
-    eligible : bool array (n_agents, n_items)
-        Cells that may be compared.
-    rng : numpy.random.Generator
-        Source of all random numbers.
-    pairs : {"ordered", "unordered"}, default "ordered"
-        Whether pairs may be judged in both orders on one item. With "unordered", an item with two eligible agents has no
-        block, because a block would compare them in both orders.
+    In a block, each agent that is eligible on its item appears once first and once second.
 
-    Yields
-    ------
-    Trials
-        Paired trials of one block, in which each agent that is eligible on its item appears once first and once second.
+    eligible : bool array (n_agents, n_items), cells that may be compared
+    pairs : whether pairs may be judged in both orders on one item. With "unordered", an item with two eligible agents
+        has no block
 
-    Raises
-    ------
-    PlanError
-        [nothing-shared]: if no item has two eligible agents; raised when the first block is requested.
+    Raises PlanError [nothing-shared] with the first block if no item has two eligible agents.
     """
     for block in _iter_blocks(eligible, rng, pairs=pairs):
         item = np.full(len(block.agents), block.item, dtype=np.int32)
@@ -183,10 +158,7 @@ class _Block(NamedTuple):
 
 
 def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) -> Iterator[_Block]:
-    """Yield the blocks of the cyclic design, in the order in which a budget uses them.
-
-    A block compares each eligible agent of one item with the agent that follows it, by the shift of the block, in the
-    cyclic random order of the agents. Items and shifts are used in turn.
+    """Yield the blocks of the cyclic design, in the order in which a budget uses them: items and shifts in turn.
 
     eligible : bool array (n_agents, n_items), cells that may be compared
     pairs : "unordered" to compare each pair in one order only

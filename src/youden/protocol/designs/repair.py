@@ -87,27 +87,13 @@ def count_comparisons(chosen: Bools, eligible: Bools, *, n_partners: int | None,
 def draw_comparisons(
     chosen: Bools, eligible: Bools, *, n_partners: int | None, pairs: PairRule, rng: np.random.Generator
 ) -> Trials:
-    """Compare each chosen cell with its partners, which are other agents on the same item.
+    """Compare each chosen cell with its partners, other agents on the same item; sort by item, first and second agent.
 
-    Parameters
-    ----------
-    chosen : bool array (n_agents, n_items)
-        Cells to compare; all of them are eligible.
-    eligible : bool array (n_agents, n_items)
-        Cells that may be partners.
-    n_partners : int or None
-        Number of random partners of each chosen cell, or all if there are fewer; None for all.
-    pairs : {"ordered", "unordered"}
-        "ordered": the judge reads the text of the chosen cell first. If two chosen cells are partners of each other, they
-        are compared in both orders. "unordered": each pair is compared once, in a random order, which serves both
-        cells.
-    rng : numpy.random.Generator
-        Source of all random numbers.
-
-    Returns
-    -------
-    Trials
-        Paired trials, sorted by item, then by first agent, then by second agent.
+    chosen : bool array (n_agents, n_items), cells to compare; all of them are eligible
+    eligible : bool array (n_agents, n_items), cells that may be partners
+    n_partners : maximum number of random partners of each chosen cell; None for all
+    pairs : "ordered" if the text of the chosen cell comes first, so that two chosen cells may be compared in both
+        orders; "unordered" if each pair is compared once, in a random order
     """
     n_agents, n_items = chosen.shape
     shape = (n_items, n_agents, n_agents)
@@ -206,22 +192,11 @@ class StarvedError(PlanError):
 def check_degrees(cells: Bools, *, d: int, design: str, remedies: tuple[str, str]) -> None:
     """Check that every item and every agent has at least d cells; a cell is one agent on one item.
 
-    Parameters
-    ----------
-    cells : bool array (n_agents, n_items)
-        Cells to count.
-    d : int
-        Minimum number of cells.
-    design : str
-        Name of the design, for the message.
-    remedies : (str, str)
-        Instruction for the message if an agent has too few cells, and if an item has.
+    cells : bool array (n_agents, n_items), cells to count
+    design : name of the design, for the message
+    remedies : instruction for the message if an agent has too few cells, and if an item has
 
-    Raises
-    ------
-    StarvedError
-        [d-core]: if an item or agent has fewer than d cells, for the one with the fewest cells; items are checked
-        first.
+    Raises StarvedError [d-core] for the item, else the agent, with the fewest cells.
     """
     agent_remedy, item_remedy = remedies
     _check_side(cells.sum(axis=0), "item", d=d, design=design, remedy=item_remedy)
@@ -231,9 +206,7 @@ def check_degrees(cells: Bools, *, d: int, design: str, remedies: tuple[str, str
 def _check_side(n_cells: Positions, side: Literal["agent", "item"], *, d: int, design: str, remedy: str) -> None:
     """Raise StarvedError for the agent or item with the fewest cells, if it has fewer than d.
 
-    n_cells : int array with the number of cells of each agent, or of each item
-    side : whose cells `n_cells` counts
-    d : minimum number of cells
+    n_cells : int array, cells of each agent, or of each item, by `side`
     design : name of the design, for the message
     remedy : instruction for the message
     """
@@ -243,28 +216,14 @@ def _check_side(n_cells: Positions, side: Literal["agent", "item"], *, d: int, d
 
 
 def repair(chosen: Bools, eligible: Bools, *, key: Floats, d: int) -> Bools:
-    """Add eligible cells until every agent and item has d cells and all cells are connected.
+    """Add eligible cells until every agent and item has d cells and all cells are connected: bool array (n_agents, n_items).
 
-    Parameters
-    ----------
-    chosen : bool array (n_agents, n_items)
-        Chosen cells; this array stays unchanged.
-    eligible : bool array (n_agents, n_items)
-        Cells that may be added, and the chosen ones. Each agent and item must have d of them, which is not checked here.
-    key : float array (n_agents, n_items)
-        Random numbers; cells with the smallest ones are added first.
-    d : int
-        Minimum number of cells of each agent and of each item.
+    chosen : bool array (n_agents, n_items), which stays unchanged
+    eligible : bool array (n_agents, n_items), the chosen cells and those that may be added. Each agent and item must
+        have d of them (not checked)
+    key : float array (n_agents, n_items), random numbers; cells with the smallest ones are added first
 
-    Returns
-    -------
-    bool array (n_agents, n_items)
-        The chosen and the added cells.
-
-    Raises
-    ------
-    PlanError
-        [not-connected]: if even all eligible cells together are not connected.
+    Raises PlanError [not-connected] if even all eligible cells together are not connected.
     """
     chosen = chosen.copy()
     _add_missing_cells(chosen, eligible, key, n_per_row=d)
