@@ -313,10 +313,7 @@ def _build_pool(generation: Generation, texts: Responses, *, name: str) -> tuple
     texts : responses by agent id, in the order of `generation.responses`; None if missing
     """
     items = generation.items
-    texts_by_agent = []
-    for spec in generation.file.agents:
-        texts_by_agent.append(_arrange_texts(texts[spec.id], n_items=len(items)))
-
+    texts_by_agent = [_arrange_texts(texts[spec.id], n_items=len(items)) for spec in generation.file.agents]
     texts_by_repeat: Objects = np.stack(texts_by_agent, axis=1)  # (n_repeats, n_agents, n_items)
     pool = Pool.from_repeats(generation.agents, items, list(texts_by_repeat), name)
     return pool, texts_by_repeat.size
