@@ -399,6 +399,34 @@ def test_left_out_columns_and_totals_are_noted(tmp_path: Path) -> None:
     assert "averages or totals not used: Total" in read_scores(total_row(tmp_path)).notes
 
 
+@pytest.mark.parametrize("name", ["Durchschnitt", "Gesamtwertung", "Moyenne générale", "平均点", "Ø"])
+@pytest.mark.parametrize("decimals", [1, 4])
+def test_a_column_that_averages_the_others_is_not_an_item(tmp_path: Path, name: str, decimals: int) -> None:
+    scores = np.random.default_rng(5).uniform(20, 90, (6, 4))
+    frame = pd.DataFrame(scores.round(1), columns=list("wxyz"))
+    frame.insert(0, "model", [f"m{k}" for k in range(6)])
+    frame[name] = scores.mean(axis=1).round(decimals)
+    table = read_scores(frame)
+    assert table.item_ids == ("w", "x", "y", "z")
+    assert f"columns not used: {name}" in table.notes
+
+
+def test_a_column_of_sums_is_not_an_item_and_similar_columns_are(tmp_path: Path) -> None:
+    passed = np.random.default_rng(6).integers(0, 2, (12, 5))
+    frame = pd.DataFrame(passed, columns=list("vwxyz"))
+    frame.insert(0, "model", [f"m{k}" for k in range(12)])
+    assert read_scores(frame.assign(Punkte=passed.sum(axis=1))).item_ids == ("v", "w", "x", "y", "z")
+    near = passed.sum(axis=1)
+    near[3] += 1
+    assert read_scores(frame.assign(Punkte=near)).item_ids == ("v", "w", "x", "y", "z", "Punkte")
+
+
+def test_percent_signs_in_some_columns_are_named(tmp_path: Path) -> None:
+    path = write(tmp_path, "t.csv", "model,x,y,z\na,35.6%,40.1,50\nb,40.2%,41.5,60\n")
+    with pytest.raises(ImportFormatError, match=r"percent signs, such as 'x', and others have none, such as 'y'"):
+        read_scores(path)
+
+
 def test_a_column_of_models_is_preferred_to_one_of_providers_and_texts_are_noted(tmp_path: Path) -> None:
     text = "Provider,Model,License,MMLU,GSM8K,old\np,a,MIT,.9,.5,.2*\nq,b,MIT,.8,.7,.3*\n"
     table = read_scores(write(tmp_path, "t.csv", text))

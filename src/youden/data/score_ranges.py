@@ -75,6 +75,39 @@ def is_loss(name: str, values: Floats) -> bool:
     return bool(_LOSS.fullmatch(normalize_name(name))) and bool((values > 0).any())
 
 
+def find_aggregates(scores: Floats) -> list[int]:
+    """Return the positions of columns that are the mean or the sum of all other columns, up to rounding of all columns.
+
+    scores : float array (n_rows, n_columns), NaN if missing. At least three rows without missing scores and three
+        different values of a column are needed.
+    """
+    complete = scores[~np.isnan(scores).any(axis=1)]
+    n_rows, n_columns = complete.shape
+    if n_rows < 3 or n_columns < 3:
+        return []
+
+    others_sum = complete.sum(axis=1, keepdims=True) - complete
+    aggregates: set[int] = set()
+    for expected in (others_sum, others_sum / (n_columns - 1)):
+        largest_difference = np.abs(complete - expected).max(axis=0)
+        for position in np.flatnonzero(largest_difference < 0.11).tolist():  # rounded to one decimal or more
+            column = complete[:, position]
+            others = np.delete(complete, position, axis=1)
+            tolerance = _find_rounding_error(column) + _find_rounding_error(others) + 1e-9
+            is_precise = tolerance < 0.02 * np.ptp(complete)  # coarse values agree by chance
+            if is_precise and largest_difference[position] <= tolerance and len(np.unique(column)) >= 3:
+                aggregates.add(position)
+    return sorted(aggregates)
+
+
+def _find_rounding_error(values: Floats) -> float:
+    """Return half a unit of the last decimal of an array, up to six decimals; 0 for whole numbers."""
+    for n_decimals in range(7):
+        if np.allclose(values, values.round(n_decimals), rtol=0, atol=1e-9):
+            return 0.5 * 10.0**-n_decimals if n_decimals else 0.0
+    return 0.0
+
+
 def check_units(source: str, score: Floats, item_ids: Sequence[str]) -> None:
     """Raise ImportFormatError [scores-scale] if scores have different units, such as fractions and Elo ratings.
 

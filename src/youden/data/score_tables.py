@@ -27,7 +27,7 @@ from youden.data.importers.column_names import (
 from youden.data.importers.foreign_files import import_error
 from youden.data.pools.spool import format_excerpt
 from youden.data.score_columns import CONVERSIONS, ScoreColumn, is_percentage, make_id
-from youden.data.score_ranges import check_units, determine_range, is_loss
+from youden.data.score_ranges import check_units, determine_range, find_aggregates, is_loss
 from youden.data.score_rows import LocatedFrame, is_model_name, locate_frame_rows, read_score_rows
 from youden.errors import ConfigError, ImportFormatError
 from youden.text.printable import find_name_fault
@@ -42,7 +42,11 @@ ROLES = ("model", "item", "score", "ignore")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 _SCORE_NAMES = {"score", "scores", "value", "main_score"}
 """Normalized names of the column of scores in a long table, which has one row per model and item."""
-_TOTAL = re.compile(r"all|(mean|median|sum)(_.*)?|(.*_)?(average|avg|overall|total)(_.*)?")
+_TOTAL = re.compile(
+    r"all|(mean|median|sum)(_.*)?|(.*_)?(average|avg|overall|total)(_.*)?"
+    r"|(durchschnitt|mittelwert|gesamt|insgesamt|summe|moyenne|promedio)(_.*)?|(平均|合計|总分|總分)(_.*)?"
+)
+"""Normalized names of averages and totals."""
 _NO_SCORE = re.compile(
     r"(.*_)?rank(ing)?(_.*)?|(δ|delta)(_.*)?|no|#|(.*_)?(stderr|stddev|std|std_error|se|ci)|(number_of_|num_|n_|#_?)?param(eter)?s?(_.)?|(model_)?size(_.*)?"
     r"|memory(_usage)?(_.*)?|max_tokens|embedding_dim.*|context_(length|window)|(release_)?(date|year)|(.*_)?(price|cost|usd|latency)"
@@ -300,6 +304,22 @@ class _TableReader:
         )
         raise import_error(self.source, f"{problem} Set --column ignore={name}.", slug="scores-scale")
 
+    def check_columns_of_percentages(self, scores: Sequence[str], *, highest: float) -> None:
+        """Raise ImportFormatError [scores-percent] if only some columns have percent signs, and a score is above 1.
+
+        scores : columns of scores
+        highest : highest score, after division of percentages by 100
+        """
+        with_sign = [name for name in scores if any(map(is_percentage, self.columns[name].converted))]
+        without_sign = [name for name in scores if name not in with_sign]
+        if not with_sign or not without_sign or highest <= 1:
+            return
+        problem = (
+            f"some columns have percent signs, such as {with_sign[0]!r}, and others have none, such as {without_sign[0]!r}: "
+            f"got scores up to {highest:g}. Write all of them in the same way."
+        )
+        raise import_error(self.source, problem, slug="scores-percent")
+
     def collect_wide_scores(
         self, models: list[str], items: list[str], scores: list[str], score_range: tuple[float, float] | None
     ) -> ScoreTable:
@@ -322,7 +342,9 @@ class _TableReader:
         cell_scores = np.column_stack([self.numbers[name] for name in scores]).ravel()
 
         if score_range is None:
-            self.check_columns_of_words(scores, highest=float(np.nanmax(cell_scores)))
+            highest = float(np.nanmax(cell_scores))
+            self.check_columns_of_words(scores, highest=highest)
+            self.check_columns_of_percentages(scores, highest=highest)
 
         model_ids, item_ids = (row_ids, column_ids) if models else (column_ids, row_ids)
         return self.average_cells(model_ids, item_ids, cell_scores, score_range)
@@ -354,6 +376,9 @@ class _TableReader:
         """
         number_columns = [name for name in self.numeric if name not in labels]
         scores = [name for name in number_columns if not self.holds_no_scores(name)]
+        if not is_long:
+            aggregates = find_aggregates(np.column_stack([self.numbers[name] for name in scores])) if scores else []
+            scores = [name for position, name in enumerate(scores) if position not in aggregates]
         with_usual_name = [name for name in scores if normalize_name(name) in _SCORE_NAMES]
         if is_long and len(with_usual_name) == 1:
             has_missing_scores = np.isnan(self.numbers[with_usual_name[0]]).any()
