@@ -358,8 +358,8 @@ def _report_template(agent: str, message: str, share: float) -> Finding:
     return Finding(
         "template",
         message,
-        "Its independent trials look paired, or its paired ones independent, so its score is near 0 and it ranks low. That "
-        "is correct if its responses are unspecific, and wrong if the import cut them.",
+        "Its independent trials look paired, or its paired ones independent, so its score is low. That is "
+        "correct if its responses are unspecific, and wrong if the import cut them.",
         "Read a few of its responses. If they are complete, keep it as a low-effort agent.",
         agents=(agent,),
         facts={"share": share},
