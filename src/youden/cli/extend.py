@@ -176,7 +176,7 @@ def _extend_and_print(
 ) -> None:
     """Plan an extension of the run in the folder `run`, print its plan, send its requests, and print the extended run.
 
-    request : keyword arguments of `plan_extension` that say what to add
+    request : keyword arguments of `plan_extension`
     dry_run : whether only the plan is printed
 
     If nothing can be added, the reason is printed.

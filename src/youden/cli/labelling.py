@@ -8,13 +8,16 @@ from __future__ import annotations
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from youden.cli import options, output
 from youden.text.printable import printable
 from youden.text.sentences import format_count
+
+if TYPE_CHECKING:
+    from youden.workflows.to_label import ToLabel
 
 
 @click.command("label")
@@ -63,18 +66,23 @@ def label_command(
         n, out, purpose=purpose, labels=files or None, label=label, scale=scale, show_agents=show_agents, seed=seed
     )
     label_arguments = " ".join(f"--labels {shlex.quote(str(file))}" for file in (*files, out))
+    _print_written(written, out, as_json=as_json)
+    output.print_note(
+        f"next: fill in the column `label`, then run: youden quality {shlex.quote(str(run))} {label_arguments}"
+    )
+
+
+def _print_written(written: ToLabel, out: Path, *, as_json: bool) -> None:
+    """Print the path of a table of responses to label, the number of its responses, and the file with their agents."""
     if as_json:
         output.print_json(
             {"table": str(out), "key": str(written.key), "given": dict(written.given), "known": written.n_known}
         )
-    else:
-        n_responses = format_count(sum(written.given.values()), "response")
-        n_agents = format_count(len(written.given), "agent")
-        click.echo(printable(str(out)))
-        output.print_note(f"{n_responses} of {n_agents}; agents of the rows: {written.key}")
-    output.print_note(
-        f"next: fill in the column `label`, then run: youden quality {shlex.quote(str(run))} {label_arguments}"
-    )
+        return
+    n_responses = format_count(sum(written.given.values()), "response")
+    n_agents = format_count(len(written.given), "agent")
+    click.echo(printable(str(out)))
+    output.print_note(f"{n_responses} of {n_agents}; agents of the rows: {written.key}")
 
 
 @click.command("quality")

@@ -126,10 +126,8 @@ def parse_pairs(
 ) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], dict[str, str]]:
     """Return the click callback of a repeatable option NAME=VALUE, which returns the values by name.
 
-    example : valid value, shown in the message about an invalid one
+    example : valid value, shown if a text without a name, "=" or a value is refused; a repeated name is refused, too
     split_at_last : whether to split at the last "=", so that a name may contain one
-
-    A text without a name, "=" or a value is a usage error, and so is a name that occurs twice.
     """
     return partial(_split_pairs, example=example, split_at_last=split_at_last)
 

@@ -185,8 +185,7 @@ def print_connections(judge: JudgeConfig) -> None:
 def print_run_plan(planned: PlannedRun, output_mode: OutputMode = "verbose") -> PrecisionForecast | None:
     """Print the hosts of the judge, and the plan, cost and expected precision of a run, to standard error.
 
-    output_mode : "quiet" prints only the hosts to which the judge sends texts, "short" the plan in one line, and
-        "verbose" and "json" all details
+    output_mode : "quiet" prints only the hosts, "short" the plan in one line, "verbose" and "json" all details
 
     Returns the expected precision of the abilities; None for a run that asks for preferences.
     """
@@ -316,10 +315,8 @@ def _describe_coverage(plan: Plan) -> str:
 def _describe_precision(planned: PlannedRun, plan: Plan, cost: Cost, forecast: PrecisionForecast) -> list[str]:
     """Describe the expected precision of a plan, one sentence per element.
 
-    cost : cost of the trials in `plan`
-
-    The last sentence, on how many calls the other kind of answer (yes or no, or log-probabilities) would need, is
-    omitted if the forecast is based on answers of the judge.
+    The last sentence, on the calls that the other kind of answer (yes or no, or log-probabilities) would need, is
+    omitted if the forecast uses answers of the judge.
     """
     from youden.pipeline.decision_costs import forecast_other_decision, format_other_decision
     from youden.pipeline.precision import OWN_ANSWERS, format_forecast
@@ -405,10 +402,9 @@ def _print_short(
 ) -> None:
     """Print a judged run in the short form: recommendation, ranking, few warnings, next steps and report.
 
-    next_steps : what the user can do next; an empty string for nothing
+    next_steps : what the user can do next; may be empty
     report : path of the HTML report
     changes : sentences about what an extension changed
-    warnings : printed before those of the run
     """
     from youden.report.data.warnings import merge_by_kind
 
@@ -459,11 +455,11 @@ def print_judged_run(
         Summary of the fitted run.
     output_mode : {"short", "quiet", "verbose", "json"}
         "quiet" prints only the ranking; "short" also recommendation, next step and path of the report; "verbose" all
-        results; "json" all facts of the fit as JSON, with warnings, `end_reason` and the next step on stderr.
+        results; "json" all facts of the fit as JSON.
     end_reason : str, optional
-        Reason why a search ended, printed before the next step.
+        Reason why a search ended.
     changes : sequence of str, optional
-        Changes by an extension; in the short form only, where they replace one warning.
+        Changes by an extension, printed in the short form only, where they replace one warning.
     warnings : sequence of str, optional
         Warnings that are printed before those of the fit, unless "quiet".
     """

@@ -321,7 +321,7 @@ def _import_battles(
 
     paths : exactly one file; any other number is a usage error
     columns : column of the table by role, for example "winner"
-    allow_dropped : whether more than 1 % of the battles may have no winner, instead of an ImportFormatError
+    allow_dropped : whether more than 1 % of the battles may have no winner
     """
     from youden.pipeline.offline import import_battles
     from youden.report.data.summary import Summary

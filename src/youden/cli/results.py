@@ -183,10 +183,8 @@ def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
     from youden.pipeline.recommendation import recommend_across_judges
     from youden.types.pool import or_none
 
-    results = []
-    for run in runs:
-        folder = RunFolder(run)
-        results.append(folder.read_verdicts(folder.read_plan()))
+    folders = [RunFolder(run) for run in runs]
+    results = [folder.read_verdicts(folder.read_plan()) for folder in folders]
     judge_spread = measure_judge_spread(results)
     summary = describe_judge_spread(judge_spread)
     recommendation = recommend_across_judges(results, judge_spread)

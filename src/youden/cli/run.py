@@ -329,7 +329,7 @@ def _import_answers(
 ) -> Verdicts:
     """Add the answers in files to the store of a run, and return the stored answers to all its trials.
 
-    answer_files : files or folders with answers; if it is empty, nothing is added
+    answer_files : files or folders with answers; may be empty
     make_options : returns the options of the command, of which only the log file is used
     """
     from youden.judging.scheduler.options import JudgingOptions as Options

@@ -369,8 +369,8 @@ def _list_names(names: Sequence[str]) -> str:
 def _find_next_command(first_config: FirstConfig) -> tuple[str, str]:
     """Find the command that the user should run next, and a remark on it, which may be empty.
 
-    The command runs the config if it has no judged run, extends the run by what the pool has gained, or else writes the
-    report. The remark on an extension has its calls and cost, or why it is not possible.
+    The command runs the config if it has no judged run, else extends the run by what the pool has gained, or writes the
+    report.
     """
     merge, run = first_config.merge, first_config.run
     if run is None:

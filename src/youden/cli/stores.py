@@ -105,17 +105,18 @@ def verify(file: Path, source: Path | None, as_json: bool) -> int:
         "problems": list(problems),
         "missing": list(missing),
     }
-    missing_note = "" if source is None else f"; {format_count(len(missing), 'request')} of {source} missing"
+    n_problems = format_count(len(problems), "problem")
     note = (
         f"{len(cassette.entries):,} entries, {cassette.n_redacted:,} of them redacted (their hashes cannot be checked); "
-        f"{format_count(len(problems), 'problem')}{missing_note}"
+        f"{n_problems}"
     )
+    if source is not None:
+        note += f"; {format_count(len(missing), 'request')} of {source} missing"
     lines = [*problems, *(f"missing: {key} ({description})" for key, description in missing.items())]
     output.print_result(as_json, result, lines=lines, notes=[note])
     if problems:
         raise InputError(
-            f"{file} is damaged: got {format_count(len(problems), 'problem')}. Restore it from version control, or export it "
-            "again.",
+            f"{file} is damaged: got {n_problems}. Restore it from version control, or export it again.",
             slug="cassette",
         )
     return INCOMPLETE if missing else 0

@@ -19,6 +19,7 @@ from youden.text.sentences import format_items_compared
 from youden.text.tables import Table, format_decimal, make_table
 
 if TYPE_CHECKING:
+    from youden.data.folder.run_folder import RunFolder
     from youden.stats.curl.quantiles import Coincident, MedianDifference
     from youden.study.agreement import JudgesStudy
     from youden.study.link_curl import LinksStudy
@@ -54,16 +55,13 @@ def links_command(
     agents and items show whether the medians of two links differ.
     """
     from youden.data.folder.run_folder import RunFolder
-    from youden.study.link_curl import LinksStudy, compute_partner_share
+    from youden.study.link_curl import LinksStudy
     from youden.types.pool import plain_fields
 
     folder = RunFolder(run)
-    partner_share = 1.0
-    if folder.has("rates.parquet"):
-        partner_share = compute_partner_share(folder.read_rates(), scores)
     study = LinksStudy(
         folder.read_scores(scores),
-        partners=partner_share,
+        partners=_read_partner_share(folder, scores),
         n_draws=n_resamples,
         coincident=duplicates,
         seed=seed,
@@ -85,11 +83,19 @@ def links_command(
     )
 
 
+def _read_partner_share(folder: RunFolder, scores: ScoreKind) -> float:
+    """Return the share of all other agents that the median cell was compared with; 1 if the run has no rates."""
+    from youden.study.link_curl import compute_partner_share
+
+    if not folder.has("rates.parquet"):
+        return 1.0
+    return compute_partner_share(folder.read_rates(), scores)
+
+
 def _make_curl_tables(study: LinksStudy, name: str) -> Iterator[Table]:
     """Yield a table of the curl of scores on each link function, and one of their differences, if there are resamples.
 
-    The curl of a rectangle (agents i, l and items j, k) is |s_ij − s_ik − s_lj + s_lk|, 0 for additive scores.
-    `name` is that of the run.
+    The curl of agents i, l and items j, k is |s_ij − s_ik − s_lj + s_lk|, 0 for additive scores.
     """
     rows = []
     for link, curl in study.links.items():

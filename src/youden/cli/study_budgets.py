@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 def _holdout_options(n_seeds: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds the options of a study over `n_seeds` random holdouts, and --html and --json.
 
-    The command receives --top-groups and --bottom-groups as one argument `groups`: a function that takes the recorded
-    answers and returns the `Contrast` of these groups, or None if the run lacks the default groups.
+    The command receives --top-groups and --bottom-groups as a function `groups`, which returns their `Contrast` in
+    recorded answers, or None if these lack the default groups.
     """
     decorators = (
         click.option("--n-seeds", type=click.IntRange(min=1), default=n_seeds, help="Number of random holdouts."),
@@ -113,7 +113,7 @@ def _print_study(
     """Print a study of one run, and write its figures to the file `html` if it is not None.
 
     name : "baselines" or "budget", its key in the JSON output
-    result : the study for the JSON output; `table` and `text` are for readers
+    result : the study for the JSON output
     figure_arguments : arguments of the function that draws the figures
     """
     lines = tuple(text)
@@ -354,8 +354,8 @@ def _make_sparsity_part(study: SparsityStudy, name: str, lines: tuple[str, ...],
 def _sparsity_table(study: SparsityStudy, name: str) -> Table:
     """Tabulate the cost and accuracy of each regime (design with a number of observed cells), the dense one first.
 
-    The cost is the share of all cells and of the training cells that are observed, and the number of calls, also if
-    each pair is compared in one order only ("unordered").
+    The cost is the share of cells that are observed, and the number of calls, also with one order per pair
+    ("unordered").
     """
     headings = ["regime", "% of all", "% of train", "calls", "unordered", "holdout RMSE", "ρ", "τ", "AUC"]
     sides = "c" + "r" * (len(headings) - 1)  # the first column does not wrap

@@ -66,7 +66,6 @@ def check_trust(configs: Iterable[JudgeConfig], environment: Mapping[str, str]) 
 def _make_judge(config: JudgeConfig, environment: Mapping[str, str], jury: Sequence[JudgeConfig]) -> Judge:
     """Make the judge that sends requests to the server of a config, or to its several servers in turn.
 
-    environment : environment variables, of which the API key is one
     jury : all judges of the judge's jury; empty without a jury
 
     Raises: ConfigError if the key of any of them may not be sent to its server.

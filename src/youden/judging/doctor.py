@@ -53,10 +53,8 @@ class Diagnosis:
 def diagnose(config: JudgeConfig, *, environment: Mapping[str, str]) -> list[Diagnosis]:
     """Test a judge at each of its servers, or each judge of a jury, and return one diagnosis per server.
 
-    One call is sent per server, and a second one if the first was rejected because it asked for log-probabilities.
-    Steps after a failure are "skipped".
-
-    environment : environment variables with the API keys
+    One call is sent per server, and a second one if log-probabilities are rejected. Steps after a failure are
+    "skipped".
     """
     return asyncio.run(_diagnose_all(config.judges or (config,), environment))
 

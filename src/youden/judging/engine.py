@@ -243,15 +243,15 @@ async def judge_plan(
     plan : Plan
         The plan, with its pool.
     config : JudgeConfig
-        The judge. A jury sends the requests of its judges one judge after the other.
+        The judge. The judges of a jury send their requests one after the other.
     options : JudgingOptions, optional
         Options of the run, whose cost cap was checked with `check_cap`. The limit on missing answers applies from 200
-        trials on. A cassette answers single calls even if batches are set.
+        trials on.
     store : Store, optional
         Store of the answers; required for judges that make calls.
     judge : Judge, optional
-        Judge to use instead of the one that `config` describes, with the prompt, parser and prices of `config`. Ignored
-        for a replay, and if only stored answers are read.
+        Judge to use instead of the one that `config` describes, with its prompt, parser and prices. Ignored for a
+        replay, and if only stored answers are read.
     environment : mapping, optional
         Environment variables with the API key. Default: those of the process.
     budget : Budget, optional
@@ -270,9 +270,9 @@ async def judge_plan(
     JudgeError, BudgetError, TooManyMissingError
         If the run has to stop. All answers are stored, so that the same call resumes it.
     AnswersMissingError
-        If `options` allows only stored answers, and the store lacks some.
+        If `options` allows only stored answers, and some are missing.
     IncompleteRunError
-        If the server cannot be reached for longer than the outage limit, or the state of a batch is unknown.
+        If the server does not respond for longer than the outage limit, or the state of a batch is unknown.
     ReplayMissError
         [replay-miss]: if a replay lacks an answer.
     """
@@ -447,9 +447,8 @@ async def _run_batches(run: _Run, config: JudgeConfig, backend: Backend, batchin
 
 
 def _make_provider(run: _Run, config: JudgeConfig, store: Store, batching: Batching) -> BatchProvider:
-    """Make the provider of a judge's batches: a Batch API, or a folder for the exchange with an external engine.
+    """Make the provider of a judge's batches: a Batch API, or a folder, whose path is reported to the user.
 
-    The path of the folder is reported to the user.
     Raises: ConfigError or JudgeError if the folder is not known, or an API key of the jury is missing or may not be
     sent.
     """
@@ -481,10 +480,10 @@ def _make_verdicts(
 ) -> Verdicts:
     """Convert the answers of a judge to verdicts, with costs and with findings about the answers.
 
-    costs : of the calls of this invocation; ignored if the run has a cost account, which has those of all invocations
-    warnings : findings about the judge's servers, for example that one of them failed
+    costs : of this invocation; ignored if the run has a cost account, which has those of all invocations
+    warnings : findings about the judge's servers
 
-    Adds the names of the models that answered to the store, unless it is opened for reading.
+    Adds the names of the models that answered to the store, unless it is read-only.
     """
     model_changes = _record_models(run, config, store, answers)
     usd_calibration = 0.0

@@ -18,9 +18,9 @@ SameSource = Callable[[str, str], float | bool | None]
 def judge_by_function(function: SameSource, plan: Plan) -> Verdicts:
     """Call a function for every trial of a plan, in order, and return its answers as verdicts, which are not stored.
 
-    function : ``function(text_a, text_b)`` returns a bool, a number in [0, 1] (1 = same source), or None for no answer
+    function : ``function(text_a, text_b)`` returns a bool, a number in [0, 1] (1 = same source), or None (no answer,
+        NaN)
 
-    An answer of None becomes NaN with the reason "unparsed".
     Raises: JudgeError [judge-function] if the function raises an exception or returns anything else.
     """
     texts = plan.pool.all_texts

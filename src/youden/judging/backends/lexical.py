@@ -197,7 +197,7 @@ def _weight_words(
     item_of : int array (n_texts,), item of each text
     fits_on : bool array (n_models, n_items), items that each model is fitted on
 
-    Returns the columns of `matrix` for the selected words, and float array (n_selected_words, n_models).
+    Returns the selected columns of `matrix`, and float array (n_selected_words, n_models).
     """
     words_by_item = build_group_word_matrix(matrix, item_of, n_groups=fits_on.shape[1])
     n_items_with_word: Floats = np.asarray(fits_on.astype(np.float64) @ words_by_item)

@@ -187,7 +187,7 @@ class Budget:
         """Release the reservation of a call, count its actual cost, and wake the tasks that wait to reserve.
 
         reserved : USD that were passed to `reserve`; ignored without a cap
-        spent : actual cost in USD; 0 for a call that was not sent. After NaN (unknown), no further call fits a cap
+        spent : actual cost in USD; 0 if the call was not sent; after NaN (unknown), no further call fits a cap
         """
         self.spent += spent
         if self.cap == math.inf:

@@ -154,9 +154,9 @@ def make_http_error(
     -------
     CallError
         Of kind `fatal` if the error is about the account or the model, otherwise of the kind of the status
-        (`classify_status`). Its status is the given one, unless a code or the message reports an error of the account
-        or the model: 401 for an invalid key, 402 for missing credit, 404 for an unknown model. A code for missing
-        credit changes only a fatal status, so that 429 remains; a code for an unknown model changes none.
+        (`classify_status`). A recognized error of the account or the model changes the status to 401 (invalid key), 402
+        (missing credit) or 404 (unknown model), except that a code for missing credit changes only a fatal status, and
+        a code for an unknown model none.
 
     Examples
     --------

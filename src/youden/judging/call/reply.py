@@ -203,14 +203,14 @@ def check_usage_for(
     Returns
     -------
     completion : Completion
-        With token counts of 0 if the counts are not possible.
+        With token counts of 0 if they are not possible.
     fault : str or None
-        What is wrong with the counts; None if they are possible, or if both are 0.
+        What is wrong with the counts; None if they are possible, or both 0.
 
     Raises
     ------
     CallError
-        Of kind `rejected`, if the answer is longer than `answer_limit` tokens can be (see `check_usage`).
+        Of kind `rejected`, if the answer is longer than `answer_limit` tokens can be.
     """
     n_bytes, n_messages = count_request_bytes(request), len(request.messages)
     return check_usage(completion, n_bytes=n_bytes, n_messages=n_messages, answer_limit=answer_limit)

@@ -61,12 +61,10 @@ class RetryPolicy:
     def next_wait(self, attempts: Attempts, error: CallError) -> float | None:
         """Count a failed attempt, and compute the time until the next attempt.
 
-        HTTP 429 (too many requests) is counted separately, without a limit on the number of attempts.
-
         Parameters
         ----------
         attempts : Attempts
-            Counts of the call so far, changed in place if the error is transient.
+            Counts of the call so far, changed in place if the error is transient. HTTP 429 is counted separately.
         error : CallError
             Why the attempt failed.
 

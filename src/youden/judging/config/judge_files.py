@@ -123,8 +123,8 @@ def load_judge_config(
     Parameters
     ----------
     source : str, Path or mapping
-        Judge keys; path of a YAML file, which ends in .yaml or .yml; or a name. A name is searched for in this order:
-        judges in judges/ and configs/judges/, backends, models of a known provider (`infer_judge_keys`).
+        Judge keys; path of a YAML file, which ends in .yaml or .yml; or a name, which is searched for among the judges
+        in judges/ and configs/judges/, the backends, and the models of known providers, in this order.
     file : Path, optional
         File that contains the mapping, for error messages; ignored for other sources.
     from_code : bool, default False
@@ -139,9 +139,9 @@ def load_judge_config(
     Raises
     ------
     ConfigError
-        [unknown-judge]: if no judge has this name. [judge-config-unreadable]: if the file is missing or cannot be read.
-        [judge-config]: if its keys are invalid. [shadowed]: if a local file hides a shipped judge of the same name and
-        the variable CI is set. The errors of `load_prompt`.
+        [unknown-judge]: if no judge has this name. [judge-config-unreadable]: if the file cannot be read.
+        [judge-config]: if its keys are invalid. [shadowed]: if a local file hides a shipped judge and the variable CI
+        is set. The errors of `load_prompt`.
     """
     if isinstance(source, Mapping):
         config = _make_config(source, location="the judge's config", folder=Path(), file=file, from_code=from_code)
@@ -203,7 +203,7 @@ def _make_config(
     """Make the config of a judge from its keys: load the judges that they name, validate all keys, and add prices.
 
     `location` describes the keys in error messages; paths in the keys are relative to `folder`.
-    Raises: ConfigError [judge-config] if a key is invalid; the errors of `load_judge_config` for other judges.
+    Raises: ConfigError [judge-config] if a key is invalid; the errors of `load_judge_config`.
     """
     keys = dict(data)
     if "replay_of" in keys:
@@ -346,11 +346,8 @@ def _expand_price(keys: Mapping[str, Any]) -> dict[str, Any]:
 def _load_nested_judge(judge: object, folder: Path, file: Path | None, *, from_code: bool) -> object:
     """Load a judge inside another config: a member of a jury, or the judge whose answers are replayed.
 
-    judge : name, path relative to `folder`, or mapping; a value of another type is returned unchanged, and fails the
-        later validation
+    judge : name, path relative to `folder`, or mapping; a value of another type is returned unchanged and fails later
     file, from_code : file of the outer config, or None; whether that config was passed from Python
-
-    Raises: the errors of `load_judge_config`.
     """
     if isinstance(judge, str) and judge.endswith((".yaml", ".yml")):
         return load_judge_config(folder / judge)

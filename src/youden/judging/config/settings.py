@@ -259,14 +259,10 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         return config
 
     def with_source_file(self, file: Path | None, *, from_code: bool = False) -> Self:
-        """Return a copy that records where the config comes from.
+        """Return a copy that records the file of the config (None if it has none) in place of a recorded one.
 
-        Parameters
-        ----------
-        file : Path or None
-            File of the config, for error messages; None if it has none. It replaces a recorded one.
-        from_code : bool, default False
-            Whether its keys were passed from Python; they then need no permission to send an environment variable.
+        from_code : whether its keys were passed from Python; they then need no permission to send an environment
+            variable
         """
         config = self.model_copy()
         config._file, config._from_code = file, from_code
@@ -281,16 +277,10 @@ class JudgeConfig(RequestSettings, AnswerSettings):
         return find_key_uses(self.backend, self.model, self.key_variable, self.urls)
 
     def find_key(self, environment: Mapping[str, str]) -> tuple[str | None, str]:
-        """Find the API key of this judge in the environment variables, or else in a file `.env`.
+        """Return the API key of this judge and where it was found, or None and an empty string.
 
-        The file is searched for next to the judge's file, next to the run's config, and in the working directory.
-
-        Returns
-        -------
-        key : str or None
-            None if the judge needs no key, or if it is not found.
-        source : str
-            "the environment" or the path of the file; empty without a key.
+        The key is searched for in the environment variables, then in a file `.env` next to the judge's file, next to
+        the run's config, or in the working directory. The place is "the environment" or the path of the file.
         """
         variable = self.key_variable
         if variable is None:

@@ -98,7 +98,7 @@ class Prompt:
         return self.fill_template(values, hint=hint)
 
     def fill_template(self, values: Mapping[str, str], *, hint: str = "") -> tuple[Message, ...]:
-        """Replace the placeholders of the template, but not those in the inserted texts, and return the messages.
+        """Build the messages from the template; placeholders in the inserted texts are not replaced.
 
         values : texts for "first", "second" and "task", with their tags, and for "fence", a part of these tags
         hint : text that is appended to the question without a separator

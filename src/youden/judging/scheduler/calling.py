@@ -69,19 +69,16 @@ class Caller:
     async def attempt(self, call: Call) -> Completion:
         """Send a call once and book its cost, for a worker that `concurrency` has admitted.
 
-        The cost follows from the reported usage; it is 0 if the server rejected the call. If the usage is unknown, the
-        cap counts the largest possible cost. An answer is then booked at this cost, and a call without an answer at the
-        usual cost.
+        The cost is that of the reported usage, and 0 if the server rejected the call. With unknown usage, the cap and
+        an answer count at the largest possible cost, and a call without an answer is booked at the usual cost.
 
-        Parameters
-        ----------
-        call : Call
-            Changed in place: `last_usd` is set to the cost of this attempt, which is added to `usd`.
+        call : its `last_usd` is set to the cost of this attempt, which is added to its `usd`
 
         Raises
         ------
         CallError
-            If the attempt failed, or was not sent because the run ends or the lease may have expired.
+            If the attempt failed, or was not sent because the run ends or the lease (right to send it) may have
+            expired.
         OutOfMoneyError
             If the cap does not allow the call; nothing was sent.
         """

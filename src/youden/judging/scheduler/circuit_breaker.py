@@ -93,8 +93,8 @@ class CircuitBreaker:
     def record_failure(self, attempts: Attempts, error: CallError) -> bool:
         """Record a failed call, which may open the circuit, and return whether it failed because of an outage.
 
-        An outage lasts from the failure that opens the circuit until it closes. `suspect` is then set in the `attempts`
-        of the call and of the failed calls that opened the circuit, and these failures do not count.
+        If it opens the circuit or the circuit is open, `suspect` is set in its `attempts`, and also in those of the
+        failed calls that opened the circuit, whose failures no longer count.
         """
         is_enabled = self.has_answered and self.max_outage > 0
         if not is_enabled or not is_no_response(error):

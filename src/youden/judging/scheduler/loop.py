@@ -289,8 +289,8 @@ class RequestLoop:
     async def _test_server_before_first_answer(self, call: Call) -> None:
         """Test whether the server works, after a call has failed for good before any call was answered.
 
-        The cost of the test is added to the failed `call`. Nothing is sent if a call was answered meanwhile, if the run
-        has to end, or without an answer of an earlier run.
+        The cost is added to the failed `call`. Nothing is sent if a call was answered meanwhile, or if the run has to
+        end.
         """
         async with self._first_failure_lock:
             if not self._stop.has_answers and not self._stop.is_stopped:
@@ -305,9 +305,9 @@ class RequestLoop:
             self._log.announce("back", f"'{self._config.name}' is back after {outage_seconds:.0f} s")
 
     async def _probe_with_answered_request(self, call: Call) -> None:
-        """Send a request that was answered before; the reply shows whether the server or `call` is at fault.
+        """Send a request that was answered before, if there is one, to test whether the server or `call` is at fault.
 
-        Without such a request, nothing is sent. The reply is not stored; its cost is added to `call`.
+        The reply is not stored; its cost is added to `call`.
         Raises: CallError, if the server does not respond or the error would affect every call.
         """
         answered_call = self._outcomes.last_answered_call

@@ -128,7 +128,7 @@ class Outcomes:
         self.log.record_answer(call.key, completion, outcome=outcome, usd=call.usd)
 
     def record_failure(self, call: Call, error: CallError, *, may_retry: bool) -> bool:
-        """Record a failed attempt, which may end the call or the run.
+        """Record a failed attempt, which may end the call or the run, and return whether the call has ended.
 
         Parameters
         ----------
@@ -143,8 +143,8 @@ class Outcomes:
         Returns
         -------
         bool
-            True if the call has ended: if the error is fatal, if `may_retry` is False, or if the run has to end and the
-            error is transient (then no failure is stored). False if it has to be sent again.
+            True also if the run has to end and the error is transient; then no failure is stored. False if the call has
+            to be sent again.
         """
         if error.kind == "fatal":
             self.stop.request_stop(lambda: self._fatal_error(error))

@@ -259,8 +259,7 @@ class Dispatcher:
     async def _lease_or_wait(self, calls: Sequence[Call]) -> None:
         """Acquire leases (rights to send a request) on calls, and queue the calls whose lease was acquired.
 
-        A call that another process has answered or sent in a batch ends. All others wait in `leased_by_others` for the
-        answers of other processes.
+        A call that another process has answered or sent in a batch ends. All others wait in `leased_by_others`.
         Raises: JudgeError [judge-no-key], or another error of making the judge.
         """
         if not calls:
