@@ -49,23 +49,13 @@ class Languages:
 def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
     """Detect the languages of responses, and report agents that do not respond in the main language of the items.
 
-    Parameters
-    ----------
-    sample : SampledTexts
-        Responses, at most 12 per agent, as far as possible on the same items.
-    seed : int, default 0
-        Seed of the selection of items.
+    sample : responses, of which at most 12 per agent are used, as far as possible on the same items
+    seed : seed of the selection of items
 
-    Returns
-    -------
-    Languages
-        Number of agents by language, in which an agent counts only if most of its responses have one language, and a finding
-        if agents mostly do not use the language of most responses to an item.
+    Returns the number of agents by language, in which an agent counts only if most of its responses have one language, and a
+    finding if agents mostly do not use the language of most responses to an item.
 
-    Raises
-    ------
-    ConfigError
-        [languages-missing] if the package `py3langid` is not installed.
+    Raises: ConfigError [languages-missing] if the package `py3langid` is not installed.
     """
     codes = _detect_languages(sample, standalone_stream(seed))
     agent_languages = [_find_majority(code_by_item.values()) for code_by_item in codes.values()]

@@ -98,27 +98,14 @@ class Generation:
 
 
 def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int = 1) -> Generation:
-    """Plan the generation of responses: load the instructions of the agents, and check their transforms.
+    """Load the instructions of agents that will respond to items, and check their transforms; no request is sent.
 
-    Parameters
-    ----------
-    file : AgentsFile
-        The agents.
-    items : tuple of Item
-        Items to which they respond.
-    repeats : int, default 1
-        Number of responses of each agent to each item.
+    file : the agents
+    items : items to which they respond
+    repeats : number of responses of each agent to each item
 
-    Returns
-    -------
-    Generation
-        What is to be generated, with its maximum cost; no request has been sent.
-
-    Raises
-    ------
-    ConfigError
-        [not-found], [instruction]: if an instruction is missing or does not fit; [synonyms-missing]: if a transform needs a
-        package that is not installed.
+    Raises: ConfigError [not-found] or [instruction] if an instruction is missing or does not fit; [synonyms-missing] if a
+    transform needs a package that is not installed.
     """
     folder = file.path.parent
     transforms = chain.from_iterable(agent.transforms for agent in file.agents)
