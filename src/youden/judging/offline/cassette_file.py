@@ -241,17 +241,11 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
     Raises: InputError [cassette-unreadable] if the file cannot be opened; [cassette-head] if it is not a cassette;
     [cassette-version] if it is of a newer version.
     """
-    try:
-        lines = read_regular(path).removeprefix(BOM_UTF8).splitlines()
-    except OSError as error:
-        raise InputError(
-            f"The cassette {path} cannot be read ({error.strerror}). Pass the file that `youden cassette export` wrote.",
-            slug="cassette-unreadable",
-        ) from None
-    head = _parse_head(path, lines[0] if lines else b"")
+    first_line, *entry_lines = _read_lines(path) or [b""]
+    head = _parse_head(path, first_line)
     entries: dict[str, Entry] = {}
     problems: list[str] = []
-    for number, line in enumerate(lines[1:], start=2):
+    for number, line in enumerate(entry_lines, start=2):
         try:
             entry = _parse_entry(line)
         except ValidationError as error:
@@ -265,6 +259,17 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
         else:
             entries[entry.request_hash] = entry
     return Cassette(tuple(head.judges), entries), problems
+
+
+def _read_lines(path: Path) -> list[bytes]:
+    """Read the lines of a file; raise InputError [cassette-unreadable] if it cannot be read."""
+    try:
+        return read_regular(path).removeprefix(BOM_UTF8).splitlines()
+    except OSError as error:
+        raise InputError(
+            f"The cassette {path} cannot be read ({error.strerror}). Pass the file that `youden cassette export` wrote.",
+            slug="cassette-unreadable",
+        ) from None
 
 
 def _parse_entry(line: bytes) -> Entry:

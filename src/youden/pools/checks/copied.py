@@ -295,7 +295,7 @@ MIN_AGENTS = 4
 
 
 def _number_item_ngrams(item: Positions, ngram_hashes: NDArray[np.uint64]) -> Positions:
-    """Number the distinct pairs (item, n-gram) from 0, and return the number of each occurrence.
+    """Return the number, from 0, of each occurrence's pair (item, n-gram) among the distinct pairs.
 
     item : int array (n_occurrences,), position of the item
     ngram_hashes : uint64 array (n_occurrences,)

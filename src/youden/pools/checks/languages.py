@@ -66,8 +66,13 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
     if not deviating_agents:
         return Languages(languages, ())
     ids = select_ids(sample.pool.agents, deviating_agents)
+    return Languages(languages, (_report_languages(languages, ids, len(deviating_agents) / len(codes)),))
+
+
+def _report_languages(languages: Mapping[str, int], ids: tuple[str, ...], share: float) -> Finding:
+    """Return the finding for agents with another language, which are a fraction `share` of those with a known one."""
     listing = ", ".join(f"{language} ({n_agents})" for language, n_agents in languages.items())
-    finding = Finding(
+    return Finding(
         "languages",
         f"Agents respond in several languages: {listing}. Not in the language of the other responses: {format_names(ids)}.",
         "Responses in different languages share no words, so the judge `lexical` ranks agents of the less frequent "
@@ -75,9 +80,8 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
         "language.",
         "Rank each language separately, or translate the responses before ranking.",
         agents=ids,
-        facts={"share": len(deviating_agents) / len(codes)},
+        facts={"share": share},
     )
-    return Languages(languages, (finding,))
 
 
 def _find_deviating_agents(codes: Mapping[int, Mapping[int, str]]) -> list[int]:

@@ -107,21 +107,23 @@ def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int =
     Raises: ConfigError [not-found] or [instruction] if an instruction is missing or does not fit; [synonyms-missing] if a
     transform needs a package that is not installed.
     """
-    folder = file.path.parent
     transforms = chain.from_iterable(agent.transforms for agent in file.agents)
     if any(step.name == "synonyms" for step in transforms):
         find_synonyms("good")  # any word raises [synonyms-missing] if the thesaurus is not installed
 
-    instructions: dict[str, Instructions] = {}
-    for agent in file.agents:
-        response: Instruction | None = None
-        notes: Instruction | None = None
-        if agent.instruction is not None:
-            response = load_instruction(agent.instruction, folder=folder, notes=bool(agent.notes_instruction))
-        if agent.notes_instruction is not None:
-            notes = load_instruction(agent.notes_instruction, folder=folder)
-        instructions[agent.id] = response, notes
+    instructions = {agent.id: _load_instructions(agent, file.path.parent) for agent in file.agents}
     return Generation(file, items, instructions, repeats)
+
+
+def _load_instructions(agent: AgentSpec, folder: Path) -> Instructions:
+    """Load the instructions of an agent; `folder` is that of the agents' file."""
+    response: Instruction | None = None
+    notes: Instruction | None = None
+    if agent.instruction is not None:
+        response = load_instruction(agent.instruction, folder=folder, notes=bool(agent.notes_instruction))
+    if agent.notes_instruction is not None:
+        notes = load_instruction(agent.notes_instruction, folder=folder)
+    return response, notes
 
 
 def check_output_pool(generation: Generation, out: Path) -> None:
