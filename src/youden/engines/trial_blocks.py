@@ -123,19 +123,12 @@ class ItemChunk(NamedTuple):
     def to_pairs(self, *, by_block: bool = False, weight_by_agent: bool = False) -> PairChunk:
         """Return the answers of pairs of agents, one per trial, each of weight 1.
 
-        Parameters
-        ----------
-        by_block : bool, default False
-            Whether the fit has an effect of each block of a cyclic plan, instead of each item. Trials without a block share one
-            effect.
-        weight_by_agent : bool, default False
-            Whether a trial counts only for the agents that `counts_for_first` and `counts_for_second` name, with a weight of 1
-            or 0 for each. By default, it counts for both.
+        by_block : whether the fit has an effect of each block of a cyclic plan, instead of each item. Trials without a block
+            share one effect.
+        weight_by_agent : whether a trial counts only for the agents that `counts_for_first` and `counts_for_second` name, with
+            a weight of 1 or 0 for each. By default, it counts for both.
 
-        Raises
-        ------
-        StatisticsError
-            [trial-answer]: if a trial has no answer. Select by `where(chunk.answered)` first.
+        Raises: StatisticsError [trial-answer] if a trial has no answer. Select by `where(chunk.answered)` first.
         """
         pairs = PairChunk.from_trials(
             self.item,
@@ -266,17 +259,10 @@ class TrialsByItem:
     def select(self, plan: Plan, select_rows: Callable[[Mapping[str, NDArray[Any]]], Bools]) -> TrialsByItem:
         """Group some of the run's trials by item, without the votes of a jury.
 
-        Parameters
-        ----------
-        plan : Plan
-            Plan of the selected trials, with the same agents and items. Its trials are not read.
-        select_rows : callable
-            Takes a chunk of columns by name, and returns the selected rows as a bool array (n_rows,).
+        plan : plan of the selected trials, with the same agents and items; its trials are not read
+        select_rows : takes a chunk of columns by name, and returns the selected rows as a bool array (n_rows,)
 
-        Returns
-        -------
-        TrialsByItem
-            The selected trials. Their partition files, if any, are deleted with those of this object.
+        Partition files of the result, if any, are deleted with those of this object.
         """
         directory = None
         if self._directory is not None:
@@ -764,28 +750,14 @@ class RowSubset(dict[str, NDArray[Any]]):
 
 @contextmanager
 def open_trials_by_item(rows: Rows, plan: Plan, directory: Path, *, votes: bool = False) -> Iterator[TrialsByItem]:
-    """Group the trials of a run by item, in a scratch directory that is deleted afterwards.
+    """Group the trials of a run by item, in a scratch directory that is deleted when the context ends.
 
-    Parameters
-    ----------
-    rows : callable
-        Called without arguments, returns all rows of the run in chunks of columns.
-    plan : Plan
-        Plan of the run; its trials are not read.
-    directory : Path
-        Existing directory, in which the scratch directory is made.
-    votes : bool, default False
-        Whether to keep the votes of the judges of a jury.
+    rows : called without arguments, returns all rows of the run in chunks of columns
+    plan : plan of the run; its trials are not read
+    directory : existing directory, in which the scratch directory is made
+    votes : whether to keep the votes of the judges of a jury
 
-    Yields
-    ------
-    TrialsByItem
-        The trials, which can be read until the context ends.
-
-    Raises
-    ------
-    RunFolderError
-        [disk-full]: if the disk is full; the run is unchanged. Other OSErrors are not converted.
+    Raises: RunFolderError [disk-full] if the disk is full; the run is unchanged. Other OSErrors are not converted.
     """
     try:
         with scratch_directory(directory) as scratch:

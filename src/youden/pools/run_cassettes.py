@@ -77,29 +77,15 @@ class _JudgedRun:
 def export_cassette(path: Path, out: Path, *, redacted: bool = False) -> CassetteExport:
     """Write the requests and outcomes of a run, or of a pool, as a cassette.
 
-    Parameters
-    ----------
-    path : Path
-        Folder of the run, or of the generated pool.
-    out : Path
-        File to write; an existing one is replaced.
-    redacted : bool, default False
-        Whether texts are replaced by hashes; for runs only.
+    path : folder of the run, or of the generated pool
+    out : file to write; an existing one is replaced
+    redacted : whether texts are replaced by hashes; for runs only
 
-    Returns
-    -------
-    CassetteExport
-        Numbers of answers, failures, and requests without either, which are left out.
+    Returns the numbers of answers, failures, and requests without either, which are left out.
 
-    Raises
-    ------
-    ConfigError
-        [cassette-source]: if the folder is neither; [cassette-no-calls]: if it needs no calls; [cassette-redact]: if a pool
-        is to be redacted; [store-missing]: if the store does not exist.
-    PlanError
-        [plan-other-pool]: if the pool of the run has changed.
-    RunFolderError, PoolError
-        If a file cannot be read.
+    Raises: ConfigError [cassette-source] if the folder is neither, [cassette-no-calls] if it needs no calls, [cassette-redact]
+    if a pool is to be redacted, [store-missing] if the store does not exist; PlanError [plan-other-pool] if the pool of the
+    run has changed; RunFolderError or PoolError if a file cannot be read.
     """
     read_entries = _read_pool_entries if is_generated(path) else _read_run_entries
     judges, entry_by_request = read_entries(path, redacted)

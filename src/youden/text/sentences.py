@@ -100,16 +100,9 @@ def format_with_interval(
 ) -> str:
     """Format an estimate with its interval, in the form "value [low, high]"; without an interval, only the value.
 
-    Parameters
-    ----------
-    value : float
-        The estimate.
-    low, high : float or None
-        Bounds of the interval; None or NaN, or equal bounds, if there is none.
-    digits : int, default 2
-        Digits after the decimal point; more are shown if the bounds would otherwise be equal.
-    method : str, optional
-        Name of the interval's method. Text after "none: " at its beginning is shown as the reason for a missing interval.
+    low, high : bounds; None or NaN, or equal bounds, if there is no interval
+    digits : digits after the decimal point; more are shown if the bounds would otherwise be equal
+    method : name of the method. Text after "none: " at its beginning is shown as the reason for a missing interval.
 
     Examples
     --------

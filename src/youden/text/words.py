@@ -178,18 +178,7 @@ class SegmentedTexts(ReadOnly):
 
 
 def segment_texts(texts: Iterable[str]) -> SegmentedTexts:
-    """Split texts into words and number the words in the order of their first occurrence.
-
-    Parameters
-    ----------
-    texts : iterable of str
-        The texts, whose words are those of `split_words`.
-
-    Returns
-    -------
-    SegmentedTexts
-        Numbers of the words of all texts, one text after the other, and where each text begins.
-    """
+    """Split texts into words (`split_words`), and number the words in the order of their first occurrence."""
     number_by_word: defaultdict[str, int] = defaultdict(count().__next__)  # a new word gets the next number
     ids = array("i")
     start = [0]

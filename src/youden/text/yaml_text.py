@@ -191,22 +191,9 @@ def _load_yaml(text: str) -> object:
 
 
 def split_front_matter(text: str) -> FrontMatter | None:
-    """Split a text into its front matter and its body.
+    """Split a text into the YAML between two lines of three hyphens at its beginning, and the rest; None without such lines.
 
-    Parameters
-    ----------
-    text : str
-        Text that may begin with YAML between two lines of three hyphens.
-
-    Returns
-    -------
-    FrontMatter or None
-        None if the text does not begin with front matter.
-
-    Raises
-    ------
-    YamlError
-        If the front matter is not valid YAML.
+    Raises: YamlError if the front matter is not valid YAML.
     """
     match = _FRONT_MATTER.match(text)
     if match is None:

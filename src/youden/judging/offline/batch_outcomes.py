@@ -21,8 +21,8 @@ def find_outcomes(
     state : final state, with the number of result lines that the provider announces
     files : contents of the result files; damaged lines and lines of other requests are ignored
 
-    Results follow if the files have fewer lines than announced. Otherwise, a request without a line did not run, for example
-    because the batch expired: its outcome is a transient failure, or none if the whole batch failed.
+    Results follow if the files have fewer lines than announced. Otherwise, a request without a line did not run: it fails as
+    transient, or has no outcome if the whole batch failed.
     """
     results = _merge_results(files)
     outcomes = {key: results[key] for key in job.keys if key in results}

@@ -141,23 +141,13 @@ def make_entry(key: str, request: Mapping[str, object], outcome: Completion | Fa
 
 
 def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tuple[str, Entry | None]]:
-    """Yield the hash and the stored outcome of each distinct request of a plan, in the order of the plan.
+    """Yield the hash of each distinct request of a plan, and its entry, in the order of the plan.
 
-    Parameters
-    ----------
-    questions : Questions
-        Prompt and parameters of the judge.
-    plan : Plan
-        Trials whose requests are looked up.
-    store : Store
-        Store of the answers.
+    questions : prompt and parameters of the judge
+    plan : trials whose requests are looked up
+    store : store of the answers
 
-    Yields
-    ------
-    request_hash : str
-        SHA-256 of the request.
-    entry : Entry or None
-        The request with its outcome; None if the store has none.
+    The entry is the request with its outcome; None if the store has none.
     """
 
     def make_request(row: int, _key: str) -> Request:
@@ -180,21 +170,12 @@ def iter_entries(questions: Questions, plan: Plan, store: Store) -> Iterator[tup
 def redact(entry: Entry, *, read: Callable[[Completion], Reading], labels: Iterable[str]) -> Entry:
     """Replace the texts of an entry by hashes, such that the entry can still be replayed.
 
-    Parameters
-    ----------
-    entry : Entry
-        The entry, which stays unchanged; a redacted one is returned as it is.
-    read : callable
-        Function that parses an answer to a verdict.
-    labels : iterable of str
-        Labels of the prompt, such as "YES" and "NO".
+    entry : stays unchanged; a redacted one is returned as it is
+    read : parses an answer to a verdict
+    labels : labels of the prompt, such as "YES" and "NO"
 
-    Returns
-    -------
-    Entry
-        SHA-256 hashes replace the texts of the request, a refusal, and the reason of a failure. The text of an answer is
-        replaced by its hash or another text, such as a label, for which `read` returns the same verdict; by its hash if
-        there is none.
+    SHA-256 hashes replace the texts of the request, a refusal, and the reason of a failure. The text of an answer is replaced
+    by its hash or another text, such as a label, for which `read` returns the same verdict; by its hash if there is none.
     """
     if entry.redacted:
         return entry
@@ -233,23 +214,10 @@ def write_cassette(path: Path, cassette: Cassette) -> None:
 
 
 def read_cassette(path: Path) -> Cassette:
-    """Read a cassette: a file of recorded requests and answers, which can be replayed.
+    """Read a cassette.
 
-    Parameters
-    ----------
-    path : Path
-        File of the cassette.
-
-    Returns
-    -------
-    Cassette
-        Judges and entries of the file.
-
-    Raises
-    ------
-    InputError
-        [cassette] if a line is not valid; [cassette-unreadable], [cassette-head], [cassette-version] if the file is not
-        a cassette of this version.
+    Raises: InputError [cassette] if a line is not valid; [cassette-unreadable], [cassette-head] or [cassette-version] if the
+    file is not a cassette of this version.
     """
     cassette, problems = check_cassette(path)
     if problems:
@@ -266,40 +234,18 @@ def read_cassette(path: Path) -> Cassette:
 
 
 def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
-    """Read the valid entries of a cassette, and describe the invalid ones.
+    """Return the valid entries of a cassette, and one description per invalid line.
 
-    The request hash of each entry is compared with the hash of its request, unless the entry is redacted: its texts are
-    then missing.
+    The request hash of an entry is compared with its request, unless the entry is redacted.
 
-    Parameters
-    ----------
-    path : Path
-        File of the cassette.
-
-    Returns
-    -------
-    cassette : Cassette
-        The valid entries.
-    problems : list of str
-        One description per invalid line.
-
-    Raises
-    ------
-    InputError
-        [cassette-unreadable] if the file cannot be opened; [cassette-head] if it is not a cassette; [cassette-version]
-        if it is of a newer version.
+    Raises: InputError [cassette-unreadable] if the file cannot be opened; [cassette-head] if it is not a cassette;
+    [cassette-version] if it is of a newer version.
     """
-    try:
-        lines = read_regular(path).removeprefix(BOM_UTF8).splitlines()
-    except OSError as error:
-        raise InputError(
-            f"The cassette {path} cannot be read ({error.strerror}). Pass the file that `youden cassette export` wrote.",
-            slug="cassette-unreadable",
-        ) from None
-    head = _parse_head(path, lines[0] if lines else b"")
+    first_line, *entry_lines = _read_lines(path) or [b""]
+    head = _parse_head(path, first_line)
     entries: dict[str, Entry] = {}
     problems: list[str] = []
-    for number, line in enumerate(lines[1:], start=2):
+    for number, line in enumerate(entry_lines, start=2):
         try:
             entry = _parse_entry(line)
         except ValidationError as error:
@@ -313,6 +259,17 @@ def check_cassette(path: Path) -> tuple[Cassette, list[str]]:
         else:
             entries[entry.request_hash] = entry
     return Cassette(tuple(head.judges), entries), problems
+
+
+def _read_lines(path: Path) -> list[bytes]:
+    """Read the lines of a file; raise InputError [cassette-unreadable] if it cannot be read."""
+    try:
+        return read_regular(path).removeprefix(BOM_UTF8).splitlines()
+    except OSError as error:
+        raise InputError(
+            f"The cassette {path} cannot be read ({error.strerror}). Pass the file that `youden cassette export` wrote.",
+            slug="cassette-unreadable",
+        ) from None
 
 
 def _parse_entry(line: bytes) -> Entry:

@@ -22,7 +22,7 @@ from youden.errors import InputError
 from youden.judging.call.failures import is_final
 from youden.judging.config.judge_files import JudgeConfig
 from youden.judging.offline.lines import make_request_line
-from youden.judging.question.questions import Questions, iter_keys
+from youden.judging.question.questions import iter_keys
 from youden.judging.store.answers import Store
 from youden.judging.store.plan_answers import CHUNK
 from youden.types import Plan, Request
@@ -100,6 +100,12 @@ class RequestTable:
         """Return the request hash at a position as 64 hexadecimal digits."""
         return bytes(self.key[position]).ljust(KEY_BYTES, b"\0").hex()  # NumPy strips trailing zero bytes
 
+    def iter_requests(self, positions: Positions, plan: Plan) -> Iterator[tuple[str, Request]]:
+        """Yield the hash and the request at each position; `plan` is the plan of this table."""
+        questions = self.config.questions()
+        for position in positions:
+            yield self.name(position), questions.request(plan, int(self.row[position]))
+
 
 def list_calling_judges(config: JudgeConfig) -> list[JudgeConfig]:
     """Return the judges of a config that make calls: the judge itself, or those of a jury.
@@ -153,6 +159,10 @@ def _write_lines(path: Path, requests: Iterable[tuple[str, Request]], _: bytes) 
         file.writelines(make_request_line(key, request, usd=0.0).text for key, request in requests)
 
 
+_MESSAGE_TYPE = pa.struct([("role", pa.string()), ("content", pa.string())])
+_PARQUET_COLUMNS = [("request_hash", pa.string()), ("messages", pa.list_(_MESSAGE_TYPE))]
+
+
 def write_parquet(path: Path, requests: Iterable[tuple[str, Request]], manifest: bytes) -> None:
     """Write requests to a Parquet file with the columns `request_hash` (string) and `messages`.
 
@@ -162,16 +172,12 @@ def write_parquet(path: Path, requests: Iterable[tuple[str, Request]], manifest:
 
     A value of `messages` is a list of structures with the strings `role` and `content`.
     """
-    messages_type = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
-    columns = [("request_hash", pa.string()), ("messages", messages_type)]
-    schema = pa.schema(columns, metadata={METADATA: manifest})
+    schema = pa.schema(_PARQUET_COLUMNS, metadata={METADATA: manifest})
     remaining = iter(requests)
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         while chunk := list(islice(remaining, ROWS_PER_GROUP)):
-            request_hashes = [key for key, _ in chunk]
-            messages = [_message_fields(request) for _, request in chunk]
-            arrays = [pa.array(request_hashes), pa.array(messages, messages_type)]
-            writer.write_batch(pa.record_batch(arrays, schema=schema))
+            rows = [{"request_hash": key, "messages": _message_fields(request)} for key, request in chunk]
+            writer.write_batch(pa.RecordBatch.from_pylist(rows, schema=schema))
 
 
 def _message_fields(request: Request) -> list[dict[str, str]]:
@@ -272,8 +278,7 @@ def _export_judge(
     shards : maximum number of files; none is written without requests
     """
     table = RequestTable.from_plan(config, plan)
-    questions = config.questions()
-    unanswered = np.fromiter(_iter_unanswered(table, store, questions, plan), dtype=np.int64)
+    unanswered = np.fromiter(_iter_unanswered(table, store, plan), dtype=np.int64)
     n_files = min(shards, len(unanswered))
     chunks = np.array_split(unanswered, n_files) if n_files else []
     paths = [folder / f"requests-{number}.{format}" for number in range(n_files)]
@@ -281,8 +286,7 @@ def _export_judge(
 
     folder.mkdir(parents=True, exist_ok=True)
     for path, positions in zip(paths, chunks, strict=True):
-        requests = ((table.name(position), questions.request(plan, int(table.row[position]))) for position in positions)
-        WRITERS[format](path, requests, orjson.dumps(manifest))
+        WRITERS[format](path, table.iter_requests(positions, plan), orjson.dumps(manifest))
     indented_manifest = orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     (folder / MANIFEST).write_bytes(indented_manifest)
     return len(unanswered), paths
@@ -301,19 +305,20 @@ def _make_manifest(config: JudgeConfig, n_requests: int, paths: Sequence[Path]) 
     }
 
 
-def _iter_unanswered(table: RequestTable, store: Store, questions: Questions, plan: Plan) -> Iterator[int]:
+def _iter_unanswered(table: RequestTable, store: Store, plan: Plan) -> Iterator[int]:
     """Yield the positions in `table` of the requests to send, in the order of the plan.
 
     Requests with a stored answer or rejection, and those that exceed the model's context window, are left out.
     """
+    questions = table.config.questions()
     positions_in_plan_order: list[int] = np.argsort(table.row).tolist()
     for start in range(0, len(positions_in_plan_order), CHUNK):
-        positions = positions_in_plan_order[start : start + CHUNK]
-        keys = [table.name(position) for position in positions]
-        outcomes = store.get_outcomes(keys)
-        without_outcome = [
-            position for key, position in zip(keys, positions, strict=True) if not is_final(outcomes.get(key))
-        ]
-        for position in without_outcome:
+        position_by_key = {
+            table.name(position): position for position in positions_in_plan_order[start : start + CHUNK]
+        }
+        outcomes = store.get_outcomes(list(position_by_key))
+        for key, position in position_by_key.items():
+            if is_final(outcomes.get(key)):
+                continue
             if questions.context is None or questions.fits(questions.request(plan, int(table.row[position]))):
                 yield position

@@ -259,14 +259,9 @@ class _AnswerImport:
         self._counts.n_rows += len(rows)
         self._counts.n_unreadable += len(rows) - len(readable)
 
-        # request hashes in lower case, unlike the keys of some rows: split the digits of all hashes, two digits per byte
         hashes = hashes_to_bytes([row.key for row in readable])
-        digits = hashes.tobytes().hex()
-        n_digits = 2 * KEY_BYTES
-        request_hashes = (digits[start : start + n_digits] for start in range(0, len(digits), n_digits))
-
-        judges, lengths = self._find_judges(hashes)
-        for row, request_hash, judge, n_characters in zip(readable, request_hashes, judges, lengths, strict=True):
+        columns = zip(readable, _to_digits(hashes), *self._find_judges(hashes), strict=True)
+        for row, request_hash, judge, n_characters in columns:
             if judge < 0 or row.outcome is None:
                 self._count_unknown_row(row)
                 continue
@@ -348,3 +343,10 @@ class _AnswerImport:
             "Check its model and parameters, or import a file with answers before this one.",
             slug="import-rejected",
         )
+
+
+def _to_digits(hashes: np.ndarray) -> list[str]:
+    """Return request hashes, a bytes array S32, in lower-case hexadecimal digits, unlike the keys of some rows."""
+    digits = hashes.tobytes().hex()
+    n_digits = 2 * KEY_BYTES  # two digits per byte
+    return [digits[start : start + n_digits] for start in range(0, len(digits), n_digits)]

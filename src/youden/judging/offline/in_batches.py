@@ -371,9 +371,8 @@ class BatchRunner:
         max_costs, costs = [], []
         for key, outcome in _sort_answers_first(outcomes):
             if key in rows_by_key:
-                call = self._failed_calls.get(key)
-                if call is None:
-                    call = Call(key, rows_by_key[key], stored_outcomes.get(key), self._work.request)
+                new_call = Call(key, rows_by_key[key], stored_outcomes.get(key), self._work.request)
+                call = self._failed_calls.get(key, new_call)
                 max_costs.append(max_call_cost(self._config, call.request))
                 costs.append(self._store_outcome(call, outcome, max_cost=max_costs[-1]))
             elif isinstance(outcome, Completion):

@@ -142,25 +142,12 @@ def is_replay_only() -> bool:
 def with_cassette(
     backend: Backend, *, address: str, description: str, judge: Mapping[str, Json] | None = None
 ) -> Backend:
-    """Wrap a backend in the active cassette, which answers the requests that it contains.
+    """Wrap a backend in the active cassette, which answers the requests that it contains; return `backend` if none is active.
 
-    Whether other requests are sent and recorded, or refused, depends on the mode of the cassette (`CassetteRecorder`).
-
-    Parameters
-    ----------
-    backend : Backend
-        Backend that sends the requests.
-    address : str
-        Address of its server, which is part of each request hash.
-    description : str
-        Name of the judge or model in messages.
-    judge : mapping, optional
-        Config of the judge, recorded with its answers. Default: none, for a model that is not a judge.
-
-    Returns
-    -------
-    Backend
-        The given backend if no cassette is active.
+    backend : sends requests that are not recorded, if the mode of the cassette allows it (`CassetteRecorder`)
+    address : address of its server, which is part of each request hash
+    description : name of the judge or model in messages
+    judge : config of the judge, recorded with its answers; None for a model that is not a judge
     """
     recorder = _active.get()
     if recorder is None:

@@ -256,22 +256,14 @@ class Store:
     ) -> None:
         """Add an answer or a failure, to be written by the next `flush`.
 
-        Parameters
-        ----------
-        key : str
-            Request hash.
-        outcome : Completion or Failure
-            An answer replaces a stored failure; a failure never replaces an answer.
-        replaces_answer : bool, default False
-            Whether an answer also replaces a stored answer, because the request was repeated. By default, the first is kept.
-        may_flush : bool, default True
-            Whether this call flushes, and waits for the disk, after `MAX_PENDING_WRITES` outcomes or
+        key : request hash
+        outcome : an answer replaces a stored failure; a failure never replaces an answer
+        replaces_answer : whether an answer also replaces a stored answer, because the request was repeated. By default, the
+            first is kept.
+        may_flush : whether this call flushes, and waits for the disk, after `MAX_PENDING_WRITES` outcomes or
             `FLUSH_INTERVAL_SECONDS`. If False, the caller has to call `flush` from another thread.
 
-        Raises
-        ------
-        JudgeError
-            If this call flushes and the backend fails. The outcomes stay in memory.
+        Raises: JudgeError if this call flushes and the backend fails. The outcomes stay in memory.
         """
         with self._pending_lock:
             if isinstance(outcome, Completion):
@@ -290,14 +282,9 @@ class Store:
     def add_all(self, answers: Mapping[str, Completion], failures: Mapping[str, Failure], *, account: str) -> None:
         """Flush, and write many outcomes of an external engine in one transaction.
 
-        Pass only requests without a stored answer, because the tokens of others would be booked twice.
-
-        Parameters
-        ----------
-        answers, failures : mapping of str to Completion, of str to Failure
-            Outcomes by request hash.
-        account : str
-            Cost account of the answers, which are booked with their tokens and an unknown cost (NaN).
+        answers, failures : outcomes by request hash, only of requests without a stored answer. Tokens of others would be booked
+            twice.
+        account : cost account of the answers, which are booked with their tokens and an unknown cost (NaN)
         """
         payments: dict[tuple[str, str], Payment] = {}
         for key, answer in answers.items():

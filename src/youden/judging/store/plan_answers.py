@@ -88,22 +88,13 @@ def look_up(
 ) -> Iterator[list[Call]]:
     """Look up the stored outcomes of trials, in chunks.
 
-    Parameters
-    ----------
-    keys : iterable of (int, str)
-        Row and request hash of each trial.
-    store : Store
-        Store of the answers.
-    make_request : callable
-        Makes the request from a row and its hash.
-    size : int, default CHUNK
-        Number of trials per chunk.
+    keys : row and request hash of each trial
+    store : store of the answers
+    make_request : makes the request from a row and its hash
+    size : number of trials per chunk
 
-    Yields
-    ------
-    list of Call
-        The distinct requests of a chunk, in the order of the trials, with their stored outcomes as `cached`, None without.
-        A request in several chunks is yielded in each.
+    Yields the distinct requests of a chunk, in the order of the trials, with their stored outcomes as `cached`, None without.
+    A request in several chunks is yielded in each.
     """
     remaining = iter(keys)
     while True:

@@ -73,25 +73,13 @@ def estimate_costs(
 ) -> tuple[tuple[DesignCost, ...], tuple[str, ...]]:
     """Estimate the cost of designs, each with its default budget, for each judge that can be used.
 
-    These are the judges that make calls, and either have their API key in the environment, need none, or were used in
-    the paper. Nothing is requested.
+    pool : pool to judge
+    length : int array (n_agents, n_items), characters of each response, −1 without one. Four characters count as one token.
+    designs : names of designs; all by default
 
-    Parameters
-    ----------
-    pool : Pool
-        Pool to judge.
-    length : int array (n_agents, n_items)
-        Characters of each response, −1 for a missing one. Four characters count as one token.
-    designs : sequence of str, optional
-        Names of designs. Default: all.
+    These judges make calls, and have their API key in the environment, need none, or were used in the paper.
 
-    Returns
-    -------
-    costs : tuple of DesignCost
-        Calls, tokens and USD, one per design and judge.
-    notes : tuple of str
-        Designs whose cost could not be estimated, such as unknown ones, with the reasons, and assumptions of the
-        estimates.
+    Returns the costs by design and judge, and notes: designs without an estimate, with the reasons, and assumptions.
     """
     judges = [judge for judge in list_judges() if judge.makes_calls and _is_available(judge)]
     n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
@@ -200,24 +188,13 @@ def _to_cost(design: str, judge: JudgeConfig, n_calls: int, n_characters: int) -
 def check_config(config: RunConfig, *, seed: int = 0, designs: Sequence[str] | None = None) -> PoolCheck:
     """Check the pool of a run for problems that make a ranking wrong, and estimate costs.
 
-    Parameters
-    ----------
-    config : RunConfig
-        Config of the run.
-    seed : int, default 0
-        Seed of the sample of items that slow checks use.
-    designs : sequence of str, optional
-        Designs whose cost is estimated. Default: all.
+    config : config of the run
+    seed : seed of the sample of items that slow checks use
+    designs : designs whose cost is estimated; all by default
 
-    Returns
-    -------
-    PoolCheck
-        The first cost is that of the run's own plan; if it is unknown, a note states the reason.
+    The first cost of the result is that of the run's own plan; if it is unknown, a note states the reason.
 
-    Raises
-    ------
-    PoolError
-        If the pool cannot be read.
+    Raises: PoolError if the pool cannot be read.
     """
     pool = read_run_pool(config)
     checked = check_pool(pool, seed=seed, designs=designs)
@@ -251,22 +228,12 @@ def find_judge_problems(judge: JudgeConfig, pool: Pool) -> list[Finding]:
 def check_pool(pool: Pool, *, seed: int = 0, designs: Sequence[str] | None = None) -> PoolCheck:
     """Check a pool for problems that make its ranking wrong, such as near-copies of agents, and estimate costs.
 
-    Problems of the pool are returned as findings; they raise no error.
+    pool : its sizes count all responses; slow checks of a large pool use only random items
+    seed : seed of the choice of random items
+    designs : names of the designs whose cost is estimated, such as "cyclic"; all by default
 
-    Parameters
-    ----------
-    pool : Pool
-        Pool to check. Sizes count all responses; slow checks of a large pool use only random items.
-    seed : int, default 0
-        Seed of the choice of random items.
-    designs : sequence of str, optional
-        Names of the designs whose cost is estimated, such as "cyclic". Default: all.
-
-    Returns
-    -------
-    PoolCheck
-        Sizes of the pool, findings, costs, and notes on what could not be checked or estimated. A cost is the number of calls
-        and tokens and the USD of one design with one judge, see `estimate_costs`.
+    Problems of the pool are findings and raise no error; notes state what could not be checked or estimated. A cost is the
+    number of calls and tokens and the USD of one design with one judge, see `estimate_costs`.
     """
     lengths = response_lengths(pool)
     sample = SampledTexts.from_pool(pool, seed=seed)  # responses and prompts of random items, as words

@@ -199,19 +199,11 @@ class SampledTexts:
     def from_pool(cls, pool: Pool, *, seed: int = 0, max_texts: int = MAX_TEXTS) -> SampledTexts:
         """Sample items of a pool, and segment their prompts and the first responses to them into words.
 
-        Parameters
-        ----------
-        pool : Pool
-            The pool.
-        seed : int, default 0
-            Seed of the sample.
-        max_texts : int, default 60,000
-            Approximate maximum number of responses. At least 20 items are sampled, or all if the pool has fewer.
+        pool : the pool
+        seed : seed of the sample
+        max_texts : approximate maximum number of responses. At least 20 items are sampled, or all if the pool has fewer.
 
-        Returns
-        -------
-        SampledTexts
-            First responses item by item, and then the prompts of these items.
+        The texts are the first responses item by item, and then the prompts of these items.
         """
         items = _sample_items(pool, seed, max_texts)
         # item (position in `items`) and agent of each response, in the order of items

@@ -295,14 +295,12 @@ MIN_AGENTS = 4
 
 
 def _number_item_ngrams(item: Positions, ngram_hashes: NDArray[np.uint64]) -> Positions:
-    """Return the number of each occurrence's pair (item, n-gram) among the distinct pairs, from 0.
-
-    A pair is identified by the XOR of two hashes. Items are hashed by multiplication with 2^64 / golden ratio (Fibonacci
-    hashing).
+    """Return the number, from 0, of each occurrence's pair (item, n-gram) among the distinct pairs.
 
     item : int array (n_occurrences,), position of the item
     ngram_hashes : uint64 array (n_occurrences,)
     """
+    # a pair is identified by the XOR of two hashes; Fibonacci hashing of the item multiplies by 2^64 / golden ratio
     item_hashes = item.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     _, numbers = np.unique(ngram_hashes ^ item_hashes, return_inverse=True)
     return np.asarray(numbers)
@@ -421,14 +419,9 @@ def find_text_reuse(
 ) -> Iterator[Finding]:
     """Yield at most one finding for agents that concatenate responses of other agents, and one for those that reuse parts.
 
-    Parameters
-    ----------
-    sample : SampledTexts
-        Responses. With fewer than four agents, nothing is reported.
-    clones : frozenset of str, default empty
-        Ids of agents that are reported as clones: not reported again, but other agents that reuse their texts are.
-    excluded : frozenset of str, default empty
-        Ids of agents with another finding: not reported, and their texts, which are often manipulated copies, are ignored.
+    sample : responses. With fewer than four agents, nothing is reported.
+    clones : ids of agents that are reported as clones: not reported again, but other agents that reuse their texts are
+    excluded : ids of agents with another finding: not reported, and their texts, often manipulated copies, are ignored
     """
     agents = sample.pool.agents
     if len(agents) < MIN_AGENTS:

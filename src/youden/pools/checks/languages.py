@@ -49,23 +49,13 @@ class Languages:
 def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
     """Detect the languages of responses, and report agents that do not respond in the main language of the items.
 
-    Parameters
-    ----------
-    sample : SampledTexts
-        Responses, at most 12 per agent, as far as possible on the same items.
-    seed : int, default 0
-        Seed of the selection of items.
+    sample : responses, of which at most 12 per agent are used, as far as possible on the same items
+    seed : seed of the selection of items
 
-    Returns
-    -------
-    Languages
-        Number of agents by language, in which an agent counts only if most of its responses have one language, and a finding
-        if agents mostly do not use the language of most responses to an item.
+    Returns the number of agents by language, in which an agent counts only if most of its responses have one language, and a
+    finding if agents mostly do not use the language of most responses to an item.
 
-    Raises
-    ------
-    ConfigError
-        [languages-missing] if the package `py3langid` is not installed.
+    Raises: ConfigError [languages-missing] if the package `py3langid` is not installed.
     """
     codes = _detect_languages(sample, standalone_stream(seed))
     agent_languages = [_find_majority(code_by_item.values()) for code_by_item in codes.values()]
@@ -76,8 +66,13 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
     if not deviating_agents:
         return Languages(languages, ())
     ids = select_ids(sample.pool.agents, deviating_agents)
+    return Languages(languages, (_report_languages(languages, ids, len(deviating_agents) / len(codes)),))
+
+
+def _report_languages(languages: Mapping[str, int], ids: tuple[str, ...], share: float) -> Finding:
+    """Return the finding for agents with another language, which are a fraction `share` of those with a known one."""
     listing = ", ".join(f"{language} ({n_agents})" for language, n_agents in languages.items())
-    finding = Finding(
+    return Finding(
         "languages",
         f"Agents respond in several languages: {listing}. Not in the language of the other responses: {format_names(ids)}.",
         "Responses in different languages share no words, so the judge `lexical` ranks agents of the less frequent "
@@ -85,9 +80,8 @@ def find_languages(sample: SampledTexts, *, seed: int = 0) -> Languages:
         "language.",
         "Rank each language separately, or translate the responses before ranking.",
         agents=ids,
-        facts={"share": len(deviating_agents) / len(codes)},
+        facts={"share": share},
     )
-    return Languages(languages, (finding,))
 
 
 def _find_deviating_agents(codes: Mapping[int, Mapping[int, str]]) -> list[int]:

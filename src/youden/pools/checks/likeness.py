@@ -18,6 +18,7 @@ from scipy.spatial.distance import squareform
 
 from youden.pools.checks.checked import Hashes, SampledTexts, format_names, select_ids
 from youden.types import Finding, Pool
+from youden.types.finding import Fact
 from youden.types.pool import Bools, Floats, Ids, Positions
 from youden.types.recommendation import MIN_AGENTS_FOR_COPYING
 
@@ -73,16 +74,20 @@ def find_clones(sample: SampledTexts) -> Iterator[Finding]:
     if not is_clone_pair.any():
         return
 
-    # complete linkage: all pairs of a cluster are clones, so that a chain of similar agents is not one cluster
-    distances = squareform(~is_clone_pair, checks=False).astype(np.float64)
-    labels = fcluster(linkage(distances, "complete"), 0.5, "distance") - 1
-    sizes = np.bincount(labels)
-    for cluster in np.flatnonzero(sizes > 1):
-        members = np.flatnonzero(labels == cluster)
+    for members in _cluster_pairs(is_clone_pair):
         pairs = np.ix_(members, members)
         share = float(n_same[pairs].sum() / max(1, n_common[pairs].sum()))
         share *= len(members) / (len(members) - 1)  # the diagonal has common items but no same responses
         yield _report_clones(sample.pool, select_ids(sample.pool.agents, members), min(share, 1.0))
+
+
+def _cluster_pairs(is_pair: Bools) -> list[Positions]:
+    """Return the clusters of agents of which any two are a pair, from a matrix (n_agents, n_agents)."""
+    # complete linkage: a chain of pairs is not one cluster
+    distances = squareform(~is_pair, checks=False).astype(np.float64)
+    labels = fcluster(linkage(distances, "complete"), 0.5, "distance") - 1
+    sizes = np.bincount(labels)
+    return [np.flatnonzero(labels == cluster) for cluster in np.flatnonzero(sizes > 1)]
 
 
 def _count_same_responses(sample: SampledTexts) -> tuple[Ids, Ids]:
@@ -277,20 +282,21 @@ def find_families(sample: SampledTexts) -> Iterator[Finding]:
         n_members = int(is_member.sum())
         if n_members < 2:
             continue
-
         ratio = _compute_similarity_ratio(similarity, is_member)
-        share = n_members / len(agents)
-        has_similar_responses = ratio >= MIN_FAMILY_RATIO
-        is_large = n_members >= 3 and share >= LARGE_FAMILY_SHARE
-        if not (has_similar_responses or is_large):
-            continue
+        is_large = n_members >= 3 and n_members / len(agents) >= LARGE_FAMILY_SHARE
+        if ratio >= MIN_FAMILY_RATIO or is_large:
+            ids = select_ids(agents, np.flatnonzero(is_member))
+            yield _report_family(name, ids, len(agents), ratio)
 
-        ids = select_ids(agents, np.flatnonzero(is_member))
-        message = (
-            f"{n_members} of {len(agents)} agents belong to the family '{name}': {format_names(ids)}. On average, two of them "
-            f"share {ratio:.2f} times as many words as one of them and an agent outside the family."
-        )
-        yield Finding("family", message, _FAMILY_EFFECT, _FAMILY_REMEDY, agents=ids, facts={"share": share})
+
+def _report_family(name: str, ids: tuple[str, ...], n_agents: int, ratio: float) -> Finding:
+    """Return the finding for a family; `ratio` is the result of `_compute_similarity_ratio`."""
+    message = (
+        f"{len(ids)} of {n_agents} agents belong to the family '{name}': {format_names(ids)}. On average, two of them "
+        f"share {ratio:.2f} times as many words as one of them and an agent outside the family."
+    )
+    facts: dict[str, Fact] = {"share": len(ids) / n_agents}
+    return Finding("family", message, _FAMILY_EFFECT, _FAMILY_REMEDY, agents=ids, facts=facts)
 
 
 def _compute_similarity_ratio(similarity: Floats, is_member: Bools) -> float:

@@ -104,7 +104,6 @@ def function_word_shares(sample: SampledTexts) -> Floats:
     A function word, such as 'the', occurs in at least a fifth of the agent's texts. NaN for a text with few words, and for all
     texts of an agent with few or mostly short ones.
     """
-    texts = sample.texts
     shares = np.full(len(sample), np.nan)
     for agent in range(sample.pool.n_agents):
         rows = np.flatnonzero(sample.agent_of == agent)
@@ -112,10 +111,9 @@ def function_word_shares(sample: SampledTexts) -> Floats:
             continue
         n_texts_with_word: Floats = np.asarray(sample.has_word[rows].sum(axis=0))
         is_function_word = n_texts_with_word >= RECURRENCE_SHARE * len(rows)
-        for row in rows:
-            if sample.n_words[row] >= MIN_WORDS:
-                words = texts.ids[texts.start[row] : texts.start[row + 1]]
-                shares[row] = is_function_word[words].mean()
+        for row in rows[sample.n_words[rows] >= MIN_WORDS]:
+            words = sample.texts.ids[sample.texts.start[row] : sample.texts.start[row + 1]]
+            shares[row] = is_function_word[words].mean()
     return shares
 
 

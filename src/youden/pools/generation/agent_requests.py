@@ -68,23 +68,13 @@ def build_agent_request(
 ) -> AgentRequest:
     """Build the request for one response of an agent.
 
-    Parameters
-    ----------
-    config : JudgeConfig
-        Config of the model.
-    messages : tuple of Message
-        Messages that are sent to it.
-    model : str
-        Name of the model in the agents' file.
-    agent, item : str
-        Ids of the agent and the item.
-    repeat : int
-        Number of the response among the agent's responses to the item, from 1.
+    config : config of the model
+    messages : messages that are sent to it
+    model : name of the model in the agents' file
+    agent, item : ids
+    repeat : number of the response among the agent's responses to the item, from 1
 
-    Returns
-    -------
-    AgentRequest
-        The request with its key in the store, which depends on `config`, `messages`, `agent` and `repeat`.
+    The request hash, its key in the store, depends on `config`, `messages`, `agent` and `repeat`.
     """
     cache_salt: dict[str, Json] = {"generated": SCHEMA, "asker": agent}
     if repeat > 1:

@@ -76,26 +76,12 @@ class Instruction:
 def load_instruction(name: str, *, folder: Path, notes: bool = False) -> Instruction:
     """Load the instruction of an agent's model.
 
-    Parameters
-    ----------
-    name : str
-        Name of a file in prompts/agents/ without its suffix, or a path that ends in .md.
-    folder : Path
-        Folder in which relative paths start.
-    notes : bool, default False
-        Whether the placeholder {{notes}} is required; otherwise it is not allowed. The placeholder {{text}} is always
-        required, and no other placeholder is allowed.
+    name : name of a file in prompts/agents/ without its suffix, or a path that ends in .md
+    folder : folder in which relative paths start
+    notes : whether the placeholder {{notes}} is required, besides {{text}}; no others are allowed
 
-    Returns
-    -------
-    Instruction
-        Template, system message (None without one), and digest of the file.
-
-    Raises
-    ------
-    ConfigError
-        [not-found]: if prompts/agents/ has no such file; [instruction]: if the file cannot be read, or its placeholders
-        or front matter are invalid.
+    Raises: ConfigError [not-found] if prompts/agents/ has no such file; [instruction] if the file cannot be read, or its
+    placeholders or front matter are invalid.
     """
     path = folder / name if name.endswith(".md") else find_resource("prompts", f"agents/{name}.md")
     content = _read_instruction(path)
@@ -278,19 +264,12 @@ class AgentsFile(BaseModel):
 def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> AgentsFile:
     """Read the agents of a file, and the config of each model that they use.
 
-    Parameters
-    ----------
-    path : Path
-        The file, or a folder with an agents.yaml. `configs/…` and `datasets/…` also mean shipped ones.
-    model_map : mapping of str to str, optional
-        Replacement by name of a model in the file, or by `*` for all models: another model of the file, a judge of
-        configs/judges/, or a path that ends in .yaml.
+    path : the file, or a folder with an agents.yaml. `configs/…` and `datasets/…` also mean shipped ones.
+    model_map : replacement by name of a model in the file, or by `*` for all models: another model of the file, a judge of
+        configs/judges/, or a path that ends in .yaml
 
-    Raises
-    ------
-    ConfigError
-        [agents-file]: if the file cannot be read, or does not fit; [agents-circle]: if agents are based on each other in a
-        circle; [model-map]: if a model cannot be used, or `model_map` names an unknown one.
+    Raises: ConfigError [agents-file] if the file cannot be read, or does not fit; [agents-circle] if agents are based on each
+    other in a circle; [model-map] if a model cannot be used, or `model_map` names an unknown one.
     """
     path = _locate(path)
     content = _parse_file(path)

@@ -299,12 +299,11 @@ def _to_result(
             error.add(uncertain_costs)
         raise error
 
-    notes = []
+    notes = (uncertain_costs,) if uncertain_costs else ()
     if models.n_failed:
-        notes.append(f"{format_count(models.n_failed, 'call')} got no answer: {'; '.join(models.reasons)}")
-    if uncertain_costs:
-        notes.append(uncertain_costs)
-    return GenerationResult(pool, models.n_asked, models.n_failed, models.budget.spent, tuple(notes))
+        failures = f"{format_count(models.n_failed, 'call')} got no answer: {'; '.join(models.reasons)}"
+        notes = (failures, *notes)
+    return GenerationResult(pool, models.n_asked, models.n_failed, models.budget.spent, notes)
 
 
 def _build_pool(generation: Generation, texts: Responses, *, name: str) -> tuple[Pool, int]:

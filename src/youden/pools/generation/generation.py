@@ -103,43 +103,32 @@ class Generation:
 
 
 def plan_generation(file: AgentsFile, items: tuple[Item, ...], *, repeats: int = 1) -> Generation:
-    """Plan the generation of responses: load the instructions of the agents, and check their transforms.
+    """Load the instructions of agents that will respond to items, and check their transforms; no request is sent.
 
-    Parameters
-    ----------
-    file : AgentsFile
-        The agents.
-    items : tuple of Item
-        Items to which they respond.
-    repeats : int, default 1
-        Number of responses of each agent to each item.
+    file : the agents
+    items : items to which they respond
+    repeats : number of responses of each agent to each item
 
-    Returns
-    -------
-    Generation
-        What is to be generated, with its maximum cost; no request has been sent.
-
-    Raises
-    ------
-    ConfigError
-        [not-found], [instruction]: if an instruction is missing or does not fit; [synonyms-missing]: if a transform needs a
-        package that is not installed.
+    Raises: ConfigError [not-found] or [instruction] if an instruction is missing or does not fit; [synonyms-missing] if a
+    transform needs a package that is not installed.
     """
-    folder = file.path.parent
     transforms = chain.from_iterable(agent.transforms for agent in file.agents)
     if any(step.name == "synonyms" for step in transforms):
         find_synonyms("good")  # any word raises [synonyms-missing] if the thesaurus is not installed
 
-    instructions: dict[str, Instructions] = {}
-    for agent in file.agents:
-        response: Instruction | None = None
-        notes: Instruction | None = None
-        if agent.instruction is not None:
-            response = load_instruction(agent.instruction, folder=folder, notes=bool(agent.notes_instruction))
-        if agent.notes_instruction is not None:
-            notes = load_instruction(agent.notes_instruction, folder=folder)
-        instructions[agent.id] = response, notes
+    instructions = {agent.id: _load_instructions(agent, file.path.parent) for agent in file.agents}
     return Generation(file, items, instructions, repeats)
+
+
+def _load_instructions(agent: AgentSpec, folder: Path) -> Instructions:
+    """Load the instructions of an agent; `folder` is that of the agents' file."""
+    response: Instruction | None = None
+    notes: Instruction | None = None
+    if agent.instruction is not None:
+        response = load_instruction(agent.instruction, folder=folder, notes=bool(agent.notes_instruction))
+    if agent.notes_instruction is not None:
+        notes = load_instruction(agent.notes_instruction, folder=folder)
+    return response, notes
 
 
 def check_output_pool(generation: Generation, out: Path) -> None:
