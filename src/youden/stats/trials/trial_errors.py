@@ -31,6 +31,7 @@ from youden.stats.base.pair_chunks import (
     InfluenceChunk,
     PairChunk,
     compute_residuals,
+    index_pairs,
     sum_by_effect_group,
     sum_by_item,
     sum_by_pair,
@@ -485,9 +486,10 @@ class _BlockSums:
     def _add_by_pair(self, chunk: PairChunk, residual: Floats) -> None:
         """Add the residuals of a chunk (n_trials,) to the sums by ordered pair of agents, in place."""
         n_agents = len(self.n)
-        self.n_by_pair += sum_by_pair(chunk, np.ones(len(residual)), n_agents)
-        self.sum_by_pair += sum_by_pair(chunk, residual, n_agents)
-        self.squares_by_pair += sum_by_pair(chunk, residual**2, n_agents)
+        pair = index_pairs(chunk, n_agents)
+        self.n_by_pair += sum_by_pair(pair, np.ones(len(residual)), n_agents)
+        self.sum_by_pair += sum_by_pair(pair, residual, n_agents)
+        self.squares_by_pair += sum_by_pair(pair, residual**2, n_agents)
 
     def iter_influence(self, chunks: Iterable[PairChunk]) -> Iterator[tuple[Floats, Floats]]:
         """Yield, for each chunk, the influence of its blocks on each ability, and the share of each agent's trials in them.
