@@ -231,16 +231,9 @@ def _iter_groups(pairs: PairAgreement) -> Iterator[list[int]]:
     A pair is skipped if an earlier group contains both agents. There are at most `MAX_GROUPS` groups, lists of positions
     in the order in which agents joined.
     """
-    first, second = np.nonzero(np.triu(pairs.is_candidate, 1))
-    corrected = np.round(pairs.excess[first, second] / pairs.max_excess[first, second], _DECIMALS)
-
-    # ties are broken by numbers of answers and by effects, so that the order of the agents does not matter
-    effect = pairs.effect[first] + pairs.effect[second]
-    order = np.lexsort((effect, -pairs.n[first, second], -corrected))
-
     is_in_group = np.zeros(pairs.is_candidate.shape, dtype=np.bool_)
     n_groups = 0
-    for agent, partner in zip(first[order].tolist(), second[order].tolist(), strict=True):
+    for agent, partner in _order_candidates(pairs):
         if is_in_group[agent, partner]:
             continue
         group = _grow_group(pairs, [agent, partner])
@@ -263,6 +256,17 @@ def _grow_group(pairs: PairAgreement, group: list[int]) -> list[int]:
         if newcomer is None:
             return group
         group = [*group, newcomer]
+
+
+def _order_candidates(pairs: PairAgreement) -> list[tuple[int, int]]:
+    """List the candidate pairs in descending order of their corrected agreement, excess / max_excess."""
+    first, second = np.nonzero(np.triu(pairs.is_candidate, 1))
+    corrected = np.round(pairs.excess[first, second] / pairs.max_excess[first, second], _DECIMALS)
+
+    # ties are broken by numbers of answers and by effects, so that the order of the agents does not matter
+    effect = pairs.effect[first] + pairs.effect[second]
+    order = np.lexsort((effect, -pairs.n[first, second], -corrected))
+    return list(zip(first[order].tolist(), second[order].tolist(), strict=True))
 
 
 def _can_join(pairs: PairAgreement, group: list[int]) -> Bools:

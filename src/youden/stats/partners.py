@@ -14,7 +14,7 @@ import numpy as np
 
 from youden.errors import StatisticsError
 from youden.stats.base.clusters import CentredCovariance, covariance_of_chunks
-from youden.stats.base.pair_chunks import ChunkSource, PairChunk, sum_by_pair
+from youden.stats.base.pair_chunks import ChunkSource, PairChunk, index_pairs, sum_by_pair
 from youden.types.pool import Bools, Floats, Ids, Positions, ReadOnly
 
 
@@ -99,13 +99,14 @@ class PairTotals:
         chunk : PairChunk
             Answers on items that no other chunk contains.
         """
-        n_agents = len(self.weight)
         weight, centred = chunk.weight, _centre_by_item(chunk)
-        self.total += sum_by_pair(chunk, weight * centred, n_agents)
-        self.weight += sum_by_pair(chunk, weight, n_agents)
-        self.squares += sum_by_pair(chunk, weight * centred**2, n_agents)
-        self.n_rows += sum_by_pair(chunk, weight > 0, n_agents)
-        self.uncentred_total += sum_by_pair(chunk, weight * chunk.value, n_agents)
+        n_agents = len(self.weight)
+        pair = index_pairs(chunk, n_agents)
+        self.total += sum_by_pair(pair, weight * centred, n_agents)
+        self.weight += sum_by_pair(pair, weight, n_agents)
+        self.squares += sum_by_pair(pair, weight * centred**2, n_agents)
+        self.n_rows += sum_by_pair(pair, weight > 0, n_agents)
+        self.uncentred_total += sum_by_pair(pair, weight * chunk.value, n_agents)
 
     @property
     def mean_answer(self) -> float:

@@ -300,10 +300,12 @@ def _add_crossed_bounds(equations: Equations, effects: Effects, active: OnBound)
         low = column_effect[is_observed_column].min()
         high = row_effect[is_observed_row].max()
         is_crossed = high - low > TOLERANCE
-        if is_crossed:
-            low, high = _bracket_bound(equations, row_effect, column_effect, low, high)
-            extended.rows[k] = (row_effect >= low) & is_observed_row
-            extended.columns[k] = (column_effect <= high) & is_observed_column
+        if not is_crossed:
+            continue
+
+        low, high = _bracket_bound(equations, row_effect, column_effect, low, high)
+        extended.rows[k] = (row_effect >= low) & is_observed_row
+        extended.columns[k] = (column_effect <= high) & is_observed_column
     return extended
 
 

@@ -20,6 +20,7 @@ from youden.stats.base.pair_chunks import (
     ChunkSource,
     InfluenceChunk,
     PairChunk,
+    index_pairs,
     sum_by_effect_group,
     sum_by_item,
     sum_by_pair,
@@ -199,7 +200,7 @@ def _add_to_normal_equations(sums: _TrialSums, chunk: PairChunk, agent_weight: A
     n_agents = len(sums.weight)
 
     # normal matrix before the elimination: the weight of each pair of agents, and of each agent on the diagonal
-    pair_weight = sum_by_pair(chunk, chunk.weight, n_agents)
+    pair_weight = sum_by_pair(index_pairs(chunk, n_agents), chunk.weight, n_agents)
     matrix = pair_weight + pair_weight.T + np.diag(agent_weight.sum(axis=1))
 
     # right-hand side before the elimination: the weighted sum of the answers to each agent's trials

@@ -207,10 +207,17 @@ def _sum_by_agent(
     return sums.reshape(n_agents, n_groups)
 
 
-def sum_by_pair(chunk: PairChunk, column: Floats | Bools, n_agents: int) -> Floats:
-    """Sum a column (n_trials,) by first agent (row) and second agent (column): float array (n_agents, n_agents)."""
-    pair = chunk.first.astype(np.int64) * n_agents + chunk.second  # index in the flattened array
-    return np.asarray(np.bincount(pair, column, n_agents**2).reshape(n_agents, n_agents), dtype=np.float64)
+def index_pairs(chunk: PairChunk, n_agents: int) -> Positions:
+    """Return the index of each trial's ordered pair in a flattened array (n_agents, n_agents): int64 array (n_trials,)."""
+    return chunk.first.astype(np.int64) * n_agents + chunk.second
+
+
+def sum_by_pair(pair: Positions, column: Floats | Bools, n_agents: int) -> Floats:
+    """Sum a column (n_trials,) by first agent (row) and second agent (column of the result).
+
+    pair : int64 array (n_trials,), as returned by `index_pairs`
+    """
+    return np.bincount(pair, column, n_agents**2).reshape(n_agents, n_agents).astype(np.float64, copy=False)
 
 
 def compute_residuals(first: Ids, second: Ids, group: Ids, answer: Floats, *, ability: Floats) -> Floats:

@@ -191,13 +191,17 @@ class _Regression:
         for tau_index, tau in enumerate(_TAUS):
             likelihood = self.interpolate_likelihood(intercepts, slopes, tau).likelihood
             for share_index, share in enumerate(_OUTLIER_SHARES):
-                mixture = (1 - share) * likelihood + share * self.outlier_likelihood
+                mixture = self.mix_with_outliers(likelihood, share)
                 log_weight[tau_index, share_index] = np.log(mixture).sum(axis=2)
 
         self._add_prior(log_weight, intercepts)
         if self.has_slope:
             self._add_slope_prior(log_weight, slopes)
         return log_weight
+
+    def mix_with_outliers(self, likelihood: Floats, share: float) -> Floats:
+        """Mix the likelihood (…, n_agents) of agents that are not outliers with that of outliers, a share of the agents."""
+        return np.asarray((1 - share) * likelihood + share * self.outlier_likelihood)
 
     def _add_prior(self, log_weight: Floats, intercepts: Floats) -> None:
         """Add the log prior of all parameters but the slope to log weights, in place.
@@ -408,24 +412,6 @@ def _find_nearest_sd(sd: Floats) -> Positions:
     return np.asarray(np.clip(nearest, 0, len(_KERNEL_SDS) - 1))
 
 
-def _weigh_without_own_labels(grid: _PosteriorGrid, tau_index: int, likelihood: Floats) -> tuple[Floats, Floats]:
-    """Divide the posterior weights at one τ by the likelihood of each agent's own labels.
-
-    likelihood : float array (n_intercepts, n_slopes, n_agents), of the labels of agents that are not outliers
-
-    Returns the weights of not being an outlier, of this shape, and of being one (n_agents,).
-    """
-    outlier_likelihood = grid.regression.outlier_likelihood
-    regular_weight = np.zeros_like(likelihood)
-    outlier_weight = np.zeros(likelihood.shape[2])
-    for share, weight in zip(_OUTLIER_SHARES, grid.weight[tau_index], strict=True):
-        own_likelihood = (1 - share) * likelihood + share * outlier_likelihood
-        weight_without_own = weight[:, :, None] / own_likelihood
-        regular_weight += (1 - share) * weight_without_own
-        outlier_weight += share * weight_without_own.sum(axis=(0, 1))
-    return regular_weight, outlier_weight
-
-
 def _add_prediction_weights(
     flat_weight: Floats, outlier_weight: Floats, grid: _PosteriorGrid, tau_index: int, tau: float
 ) -> None:
@@ -435,10 +421,16 @@ def _add_prediction_weights(
     outlier_weight : float array (n_agents,)
     tau_index, tau : position of τ in `grid`, and its value
     """
-    interpolation = grid.regression.interpolate_likelihood(grid.intercepts, grid.slopes, tau)
+    regression = grid.regression
+    interpolation = regression.interpolate_likelihood(grid.intercepts, grid.slopes, tau)
 
-    regular_weight, tau_outlier_weight = _weigh_without_own_labels(grid, tau_index, interpolation.likelihood)
-    outlier_weight += tau_outlier_weight
+    # posterior weights without the agent's own labels: (n_intercepts, n_slopes, n_agents)
+    regular_weight = np.zeros_like(interpolation.likelihood)
+    for share, weight in zip(_OUTLIER_SHARES, grid.weight[tau_index], strict=True):
+        own_likelihood = regression.mix_with_outliers(interpolation.likelihood, share)
+        weight_without_own = weight[:, :, None] / own_likelihood
+        regular_weight += (1 - share) * weight_without_own
+        outlier_weight += share * weight_without_own.sum(axis=(0, 1))
 
     # divide each weight between the grid points below and above the mean; their indices differ by n_agents
     n_agents = len(outlier_weight)

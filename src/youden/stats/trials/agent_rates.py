@@ -657,11 +657,8 @@ class _RateFit:
 
         low, high = _compute_gamma_bounds(rate, covariance_factor * np.diag(covariance) + mean_variance)
 
-        # the shift must be the same for all agents, so that it cancels in differences
-        fitted_rates = self.shrunk_rate
-        mean_answer = self._totals.training_rate
-        shift = np.clip(mean_answer - fitted_rates.mean(), -fitted_rates.min(), 1 - fitted_rates.max())
-        shifted_rate = np.clip(rate + shift, 0.0, 1.0)
+        # the shift is the same for all agents, so that it cancels in differences
+        shifted_rate = np.clip(rate + self._compute_shift(), 0.0, 1.0)
 
         # the bounds are not shifted, but contain the shifted rate
         low = np.minimum(low, shifted_rate)
@@ -673,8 +670,14 @@ class _RateFit:
             low=low,
             high=high,
             n_trials=n_trials.copy(),
-            pooled=mean_answer,
+            pooled=self._totals.training_rate,
         )
+
+    def _compute_shift(self) -> float:
+        """Compute the shift that makes the mean of the fitted rates the mean answer, but leaves them in [0, 1]."""
+        rate = self.shrunk_rate
+        shift = self._totals.training_rate - rate.mean()
+        return float(np.clip(shift, -rate.min(), 1 - rate.max()))
 
 
 def _update_gamma(prior_mean: float, prior_shape: Floats | float, n_yes: Floats, n: Floats) -> tuple[Floats, Floats]:

@@ -31,6 +31,7 @@ from youden.stats.base.pair_chunks import (
     InfluenceChunk,
     PairChunk,
     compute_residuals,
+    index_pairs,
     sum_by_effect_group,
     sum_by_item,
     sum_by_pair,
@@ -485,9 +486,10 @@ class _BlockSums:
     def _add_by_pair(self, chunk: PairChunk, residual: Floats) -> None:
         """Add the residuals of a chunk (n_trials,) to the sums by ordered pair of agents, in place."""
         n_agents = len(self.n)
-        self.n_by_pair += sum_by_pair(chunk, np.ones(len(residual)), n_agents)
-        self.sum_by_pair += sum_by_pair(chunk, residual, n_agents)
-        self.squares_by_pair += sum_by_pair(chunk, residual**2, n_agents)
+        pair = index_pairs(chunk, n_agents)
+        self.n_by_pair += sum_by_pair(pair, np.ones(len(residual)), n_agents)
+        self.sum_by_pair += sum_by_pair(pair, residual, n_agents)
+        self.squares_by_pair += sum_by_pair(pair, residual**2, n_agents)
 
     def iter_influence(self, chunks: Iterable[PairChunk]) -> Iterator[tuple[Floats, Floats]]:
         """Yield, for each chunk, the influence of its blocks on each ability, and the share of each agent's trials in them.
@@ -514,7 +516,6 @@ class _BlockSums:
 
         Returns both, the second 0 if it has too few products; None if no agent appears twice in a block.
         """
-        n_agents = len(self.n)
         if not self.n_products.any():
             return None
 
@@ -523,18 +524,23 @@ class _BlockSums:
         residual_variance = self.squares_by_pair.sum() / self.n_by_pair.sum()
         correction = float(residual_variance * self._sum_of_inverse_sizes / self._n_all_blocks)
         item_variance = shrink_component(self.products, self.n_products, relative_variance, correction=correction)
+        return item_variance, self._estimate_partner_variance(relative_variance)
 
+    def _estimate_partner_variance(self, relative_variance: Floats) -> Floats:
+        """Estimate the variance of each agent's effects on partners, 0 if there are too few products of residuals.
+
+        relative_variance : float array (n_agents,), as in `estimate_components`
+        """
         # sum of the products of two residuals of each ordered pair, Σ_{s<t} e_s·e_t = ((Σe)² − Σe²)/2, and their number
         pair_products = (self.sum_by_pair**2 - self.squares_by_pair) / 2
         n_pair_products = self.n_by_pair * (self.n_by_pair - 1) / 2
-        if n_pair_products.sum() < _MIN_PAIR_PRODUCTS * n_agents:
-            return item_variance, np.zeros(n_agents)
+        if n_pair_products.sum() < _MIN_PAIR_PRODUCTS * len(self.n):
+            return np.zeros(len(self.n))
 
         # sums over the pairs that contain an agent, as the second (axis 0) or as the first one (axis 1)
         agent_products = pair_products.sum(axis=0) + pair_products.sum(axis=1)
         n_agent_products = n_pair_products.sum(axis=0) + n_pair_products.sum(axis=1)
-        partner_variance = shrink_component(agent_products, n_agent_products, relative_variance)
-        return item_variance, partner_variance
+        return shrink_component(agent_products, n_agent_products, relative_variance)
 
 
 def _shrink_trial_variance(mean_square: Floats, *, df: Floats) -> Floats:
