@@ -37,7 +37,7 @@ from youden.types.facts import (
     PartnerRules,
     RankChange,
 )
-from youden.types.pool import Ids
+from youden.types.pool import Floats, Ids
 from youden.types.recommendation import MIN_AGENTS_FOR_COPYING, explain_few_agents
 
 if TYPE_CHECKING:
@@ -153,6 +153,18 @@ def _describe_leader_change(
     return "", ()
 
 
+def _list_rank_changes(plain: Floats, ability: Floats, agent_ids: Sequence[str]) -> tuple[RankChange, ...]:
+    """List the agents whose rank differs between abilities of the plain ranking and others, largest changes first."""
+    plain_rank = rank_with_ties(plain)
+    rank = rank_with_ties(ability)
+    largest_change_first = np.argsort(-np.abs(rank - plain_rank), kind="stable")
+    return tuple(
+        RankChange(agent_ids[agent], int(plain_rank[agent]), int(rank[agent]))
+        for agent in largest_change_first
+        if rank[agent] != plain_rank[agent]
+    )
+
+
 class WeightedRanking:
     """An alternative ranking by weighted partners, and the changes of rank against the plain ranking.
 
@@ -189,14 +201,6 @@ class WeightedRanking:
             return
 
         differences = plain_differences if abilities is plain else agent_differences(abilities)
-        plain_rank = rank_with_ties(plain.ability)
-        rank = rank_with_ties(abilities.ability)
-        largest_change_first = np.argsort(-np.abs(rank - plain_rank), kind="stable")
-        rank_changes = tuple(
-            RankChange(agent_ids[agent], int(plain_rank[agent]), int(rank[agent]))
-            for agent in largest_change_first
-            if rank[agent] != plain_rank[agent]
-        )
         best = None if differences.unique_best is None else agent_ids[differences.unique_best]
         leader_change, leader_change_agents = _describe_leader_change(name, plain_differences, differences, agent_ids)
 
@@ -205,7 +209,7 @@ class WeightedRanking:
             groups,
             best,
             int(differences.significantly_better.sum()),
-            rank_changes,
+            _list_rank_changes(plain.ability, abilities.ability, agent_ids),
             leader_change,
             leader_change_agents,
         )

@@ -466,12 +466,8 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
     Returns sentences without the last full stop; empty if the run was extended before, or if the pool differs in
     another way.
     """
-    extensions = get_extensions(stored)
-    was_extended = bool(config.extensions or extensions.steps)
-
-    # the pool that the run was planned with, if it is a part of the present pool
-    agent_ids, item_ids = stored.agent_ids[: extensions.anchors], stored.item_ids[: extensions.items]
-    old_pool = find_subpool(pool, agent_ids, item_ids, digest=extensions.pool)
+    was_extended = bool(config.extensions or get_extensions(stored).steps)
+    old_pool = _find_first_pool(stored, pool)
     if was_extended or old_pool is None:
         return ""
 
@@ -493,6 +489,13 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
     command = shlex.join(["youden", "extend", kind, str(folder.path), config.pool])
     added = format_count(n_added_by_kind[kind], kind.removesuffix("s"), "was", "were")
     return f"{added} added to its pool. Run `{command}`{cost} to add them to the run, or set {_OTHER_FOLDER}"
+
+
+def _find_first_pool(plan: Plan, pool: Pool) -> Pool | None:
+    """Return the pool that a plan was made for before any extension, if it is a part of another pool."""
+    extensions = get_extensions(plan)
+    agent_ids, item_ids = plan.agent_ids[: extensions.anchors], plan.item_ids[: extensions.items]
+    return find_subpool(pool, agent_ids, item_ids, digest=extensions.pool)
 
 
 def _format_added_cost(judge: JudgeConfig, plan: Plan, extended: Plan) -> str:

@@ -172,19 +172,13 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, pla
     agents have responses to different items.
     """
     agents = np.flatnonzero(eligible.any(axis=1))
-    n_agents = len(agents)
     drawn = np.empty((0, 4), dtype=np.int64)  # item, first, second and other item of each trial
     codes = _encode_trials(planned, eligible)
     n_wanted = min(n, _count_possible(eligible) - len(codes))
     while len(drawn) < n_wanted:
-        # one row per pass: the agents in a random order, and the same order shifted cyclically
-        n_passes = ceil((n_wanted - len(drawn)) / n_agents)
-        order = rng.permuted(np.tile(agents, (n_passes, 1)), axis=1)
-        shift = rng.integers(1, n_agents, (n_passes, 1))
-        partner_position = (np.arange(n_agents) + shift) % n_agents
-        partners = np.take_along_axis(order, partner_position, axis=1)
-
-        new_trials, new_codes, _ = _draw_different_items(order.ravel(), partners.ravel(), eligible, codes, rng)
+        n_passes = ceil((n_wanted - len(drawn)) / len(agents))
+        first, second = _draw_passes(agents, n_passes, rng)
+        new_trials, new_codes, _ = _draw_different_items(first, second, eligible, codes, rng)
         if not len(new_trials):
             break
         drawn = np.concatenate([drawn, new_trials])
@@ -196,6 +190,17 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, pla
             slug="independent",
         )
     return Trials.independent(*drawn[:n_wanted].astype(np.int32).T)
+
+
+def _draw_passes(agents: Positions, n_passes: int, rng: np.random.Generator) -> tuple[Positions, Positions]:
+    """Draw the first and second agents of passes, in each of which every agent appears once first and once second."""
+    # one row per pass: the agents in a random order, and the same order shifted cyclically
+    n_agents = len(agents)
+    order = rng.permuted(np.tile(agents, (n_passes, 1)), axis=1)
+    shift = rng.integers(1, n_agents, (n_passes, 1))
+    partner_position = (np.arange(n_agents) + shift) % n_agents
+    partners = np.take_along_axis(order, partner_position, axis=1)
+    return order.ravel(), partners.ravel()
 
 
 def _draw_different_items(
