@@ -289,7 +289,7 @@ def audit(
     ranked = differences.subset(best_first)
     details = _describe_table(scores, score, means, residual, ranked, names=names)
     incomparable = [name for name, width in zip(names[1:], ranked.half_width[0, 1:], strict=True) if np.isnan(width)]
-    recommendation = _recommend(best, choice, incomparable)
+    recommendation = _recommend_models(best, choice, incomparable)
 
     facts = RunFacts(
         version=VERSION,
@@ -424,7 +424,7 @@ def _list_first_names(names: Sequence[str]) -> str:
     return ", ".join(names[:MAX_NAMED]) + suffix
 
 
-def _recommend(best: str | None, choice: ChoiceFacts | None, incomparable: Sequence[str]) -> Recommendation:
+def _recommend_models(best: str | None, choice: ChoiceFacts | None, incomparable: Sequence[str]) -> Recommendation:
     """Recommend the unique best model, or else the models that cannot be ruled out as the best.
 
     best : significantly best model; None if there is none

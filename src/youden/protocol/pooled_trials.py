@@ -210,7 +210,7 @@ def _draw_different_items(
 
     first, second : int64 arrays (n_pairs,), the agents
     eligible : bool array (n_agents, n_items)
-    codes : int64 array, earlier comparisons as encoded by `_comparison_codes`
+    codes : int64 array, earlier comparisons as encoded by `_encode_comparisons`
 
     Returns the comparisons (item, first, second, other_item), int64 array (n, 4); their codes, int64 array (n,); and
     whether each pair has one, bool array (n_pairs,).
@@ -264,7 +264,7 @@ def _find_new_comparisons(comparisons: Positions, eligible: Bools, codes: Positi
     eligible : bool array (n_agents, n_items)
     codes : int64 array, codes of the earlier comparisons
     """
-    new_codes = _comparison_codes(comparisons, eligible)
+    new_codes = _encode_comparisons(comparisons, eligible)
     has_two_items = comparisons[:, 0] != comparisons[:, 3]
     is_in_codes = np.isin(new_codes, codes)
     _, first_occurrences = np.unique(new_codes, return_index=True)
@@ -273,7 +273,7 @@ def _find_new_comparisons(comparisons: Positions, eligible: Bools, codes: Positi
     return new_codes, np.asarray(has_two_items & ~is_in_codes & ~is_repeated)
 
 
-def _comparison_codes(comparisons: Positions, eligible: Bools) -> Positions:
+def _encode_comparisons(comparisons: Positions, eligible: Bools) -> Positions:
     """Encode comparisons (item, first, second, other_item), int64 array (n_trials, 4), as numbers, int64 array (n_trials,)."""
     n_agents, n_items = eligible.shape
     item, first, second, other_item = comparisons.T
@@ -285,7 +285,7 @@ def _encode_trials(trials: Trials | None, eligible: Bools) -> Positions:
     if trials is None:
         return np.empty(0, dtype=np.int64)
     columns = np.stack([trials.item, trials.first, trials.second, trials.other_item], axis=1)
-    return np.unique(_comparison_codes(columns.astype(np.int64), eligible))
+    return np.unique(_encode_comparisons(columns.astype(np.int64), eligible))
 
 
 def draw_scored_trials(

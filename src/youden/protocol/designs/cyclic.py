@@ -230,7 +230,7 @@ def number_blocks(blocks: Sequence[Trials], *, start: int = 0) -> Trials:
         With the number of the block in the column `block`.
     """
     sizes = [len(block) for block in blocks]
-    return replace(Trials.concat(blocks), block=_block_numbers(sizes, start=start))
+    return replace(Trials.concat(blocks), block=_repeat_block_numbers(sizes, start=start))
 
 
 def _find_unused_shift(candidates: Positions, n_agents: int, used: Set[int]) -> int | None:
@@ -245,10 +245,10 @@ def _make_trials(blocks: Sequence[_Block]) -> Trials:
     item = np.repeat(item_by_block, sizes)
     first = np.concatenate([block.agents for block in blocks])
     second = np.concatenate([block.partners for block in blocks])
-    return Trials.paired(item, first, second, block=_block_numbers(sizes))
+    return Trials.paired(item, first, second, block=_repeat_block_numbers(sizes))
 
 
-def _block_numbers(sizes: Sequence[int], *, start: int = 0) -> Ids:
+def _repeat_block_numbers(sizes: Sequence[int], *, start: int = 0) -> Ids:
     """Return the number of each trial's block, int32 array (n_trials,); blocks are numbered from `start`.
 
     sizes : numbers of trials per block
