@@ -37,7 +37,7 @@ from youden.types.facts import (
     PartnerRules,
     RankChange,
 )
-from youden.types.pool import Ids
+from youden.types.pool import Floats, Ids
 from youden.types.recommendation import MIN_AGENTS_FOR_COPYING, explain_few_agents
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def alternative_ranking_findings(
             findings.append(Finding("few-agents", explain_few_agents(n_agents), facts={"n": n_agents}))
             continue
         if name == "robust":
-            findings += [_flagged_group_finding(group) for group in facts.groups]
+            findings += [_make_flagged_group_finding(group) for group in facts.groups]
         if facts.message:
             message = f"The {TITLES[name]} ranking could not be made: {facts.message}"
             findings.append(Finding("no-standing", message, facts={"ranking": name}))
@@ -79,7 +79,7 @@ def alternative_ranking_findings(
     return findings
 
 
-def _flagged_group_finding(group: tuple[str, ...]) -> Finding:
+def _make_flagged_group_finding(group: tuple[str, ...]) -> Finding:
     """Return the finding about a flagged group of agents, given by their ids."""
     message = (
         f"{', '.join(group)} have similar texts, or agree more than any honest group on record. Therefore, in the "
@@ -153,6 +153,18 @@ def _describe_leader_change(
     return "", ()
 
 
+def _list_rank_changes(plain: Floats, ability: Floats, agent_ids: Sequence[str]) -> tuple[RankChange, ...]:
+    """List the agents whose rank differs between abilities of the plain ranking and others, largest changes first."""
+    plain_rank = rank_with_ties(plain)
+    rank = rank_with_ties(ability)
+    largest_change_first = np.argsort(-np.abs(rank - plain_rank), kind="stable")
+    return tuple(
+        RankChange(agent_ids[agent], int(plain_rank[agent]), int(rank[agent]))
+        for agent in largest_change_first
+        if rank[agent] != plain_rank[agent]
+    )
+
+
 class WeightedRanking:
     """An alternative ranking by weighted partners, and the changes of rank against the plain ranking.
 
@@ -189,14 +201,6 @@ class WeightedRanking:
             return
 
         differences = plain_differences if abilities is plain else agent_differences(abilities)
-        plain_rank = rank_with_ties(plain.ability)
-        rank = rank_with_ties(abilities.ability)
-        largest_change_first = np.argsort(-np.abs(rank - plain_rank), kind="stable")
-        rank_changes = tuple(
-            RankChange(agent_ids[agent], int(plain_rank[agent]), int(rank[agent]))
-            for agent in largest_change_first
-            if rank[agent] != plain_rank[agent]
-        )
         best = None if differences.unique_best is None else agent_ids[differences.unique_best]
         leader_change, leader_change_agents = _describe_leader_change(name, plain_differences, differences, agent_ids)
 
@@ -205,7 +209,7 @@ class WeightedRanking:
             groups,
             best,
             int(differences.significantly_better.sum()),
-            rank_changes,
+            _list_rank_changes(plain.ability, abilities.ability, agent_ids),
             leader_change,
             leader_change_agents,
         )
@@ -358,11 +362,11 @@ def rank_alternatives(
     )
     totals = answers.totals_with_follow_ups or answers.totals
     cluster = find_flagged_groups(totals, agent_ids, clones=rules.clones).cluster
-    groups = _group_ids(cluster, agent_ids) if len(agent_ids) >= MIN_AGENTS_FOR_COPYING else ()
+    groups = _list_groups(cluster, agent_ids) if len(agent_ids) >= MIN_AGENTS_FOR_COPYING else ()
     rankings = [make_ranking("robust", groups, lambda: _make_cluster_weights(cluster))]
     if rules.families:
         family = label_families(rules.families, agent_ids)
-        rankings.append(make_ranking("family", _group_ids(family, agent_ids), lambda: group_balanced_weights(family)))
+        rankings.append(make_ranking("family", _list_groups(family, agent_ids), lambda: group_balanced_weights(family)))
     if rules.trusted:
         is_trusted = np.isin(agent_ids, rules.trusted)
         rankings.append(make_ranking("trusted", (rules.trusted,), lambda: panel_weights(is_trusted)))
@@ -452,7 +456,7 @@ def sort_by_ranking(table: pd.DataFrame, name: str) -> pd.DataFrame:
     return table.sort_values(f"{name}_ability", ascending=False, kind="stable", na_position="last", ignore_index=True)
 
 
-def _group_ids(label: Ids, agent_ids: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+def _list_groups(label: Ids, agent_ids: Sequence[str]) -> tuple[tuple[str, ...], ...]:
     """List the ids of the agents of each group, the largest group first; an agent alone is no group.
 
     label : int32 array (n_agents,), the same number for the agents of a group

@@ -124,7 +124,7 @@ def analyse_rounds(
         )
         analyses = [*earlier, analysis]
 
-    bias = _limit_bias(abilities.ability, analyses[-1].cumulative_bias, top=design.top)
+    bias = _compute_subtracted_bias(abilities.ability, analyses[-1].cumulative_bias, top=design.top)
     method = abilities.method
     if len(analyses) > 1:
         method = f"{method}, corrected for adaptive-sampling bias"
@@ -147,7 +147,7 @@ def _average_pilot_answers(trials: TrialsByItem) -> float:
     return float(total / n_answers)
 
 
-def _limit_bias(ability: Floats, cumulative_bias: Floats, *, top: int) -> Floats:
+def _compute_subtracted_bias(ability: Floats, cumulative_bias: Floats, *, top: int) -> Floats:
     """Compute the selection bias to subtract from each ability: float array (n_agents,).
 
     It is `BIAS_FRACTION` of the centred cumulative bias, reduced by a common factor if it would change the set of the
@@ -246,7 +246,7 @@ def _run_analysis(
         alpha_spent = last.alpha_spent
         fraction = last.next_alpha_fraction
         bounds = last.upper_bounds
-        cumulative_bias = _add_bias(last, is_active)
+        cumulative_bias = _accumulate_bias(last, is_active)
 
     if max_regret is None or budget_fraction > NEARLY_SPENT:
         fraction = budget_fraction - alpha_spent
@@ -271,7 +271,7 @@ def _run_analysis(
     return InterimAnalysis(alpha_spent + fraction, fraction, next_fraction, bounds, bias, cumulative_bias)
 
 
-def _add_bias(last: InterimAnalysis, is_active: Bools) -> Floats:
+def _accumulate_bias(last: InterimAnalysis, is_active: Bools) -> Floats:
     """Add the mean bias of the agents that a round sampled to their cumulative selection bias.
 
     last : last interim analysis before the round

@@ -130,7 +130,7 @@ def estimate_extended_abilities(trials: TrialsByItem, anchors: Abilities) -> Abi
 
     # anchors without linking trials keep their abilities exactly
     not_focused = np.flatnonzero(is_anchor & (n_linked == 0))
-    return _keep_anchors(result, anchors, not_focused)
+    return _restore_anchors(result, anchors, not_focused)
 
 
 def _estimate_extended_covariance(
@@ -181,7 +181,7 @@ def _estimate_extended_covariance(
     return _with_rows_from(without_further_calls, covariance, focused)
 
 
-def _keep_anchors(abilities: Abilities, anchors: Abilities, unchanged: Positions) -> Abilities:
+def _restore_anchors(abilities: Abilities, anchors: Abilities, unchanged: Positions) -> Abilities:
     """Return abilities in which some anchors (agents of the first plan) keep their estimates from the first plan.
 
     abilities : abilities of all agents after the extension; the anchors come first

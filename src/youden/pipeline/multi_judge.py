@@ -131,14 +131,21 @@ def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
     variance = (n_agents - 2) / (n_agents - 1) * variance_sum / np.maximum(n_trials, 1) / n_comparisons
     std_error = np.sqrt(variance)
 
-    # covariance of the distances from the average agent
-    centring = np.eye(n_agents) - 1 / n_agents
-    vote_covariance = std_error[:, None] * std_error * centring
-    covariance = abilities.covariance.covariance + vote_covariance
+    covariance = abilities.covariance.covariance + _compute_centred_covariance(std_error)
     return abilities._replace(
         covariance=CentredCovariance(covariance, abilities.covariance.df),
         method=f"{abilities.method}; variance of {trials.n_votes} votes on a comparison included",
     )
+
+
+def _compute_centred_covariance(std_error: Floats) -> Floats:
+    """Return the covariance of the distances of agents from the average agent, for independent errors.
+
+    std_error : float array (n_agents,), standard errors
+    """
+    n_agents = len(std_error)
+    centring = np.eye(n_agents) - 1 / n_agents
+    return np.asarray(std_error[:, None] * std_error * centring)
 
 
 def _sum_vote_variances(trials: TrialsByItem) -> tuple[Floats, Floats] | None:
@@ -426,8 +433,7 @@ class JudgeSpread:
         shrunk = (squares * (n_judges - 1) + total) / n_judges
         judge_variance = np.maximum(shrunk - sampling_variance, self.variance) / n_judges
         judge_std_error = np.sqrt(judge_variance * n_agents / (n_agents - 1))
-        centring = np.eye(n_agents) - 1 / n_agents
-        judge_covariance = judge_std_error[:, None] * judge_std_error * centring
+        judge_covariance = _compute_centred_covariance(judge_std_error)
 
         # Satterthwaite: df = (v + w)² / (v²/df_v + w²/df_w) for variances v and w
         df = (item_variance + judge_variance) ** 2 / (

@@ -316,6 +316,17 @@ def _import_peer_agents(path: Path, out: Path) -> ImportedRun:
     return ImportedRun("pool", pool.n_agents, pool.n_items, (note,))
 
 
+def _check_winners(path: Path, verdicts: Verdicts) -> None:
+    """Raise ImportFormatError [import-dropped] if more than the fraction `MAX_DROPPED` of battles have no winner."""
+    n_dropped, n_battles = int((~verdicts.answered).sum()), len(verdicts.answer)
+    if n_dropped > MAX_DROPPED * n_battles:
+        problem = (
+            f"{n_dropped:,} of {n_battles:,} battles have no winner; the limit is {MAX_DROPPED:.0%}. Add the winners, or run "
+            "`youden import battles … --allow-dropped` to import the others."
+        )
+        raise import_error(path, problem, slug="import-dropped")
+
+
 def import_battles(path: Path, out: Path, *, columns: Mapping[str, str], allow_dropped: bool = False) -> RunFolder:
     """Import battles, recorded comparisons of two agents with a winner, as a judged run without texts, and fit it.
 
@@ -332,15 +343,8 @@ def import_battles(path: Path, out: Path, *, columns: Mapping[str, str], allow_d
     from youden.data.importers.battles import read_battles  # loads pandas
 
     verdicts = read_battles(path, columns=columns)
-    n_dropped, n_battles = int((~verdicts.answered).sum()), len(verdicts.answer)
-    if n_dropped > MAX_DROPPED * n_battles and not allow_dropped:
-        problem = (
-            f"{n_dropped:,} of {n_battles:,} battles have no winner; the limit is {MAX_DROPPED:.0%}. Add the winners, or run "
-            "`youden import battles … --allow-dropped` to import the others."
-        )
-        raise import_error(path, problem, slug="import-dropped")
-
-    # write the run
+    if not allow_dropped:
+        _check_winners(path, verdicts)
     check_output_folder(out, last_file="pool.json")
     plan = verdicts.plan
     agents = tuple(Agent(agent_id) for agent_id in plan.agent_ids)
@@ -349,7 +353,7 @@ def import_battles(path: Path, out: Path, *, columns: Mapping[str, str], allow_d
     folder.write_plan(plan)
     folder.write_verdicts(verdicts)
 
-    # fit it; if that fails, remove its files, so that the import can be repeated
+    # if the fit fails, remove the files of the run, so that the import can be repeated
     try:
         fit_run(folder)
     except BaseException as error:

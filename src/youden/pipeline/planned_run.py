@@ -169,24 +169,9 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
     """
     if config.trials_from is not None:
         source = RunFolder(Path(config.trials_from)).read_plan()
+        return _select_trials(config, source.with_pool(pools[-1]), earlier)
 
-        # unless the other run was extended since then, a larger selection contains the earlier one by itself
-        was_extended = earlier is not None and earlier.options.get("trials_from") != source.digest[:12]
-        return subsample(
-            source.with_pool(pools[-1]),
-            calls=config.calls,
-            seed=config.seed,
-            earlier=earlier if was_extended else None,
-        )
-
-    # the default budget of an earlier plan of the same pool is used again
     design, options = config.effective_design
-    budget = None
-    if config.resolved is not None and config.resolved.pool == pools[0].digest:
-        budget = config.resolved.budget
-    if budget is None and config.calls is None and design == Adaptive.name:
-        budget = _estimate_affordable_calls(config, pools[0], design, options)
-
     plan = make_plan(
         pools[0],
         design=design,
@@ -196,7 +181,7 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
         holdout_rule=config.holdout_rule,
         options=options,
         seed=config.seed,
-        default_budget=budget,
+        default_budget=_find_default_budget(config, pools[0]),
         calls_are_free=_has_free_judge(config),
         question=config.question,
         self_trials=config.self_trials,
@@ -208,6 +193,24 @@ def _draw_plan(config: RunConfig, pools: Sequence[Pool], *, earlier: Plan | None
 
         check_width_attainable(plan)
     return _extend_plan(plan, config.extensions, pools[1:])
+
+
+def _select_trials(config: RunConfig, source: Plan, earlier: Plan | None) -> Plan:
+    """Select the trials of another run that the config requests, with those of an earlier selection."""
+    # unless the other run was extended since then, a larger selection contains the earlier one by itself
+    was_extended = earlier is not None and earlier.options.get("trials_from") != source.digest[:12]
+    return subsample(source, calls=config.calls, seed=config.seed, earlier=earlier if was_extended else None)
+
+
+def _find_default_budget(config: RunConfig, pool: Pool) -> int | None:
+    """Return the budget in calls of an earlier plan of the pool, or that of a search from its cost cap; None if neither."""
+    design, options = config.effective_design
+    budget = None
+    if config.resolved is not None and config.resolved.pool == pool.digest:
+        budget = config.resolved.budget
+    if budget is None and config.calls is None and design == Adaptive.name:
+        budget = _estimate_affordable_calls(config, pool, design, options)
+    return budget
 
 
 def _check_target(config: RunConfig, plan: Plan) -> None:
@@ -261,7 +264,7 @@ def _extend_plan(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Poo
         if step.kind != "calls":
             plan = _EXTENDERS[step.kind](plan, pool, calls=step.calls)
         elif step.calls is not None:
-            focus = tuple(_agent_position(agent, plan) for agent in step.focus)
+            focus = tuple(_find_agent_position(agent, plan) for agent in step.focus)
             plan = add_calls(plan, calls=step.calls, focus=focus, top=step.top, max_regret=step.max_regret)
     return plan
 
@@ -269,7 +272,7 @@ def _extend_plan(plan: Plan, steps: Sequence[ExtensionStep], pools: Sequence[Poo
 _EXTENDERS: Final = {"agents": add_agents, "items": add_items, "repeats": add_repeats}
 
 
-def _agent_position(agent: str, plan: Plan) -> int:
+def _find_agent_position(agent: str, plan: Plan) -> int:
     """Return the position of an agent id; raise ConfigError [focus-invalid] if it is not in the plan."""
     if agent not in plan.agent_ids:
         raise ConfigError(
@@ -466,12 +469,8 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
     Returns sentences without the last full stop; empty if the run was extended before, or if the pool differs in
     another way.
     """
-    extensions = get_extensions(stored)
-    was_extended = bool(config.extensions or extensions.steps)
-
-    # the pool that the run was planned with, if it is a part of the present pool
-    agent_ids, item_ids = stored.agent_ids[: extensions.anchors], stored.item_ids[: extensions.items]
-    old_pool = find_subpool(pool, agent_ids, item_ids, digest=extensions.pool)
+    was_extended = bool(config.extensions or get_extensions(stored).steps)
+    old_pool = _find_first_pool(stored, pool)
     if was_extended or old_pool is None:
         return ""
 
@@ -493,6 +492,13 @@ def _suggest_extension(config: RunConfig, folder: RunFolder, stored: Plan, pool:
     command = shlex.join(["youden", "extend", kind, str(folder.path), config.pool])
     added = format_count(n_added_by_kind[kind], kind.removesuffix("s"), "was", "were")
     return f"{added} added to its pool. Run `{command}`{cost} to add them to the run, or set {_OTHER_FOLDER}"
+
+
+def _find_first_pool(plan: Plan, pool: Pool) -> Pool | None:
+    """Return the pool that a plan was made for before any extension, if it is a part of another pool."""
+    extensions = get_extensions(plan)
+    agent_ids, item_ids = plan.agent_ids[: extensions.anchors], plan.item_ids[: extensions.items]
+    return find_subpool(pool, agent_ids, item_ids, digest=extensions.pool)
 
 
 def _format_added_cost(judge: JudgeConfig, plan: Plan, extended: Plan) -> str:

@@ -485,46 +485,53 @@ def _forecast_blocks_to_separate(folder: RunFolder, plan: Plan, pair: Sequence[s
     Returns the number of blocks and None; None and the number of additional items if no blocks on these items are
     enough; or None twice.
     """
-    n_agents, n_items = plan.n_agents, plan.n_items
+    difference, squared_half_width = _read_difference(folder, pair)
+    required_half_width = abs(difference) / _SELECTION_FACTOR  # with which the two agents differ significantly
+    if not required_half_width > 0:
+        return None, None
+
+    components = None if len(plan) > _MAX_TRIALS else read_variance_components(folder)
+    if components is not None:
+        # the variances of a difference are sums over both agents
+        positions = [plan.agent_ids.index(agent) for agent in pair]
+        of_difference = AgentVariances(*(component[positions].sum(keepdims=True) for component in components))
+        return _forecast_by_components(of_difference, required_half_width, plan)
+
+    # half-width ∝ 1/√blocks; at least a tenth more of them
+    n_blocks = int((plan.trial_type == PAIRED).sum()) / plan.n_agents
+    n_needed = n_blocks * squared_half_width / required_half_width**2
+    factor = max(n_needed / n_blocks, 1.1)
+    if factor * n_blocks <= (plan.n_agents - 1) * plan.n_items:
+        return ceil((factor - 1) * n_blocks), None
+    return None, ceil((factor - 1) * plan.n_items)
+
+
+def _read_difference(folder: RunFolder, pair: Sequence[str]) -> tuple[float, float]:
+    """Read the difference of the abilities of two agents (ids) and its squared half-width; NaN if one is unknown."""
     row_by_agent = {row.agent: row for row in folder.read_ranking()}
     abilities = []
     squared_half_width = 0.0  # of the difference: sum over both agents
     for agent in pair:
         row = row_by_agent[agent]
         if row.ability is None or row.low is None or row.high is None:
-            return None, None
+            return np.nan, np.nan
         abilities.append(row.ability)
         # of two bounds, one may be limited to a possible ability
         squared_half_width += max(row.high - row.ability, row.ability - row.low) ** 2
+    return abilities[0] - abilities[1], squared_half_width
 
-    # half-width of the difference that separates the two agents
-    required_half_width = abs(abilities[0] - abilities[1]) / _SELECTION_FACTOR
-    if not required_half_width > 0:
-        return None, None
 
-    n_blocks = int((plan.trial_type == PAIRED).sum()) / n_agents
-    max_blocks = (n_agents - 1) * n_items
-    components = None if len(plan) > _MAX_TRIALS else read_variance_components(folder)
-    if components is None:
-        # half-width ∝ 1/√blocks; at least a tenth more of them
-        n_needed = n_blocks * squared_half_width / required_half_width**2
-        factor = max(n_needed / n_blocks, 1.1)
-        if factor * n_blocks <= max_blocks:
-            return ceil((factor - 1) * n_blocks), None
-        return None, ceil((factor - 1) * n_items)
-
-    # the variances of a difference are sums over both agents
-    positions = [plan.agent_ids.index(agent) for agent in pair]
-    of_difference = AgentVariances(*(component[positions].sum(keepdims=True) for component in components))
-    blocks_needed = find_min_blocks(
-        of_difference, required_half_width, fraction=1.0, n_items=n_items, max_blocks=max_blocks
-    )
+def _forecast_by_components(components: AgentVariances, half_width: float, plan: Plan) -> tuple[int | None, int | None]:
+    """Forecast the additional blocks, else items, that give a half-width; result as of `_forecast_blocks_to_separate`."""
+    n_blocks = int((plan.trial_type == PAIRED).sum()) / plan.n_agents
+    max_blocks = (plan.n_agents - 1) * plan.n_items
+    blocks_needed = find_min_blocks(components, half_width, fraction=1.0, n_items=plan.n_items, max_blocks=max_blocks)
     if blocks_needed is not None and n_blocks < max_blocks:
         return max(blocks_needed - round(n_blocks), ceil(n_blocks / 10)), None
 
-    items_needed = find_min_items(of_difference, required_half_width, fraction=1.0, n_agents=n_agents)
+    items_needed = find_min_items(components, half_width, fraction=1.0, n_agents=plan.n_agents)
     if items_needed is not None:
-        items_needed = max(items_needed - n_items, ceil(n_items / 10))
+        items_needed = max(items_needed - plan.n_items, ceil(plan.n_items / 10))
     return None, items_needed
 
 

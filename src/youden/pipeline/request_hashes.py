@@ -79,14 +79,14 @@ def get_hash_reader(folder: RunFolder) -> KeySource:
         if not (_is_worth_storing(plan) and _hash_file_path(folder, questions).exists()):
             return iter_keys(questions, plan, start=start)
         try:
-            return _iter_rows(_open_hash_file(folder, questions, plan), start)
+            return _iter_numbered_hashes(_open_hash_file(folder, questions, plan), start)
         except RunFolderError:
             return iter_keys(questions, plan, start=start)
 
     return read_or_compute
 
 
-def _iter_rows(file: HashFile, row: int) -> Iterator[RowKey]:
+def _iter_numbered_hashes(file: HashFile, row: int) -> Iterator[RowKey]:
     """Yield pairs of a row number and its request hash, from `row` on."""
     for chunk in file.chunks(row):
         yield from enumerate(chunk, row)

@@ -70,20 +70,20 @@ def plan_width_round(
     plan = result.plan
     half_width = half_width_quantile(abilities.covariance.half_width(LEVEL), HALF_WIDTH_FRACTION)
     if half_width <= design.half_width:
-        return _stop(plan, "narrow")
+        return _make_last_round(plan, "narrow")
 
     components = estimate_variance_components(result)
     n_items = int(eligible.any(axis=0).sum())
     n_blocks = int(plan.block.max()) + 1  # blocks are numbered from 0
     n_needed = _find_needed_blocks(components, design.half_width, half_width, plan, n_items=n_items)
     if n_needed is None:
-        return _stop(plan, "items", _format_items_needed(components, design.half_width, plan.n_agents))
+        return _make_last_round(plan, "items", _format_items_needed(components, design.half_width, plan.n_agents))
 
     n_added = _choose_round_size(n_blocks, n_needed)
     n_trials_in_blocks = int((plan.block >= 0).sum())
     trials = design.draw_blocks(eligible, rng, n_done=n_blocks, n_spent=n_trials_in_blocks, until=n_blocks + n_added)
     if not len(trials):
-        return _stop(plan, "budget")
+        return _make_last_round(plan, "budget")
     return NextRound(trials, _select_all_agents(plan), stop_reason=None)
 
 
@@ -92,7 +92,7 @@ def _select_all_agents(plan: Plan) -> Bools:
     return np.ones(plan.n_agents, dtype=np.bool_)
 
 
-def _stop(plan: Plan, reason: RoundStop, detail: str = "") -> NextRound:
+def _make_last_round(plan: Plan, reason: RoundStop, detail: str = "") -> NextRound:
     """Return a round without trials, because the plan gets no more rounds for this reason."""
     no_trials = number_blocks([])
     return NextRound(no_trials, _select_all_agents(plan), reason, detail)
@@ -355,13 +355,13 @@ class _SearchRule:
         self._search = abilities.search
         problem = explain_no_discrimination(result, abilities)
         if problem:
-            return _stop(self._plan, "judge", problem)
+            return _make_last_round(self._plan, "judge", problem)
 
         max_regret = self._design.max_regret or 0.0
         differences = pairwise_differences(abilities.ability, abilities.covariance, level=LEVEL)
         selection = select_best_agents(abilities, differences)
         if selection is not None and selection.regret_bound <= max_regret:
-            return _stop(self._plan, "near enough")
+            return _make_last_round(self._plan, "near enough")
 
         # without an allocation, the design chooses agents and blocks itself
         allocation: dict[str, Any] = {}

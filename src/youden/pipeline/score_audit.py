@@ -289,7 +289,7 @@ def audit(
     ranked = differences.subset(best_first)
     details = _describe_table(scores, score, means, residual, ranked, names=names)
     incomparable = [name for name, width in zip(names[1:], ranked.half_width[0, 1:], strict=True) if np.isnan(width)]
-    recommendation = _recommend(best, choice, incomparable)
+    recommendation = _recommend_models(best, choice, incomparable)
 
     facts = RunFacts(
         version=VERSION,
@@ -331,9 +331,6 @@ def _describe_table(
     # pairs of models that are not significantly different
     is_comparable = np.isfinite(ranked.half_width)
     is_tied = is_comparable & ~ranked.significant & ~np.eye(len(names), dtype=np.bool_)
-    ties = {}
-    for name, is_tied_with in zip(names, is_tied, strict=True):
-        ties[name] = tuple(names[k] for k in np.flatnonzero(is_tied_with).tolist())
     constant_pairs = np.argwhere(np.triu(means.is_constant)).tolist()
 
     # smallest set of items without which another model comes first
@@ -342,12 +339,6 @@ def _describe_table(
     if removal:
         removal_items = tuple(scores.item_ids[item] for item in removal.items)
         removal_first = scores.model_ids[removal.agent]
-
-    # items that would separate the first two models: 0 if they differ already, None if no number is known
-    difference, std_error = float(ranked.value[0, 1]), float(ranked.std_error[0, 1])
-    items_to_separate = count_items_to_separate(difference, std_error, len(scores.item_ids))
-    if items_to_separate is not None:
-        items_to_separate = 0 if ranked.significant[0, 1] else max(items_to_separate, 1)
 
     reliability = split_half_reliability(score, means.difficulty, rng=standalone_stream(0))
     most_deviating_items = np.argsort(-residual)[:N_RESIDUAL_ITEMS]
@@ -359,14 +350,34 @@ def _describe_table(
         missing_p=missingness_p_value(~np.isnan(score), means.difficulty),
         reliability=or_none(reliability),
         groups=_find_groups(names, is_tied),
-        ties=ties,
+        ties=_list_ties(names, is_tied),
         constant_pairs=tuple((scores.model_ids[i], scores.model_ids[k]) for i, k in constant_pairs),
         removal_items=removal_items,
         removal_searched=bool(is_comparable[0, 1:].any()),
         removal_first=removal_first,
-        items_to_separate=items_to_separate,
+        items_to_separate=_count_items_for_leader(ranked, len(scores.item_ids)),
         residual_items=tuple(scores.item_ids[item] for item in most_deviating_items),
     )
+
+
+def _list_ties(names: Sequence[str], is_tied: Bools) -> dict[str, tuple[str, ...]]:
+    """Return for each model the names of those that do not differ significantly from it.
+
+    is_tied : bool array (n_models, n_models), in the order of `names`
+    """
+    ties = {}
+    for name, is_tied_with in zip(names, is_tied, strict=True):
+        ties[name] = tuple(names[k] for k in np.flatnonzero(is_tied_with).tolist())
+    return ties
+
+
+def _count_items_for_leader(ranked: Differences, n_items: int) -> int | None:
+    """Count the further items that would separate the first two models; 0 if they differ already, None if unknown."""
+    difference, std_error = float(ranked.value[0, 1]), float(ranked.std_error[0, 1])
+    n_needed = count_items_to_separate(difference, std_error, n_items)
+    if n_needed is None:
+        return None
+    return 0 if ranked.significant[0, 1] else max(n_needed, 1)
 
 
 def _find_warnings(means: ScoreMeans, details: AuditFacts) -> tuple[Finding, ...]:
@@ -413,7 +424,7 @@ def _list_first_names(names: Sequence[str]) -> str:
     return ", ".join(names[:MAX_NAMED]) + suffix
 
 
-def _recommend(best: str | None, choice: ChoiceFacts | None, incomparable: Sequence[str]) -> Recommendation:
+def _recommend_models(best: str | None, choice: ChoiceFacts | None, incomparable: Sequence[str]) -> Recommendation:
     """Recommend the unique best model, or else the models that cannot be ruled out as the best.
 
     best : significantly best model; None if there is none

@@ -22,6 +22,7 @@ from youden.stats.trials.replication import (
     replication_scores,
 )
 from youden.types import Finding, Verdicts
+from youden.types.pool import Positions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,6 +122,27 @@ def compare_with_self_consistency(ranking: pd.DataFrame) -> Iterator[Finding]:
         yield Finding("low-self-consistency", message, severity="note", agents=unstable)
 
 
+def _tabulate_comparisons(verdicts: Verdicts, rows: Positions) -> pd.DataFrame:
+    """Return a table with two rows per self-trial: its answer, for each of its two responses and the response compared with.
+
+    A response is numbered by repeat, then item. The index is the row of the trial in the plan.
+    """
+    import pandas as pd  # takes long to load
+
+    plan = verdicts.plan
+    trials = plan.trials.take(rows)
+    texts = zip(trials.text_rows(plan.n_agents), trials.text_cells, strict=True)
+    first, second = (text_row.astype(np.int64) * plan.n_items + item for text_row, item in texts)
+    first_item, second_item = trials.text_cells
+    columns = {
+        "response": np.append(first, second),
+        "partner": np.append(second, first),
+        "is_same_item": np.tile(first_item == second_item, 2),
+        "answer": np.tile(verdicts.hard_answer[rows], 2),
+    }
+    return pd.DataFrame(columns, index=np.tile(rows, 2))
+
+
 def replication_bounds(verdicts: Verdicts, agent: str) -> ReplicationScores:
     """Compute replication scores of the responses of an agent from the self-trials of a run; their means are lower bounds.
 
@@ -134,8 +156,6 @@ def replication_bounds(verdicts: Verdicts, agent: str) -> ReplicationScores:
     Returns scores in the order of repeats, then items; a KL score is NaN if no further response matches. Raises
     StatisticsError [replication-agent] if the run has no answered self-trial of the agent.
     """
-    import pandas as pd  # takes long to load
-
     plan = verdicts.plan
     position = plan.agent_ids.index(agent) if agent in plan.agent_ids else -1
     rows = np.flatnonzero((plan.first == position) & (plan.second == position) & verdicts.answered)
@@ -146,22 +166,9 @@ def replication_bounds(verdicts: Verdicts, agent: str) -> ReplicationScores:
             slug="replication-agent",
         )
 
-    # each trial belongs to the sequences of both of its responses, which are numbered by repeat and item
-    trials = plan.trials.take(rows)
-    texts = zip(trials.text_rows(plan.n_agents), trials.text_cells, strict=True)
-    first, second = (text_row.astype(np.int64) * plan.n_items + item for text_row, item in texts)
-    comparisons = pd.DataFrame(
-        {
-            "response": np.append(first, second),
-            "partner": np.append(second, first),
-            "is_same_item": np.tile(trials.text_cells[0] == trials.text_cells[1], 2),
-            "answer": np.tile(verdicts.hard_answer[rows], 2),
-        },
-        index=np.tile(rows, 2),
-    )
-
     # one row per response, with the first comparison of each pair of responses, in the order of the plan
-    comparisons = comparisons.sort_index(kind="stable").drop_duplicates(["response", "partner"])
+    comparisons = _tabulate_comparisons(verdicts, rows).sort_index(kind="stable")
+    comparisons = comparisons.drop_duplicates(["response", "partner"])
     comparisons["number"] = comparisons.groupby(["response", "is_same_item"]).cumcount()
     table = comparisons.pivot(index="response", columns=["is_same_item", "number"], values="answer")
     unknown = np.full((len(table), 1), np.nan)

@@ -129,9 +129,9 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     n_agents = int((~np.isnan(ability)).sum())
     n_items = len(np.unique(plan.item[used]))
     mean_rate_variance = float(np.nan_to_num(abilities.rate_variance).mean())
-    in_interval = _interval_components(components, result, run, rate_variance=mean_rate_variance)
+    in_interval = _list_interval_components(components, result, run, rate_variance=mean_rate_variance)
     all_components = [*in_interval, *_list_outside_components(components, judges, run, n_agents)]
-    error_variance = sum(_component_variance(component) for component in all_components if component.in_interval)
+    error_variance = sum(_get_variance(component) for component in all_components if component.in_interval)
 
     # variance between agents without the errors; the error of a difference is that of two independent abilities
     agent_variance = max(0.0, float(np.nanvar(abilities.ability, ddof=1)) - error_variance)
@@ -163,8 +163,8 @@ def _estimate_repeat_variances(result: Verdicts) -> tuple[float | None, float | 
     is_same_question = np.diff(question[by_question]) == 0
     changes_order = np.diff(is_swapped[by_question])
     half_square = np.diff(result.answer[rows][by_question]) ** 2 / 2
-    same_order = _mean_of_enough(half_square[is_same_question & ~changes_order])
-    other_order = _mean_of_enough(half_square[is_same_question & changes_order])
+    same_order = _average_if_enough(half_square[is_same_question & ~changes_order])
+    other_order = _average_if_enough(half_square[is_same_question & changes_order])
     return same_order, other_order
 
 
@@ -176,12 +176,12 @@ def _number_questions(item: Positions, first_text: Positions, second_text: Posit
     return (item * n_texts + lower) * n_texts + higher
 
 
-def _mean_of_enough(values: Floats) -> float | None:
+def _average_if_enough(values: Floats) -> float | None:
     """Return the mean, or None for fewer than `MIN_DIFFERENCES` values."""
     return float(values.mean()) if len(values) >= MIN_DIFFERENCES else None
 
 
-def _interval_components(
+def _list_interval_components(
     components: VarianceComponents, result: Verdicts, run: str, *, rate_variance: float
 ) -> list[ComponentFacts]:
     """List the components that the intervals for items like these contain, and the judge's share of the calls.
@@ -215,7 +215,7 @@ def _interval_components(
     response_command = ""
     response_change = None
     if response:
-        response_change = _width_ratio(with_twice_responses, total)
+        response_change = _compute_width_ratio(with_twice_responses, total)
     else:
         response_command = _describe_response_measure(result, run)
 
@@ -231,7 +231,7 @@ def _interval_components(
     )
 
     facts = [
-        ComponentFacts(item_title, item_component, width_change_if_doubled=_width_ratio(total / 2, total)),
+        ComponentFacts(item_title, item_component, width_change_if_doubled=_compute_width_ratio(total / 2, total)),
         ComponentFacts(
             "responses: which one an agent gave",
             response_component,
@@ -241,13 +241,13 @@ def _interval_components(
         ComponentFacts(
             "calls: partners of an agent, and answers to a comparison",
             call_component,
-            width_change_if_doubled=_width_ratio(with_twice_calls, total),
+            width_change_if_doubled=_compute_width_ratio(with_twice_calls, total),
         ),
         *_list_judge_components(components, result, run),
     ]
     if rate_variance > 0:
         rate_component = _without_interval(rate_variance)
-        ratio = _width_ratio(total - rate_variance / 2, total)
+        ratio = _compute_width_ratio(total - rate_variance / 2, total)
         facts.append(
             ComponentFacts("independent calls: false-positive rates", rate_component, width_change_if_doubled=ratio)
         )
@@ -324,7 +324,7 @@ def _list_outside_components(
     ]
 
 
-def _width_ratio(new_variance: float, variance: float) -> float:
+def _compute_width_ratio(new_variance: float, variance: float) -> float:
     """Return the factor by which an interval changes if its variance changes from `variance` to `new_variance`."""
     return float(np.sqrt(new_variance / variance))
 
@@ -351,8 +351,8 @@ def _summarize_components(
         )
 
     items, response, calls = in_interval[:3]
-    largest = max((items, response, calls), key=_component_variance)
-    share = _component_variance(largest) / (error_variance or 1.0)
+    largest = max((items, response, calls), key=_get_variance)
+    share = _get_variance(largest) / (error_variance or 1.0)
     call_gain = 1 - (calls.width_change_if_doubled or 1.0)
     if call_gain < 0.05:
         call_effect = "more calls on these items change nothing"
@@ -370,7 +370,7 @@ def _summarize_components(
     return f"Mostly too few calls ({share:.0%}): twice as many on these items narrow the interval by {call_gain:.0%}."
 
 
-def _component_variance(component: ComponentFacts) -> float:
+def _get_variance(component: ComponentFacts) -> float:
     """Return the variance that a component gives an ability, at least 0; 0 if it is unknown."""
     return max(component.ability_variance.value, 0.0) if component.ability_variance else 0.0
 

@@ -7,7 +7,7 @@ budget would have drawn.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from itertools import islice
 from math import ceil
@@ -121,14 +121,14 @@ def _compare_with_anchors(
     """
     comparisons: list[Comparison] = []
     first_partner = None
-    for anchor in _rotate(anchor_order, start):
+    for anchor in _iter_cyclically(anchor_order, start):
         comparison = (item, agent, anchor)
         if anchor != agent and eligible[anchor, item] and comparison not in taken:
             first_partner = anchor
             comparisons.append(comparison)
             break
 
-    for anchor in _rotate(anchor_order, start + len(anchor_order) // 2):
+    for anchor in _iter_cyclically(anchor_order, start + len(anchor_order) // 2):
         comparison = (item, anchor, agent)
         if anchor not in (agent, first_partner) and eligible[anchor, item] and comparison not in taken:
             comparisons.append(comparison)
@@ -136,7 +136,7 @@ def _compare_with_anchors(
     return comparisons
 
 
-def _rotate(order: list[int], start: int) -> Iterator[int]:
+def _iter_cyclically(order: list[int], start: int) -> Iterator[int]:
     """Yield all elements of a list in cyclic order, beginning at the position `start` modulo its length."""
     return (order[(start + i) % len(order)] for i in range(len(order)))
 
@@ -278,6 +278,14 @@ def _count_shown_repeats(trials: Trials) -> int:
     return max((int(column.max()) for column in repeat_columns), default=1)
 
 
+def _divide_in_proportion(n: int, sizes: Sequence[int]) -> list[int]:
+    """Divide a number into whole parts in proportion to some sizes; the parts sum to n."""
+    cumulative_share = np.cumsum(sizes) / sum(sizes)
+    cumulative_parts = np.floor(cumulative_share * n + 0.5).astype(int)
+    parts: list[int] = np.diff(cumulative_parts, prepend=0).tolist()
+    return parts
+
+
 def _has_any_agent(trials: Trials, agents: tuple[int, ...]) -> Bools:
     """Return whether each trial shows a text of one of some agents, bool array (n_trials,)."""
     return np.isin(trials.first, agents) | np.isin(trials.second, agents)
@@ -414,13 +422,7 @@ class _PlanExtender:
         Returns one table of trials per set and group. Raises PlanError [extend-cell-design] if the design has no
         blocks, [extend-too-few-calls] for less than one block.
         """
-        design = self.load_design()
-        if not (has_blocks_in_first_plan(self.plan) and isinstance(design, BlockDesign)):
-            raise PlanError(
-                f"A plan of the design '{self.plan.design}' cannot be extended, because it has no blocks. Run a plan with a "
-                "larger budget and the same store, which reuses the answers, or set agents to focus on.",
-                slug="extend-cell-design",
-            )
+        design = self._load_block_design()
         size = self.get_max_block_size(())
         n_blocks = n_paired // size
         if n_blocks < 1:
@@ -430,14 +432,9 @@ class _PlanExtender:
                 slug="extend-too-few-calls",
             )
 
-        # blocks per set: differences of the rounded cumulative shares, so that they sum to n_blocks
-        sizes = list(set_sizes.values())
-        cumulative_share = np.cumsum(sizes) / sum(sizes)
-        cumulative_blocks = np.floor(cumulative_share * n_blocks + 0.5).astype(int)
-        blocks_per_set = np.diff(cumulative_blocks, prepend=0).tolist()
-
         drawn: list[Trials] = []
         n_missing = 0  # blocks that earlier sets had no comparisons for
+        blocks_per_set = _divide_in_proportion(n_blocks, list(set_sizes.values()))
         for set_number, n_of_set in zip(set_sizes, blocks_per_set, strict=True):
             trials, items = self.draw_anchor_blocks(design, set_number, n_of_set + n_missing)
             drawn.append(trials)
@@ -447,6 +444,17 @@ class _PlanExtender:
                 n_of_group = 2 * len(group) * n_drawn  # each agent once first and once second per block
                 drawn.append(self.draw_linking_blocks(group, n_of_group, items=items))
         return drawn
+
+    def _load_block_design(self) -> BlockDesign:
+        """Make the design that drew the plan; raise PlanError [extend-cell-design] if the plan has no blocks."""
+        design = self.load_design()
+        if not (has_blocks_in_first_plan(self.plan) and isinstance(design, BlockDesign)):
+            raise PlanError(
+                f"A plan of the design '{self.plan.design}' cannot be extended, because it has no blocks. Run a plan with a "
+                "larger budget and the same store, which reuses the answers, or set agents to focus on.",
+                slug="extend-cell-design",
+            )
+        return design
 
     def draw_anchor_blocks(self, design: BlockDesign, set_number: int, n_blocks: int) -> tuple[Trials, Ids]:
         """Draw at most the next `n_blocks` blocks of all anchors, the agents of the first plan, on a set of items.

@@ -317,20 +317,26 @@ def make_plan(
     return with_self_trials(_with_shortfall(plan), pool, self_trials)
 
 
-def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> Plan:
-    """Plan the self-trials of a pool of one or two agents; `requested` is the budget, None for the default."""
-    n_paired = MAX_PAIRED
-    budget = None
-    if requested is not None:
-        per_agent = requested.value if requested.unit else requested.value / (2 * pool.n_agents)
-        n_paired = int(per_agent)
-        budget = int(2 * pool.n_agents * per_agent + 0.5)
-        if n_paired < 1:
-            raise PlanError(
-                f"Self-trials need at least one paired and one independent call per agent: got calls: {requested.plain} for "
-                f"{format_count(pool.n_agents, 'agent')}. Set calls to {2 * pool.n_agents} or more, or to 1/agent or more.",
-                slug="calls-invalid",
-            )
+def _count_self_trials(pool: Pool, requested: CallBudget | None) -> tuple[int, int | None]:
+    """Return the number of paired self-trials per agent, and the budget in calls, None by default.
+
+    Raises PlanError [calls-invalid] for less than one paired and one independent call per agent.
+    """
+    if requested is None:
+        return MAX_PAIRED, None
+    per_agent = requested.value if requested.unit else requested.value / (2 * pool.n_agents)
+    n_paired = int(per_agent)
+    if n_paired < 1:
+        raise PlanError(
+            f"Self-trials need at least one paired and one independent call per agent: got calls: {requested.plain} for "
+            f"{format_count(pool.n_agents, 'agent')}. Set calls to {2 * pool.n_agents} or more, or to 1/agent or more.",
+            slug="calls-invalid",
+        )
+    return n_paired, int(2 * pool.n_agents * per_agent + 0.5)
+
+
+def _draw_self_trials_of_all(pool: Pool, n_paired: int, seed: int) -> Trials:
+    """Draw the self-trials of all agents; raise PlanError [repeats-few] if an agent has none."""
     by_agent = []
     for position, agent in enumerate(pool.agents):
         trials_of_agent = draw_self_trials(pool, position, n_paired=n_paired, seed=seed)
@@ -342,7 +348,13 @@ def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> P
                 "Add a second response to two items or more.",
                 slug="repeats-few",
             )
-    trials = Trials.concat(by_agent)
+    return Trials.concat(by_agent)
+
+
+def _make_self_plan(pool: Pool, requested: CallBudget | None, *, seed: int) -> Plan:
+    """Plan the self-trials of a pool of one or two agents; `requested` is the budget, None for the default."""
+    n_paired, budget = _count_self_trials(pool, requested)
+    trials = _draw_self_trials_of_all(pool, n_paired, seed)
     n_single = int((pool.n_repeats == 1).sum())
     single = format_count(n_single, "response", "has", "have")
     left_out = f"; {single} no second one to compare with, so the plan leaves out the item" if n_single else ""

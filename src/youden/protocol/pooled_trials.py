@@ -172,19 +172,13 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, pla
     agents have responses to different items.
     """
     agents = np.flatnonzero(eligible.any(axis=1))
-    n_agents = len(agents)
     drawn = np.empty((0, 4), dtype=np.int64)  # item, first, second and other item of each trial
     codes = _encode_trials(planned, eligible)
     n_wanted = min(n, _count_possible(eligible) - len(codes))
     while len(drawn) < n_wanted:
-        # one row per pass: the agents in a random order, and the same order shifted cyclically
-        n_passes = ceil((n_wanted - len(drawn)) / n_agents)
-        order = rng.permuted(np.tile(agents, (n_passes, 1)), axis=1)
-        shift = rng.integers(1, n_agents, (n_passes, 1))
-        partner_position = (np.arange(n_agents) + shift) % n_agents
-        partners = np.take_along_axis(order, partner_position, axis=1)
-
-        new_trials, new_codes, _ = _draw_different_items(order.ravel(), partners.ravel(), eligible, codes, rng)
+        n_passes = ceil((n_wanted - len(drawn)) / len(agents))
+        first, second = _draw_passes(agents, n_passes, rng)
+        new_trials, new_codes, _ = _draw_different_items(first, second, eligible, codes, rng)
         if not len(new_trials):
             break
         drawn = np.concatenate([drawn, new_trials])
@@ -198,6 +192,17 @@ def draw_pooled_trials(eligible: Bools, n: int, rng: np.random.Generator, *, pla
     return Trials.independent(*drawn[:n_wanted].astype(np.int32).T)
 
 
+def _draw_passes(agents: Positions, n_passes: int, rng: np.random.Generator) -> tuple[Positions, Positions]:
+    """Draw the first and second agents of passes, in each of which every agent appears once first and once second."""
+    # one row per pass: the agents in a random order, and the same order shifted cyclically
+    n_agents = len(agents)
+    order = rng.permuted(np.tile(agents, (n_passes, 1)), axis=1)
+    shift = rng.integers(1, n_agents, (n_passes, 1))
+    partner_position = (np.arange(n_agents) + shift) % n_agents
+    partners = np.take_along_axis(order, partner_position, axis=1)
+    return order.ravel(), partners.ravel()
+
+
 def _draw_different_items(
     first: Positions, second: Positions, eligible: Bools, codes: Positions, rng: np.random.Generator
 ) -> tuple[Positions, Positions, Bools]:
@@ -205,7 +210,7 @@ def _draw_different_items(
 
     first, second : int64 arrays (n_pairs,), the agents
     eligible : bool array (n_agents, n_items)
-    codes : int64 array, earlier comparisons as encoded by `_comparison_codes`
+    codes : int64 array, earlier comparisons as encoded by `_encode_comparisons`
 
     Returns the comparisons (item, first, second, other_item), int64 array (n, 4); their codes, int64 array (n,); and
     whether each pair has one, bool array (n_pairs,).
@@ -259,7 +264,7 @@ def _find_new_comparisons(comparisons: Positions, eligible: Bools, codes: Positi
     eligible : bool array (n_agents, n_items)
     codes : int64 array, codes of the earlier comparisons
     """
-    new_codes = _comparison_codes(comparisons, eligible)
+    new_codes = _encode_comparisons(comparisons, eligible)
     has_two_items = comparisons[:, 0] != comparisons[:, 3]
     is_in_codes = np.isin(new_codes, codes)
     _, first_occurrences = np.unique(new_codes, return_index=True)
@@ -268,7 +273,7 @@ def _find_new_comparisons(comparisons: Positions, eligible: Bools, codes: Positi
     return new_codes, np.asarray(has_two_items & ~is_in_codes & ~is_repeated)
 
 
-def _comparison_codes(comparisons: Positions, eligible: Bools) -> Positions:
+def _encode_comparisons(comparisons: Positions, eligible: Bools) -> Positions:
     """Encode comparisons (item, first, second, other_item), int64 array (n_trials, 4), as numbers, int64 array (n_trials,)."""
     n_agents, n_items = eligible.shape
     item, first, second, other_item = comparisons.T
@@ -280,7 +285,7 @@ def _encode_trials(trials: Trials | None, eligible: Bools) -> Positions:
     if trials is None:
         return np.empty(0, dtype=np.int64)
     columns = np.stack([trials.item, trials.first, trials.second, trials.other_item], axis=1)
-    return np.unique(_comparison_codes(columns.astype(np.int64), eligible))
+    return np.unique(_encode_comparisons(columns.astype(np.int64), eligible))
 
 
 def draw_scored_trials(

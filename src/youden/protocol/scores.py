@@ -185,13 +185,13 @@ def pooled_fpr(rates: Rates) -> float | None:
         None if no independent trial was answered.
     """
     if rates.detail is not None:
-        return _pooled_mean(rates.detail.total, rates.detail.n)
+        return _compute_pooled_mean(rates.detail.total, rates.detail.n)
     n = rates.n_independent
     total: Floats = np.where(n > 0, rates.fpr, 0.0) * n  # the rate of a row without answers is NaN
-    return _pooled_mean(total, n)
+    return _compute_pooled_mean(total, n)
 
 
-def _pooled_mean(total: Floats, n: Ids) -> float | None:
+def _compute_pooled_mean(total: Floats, n: Ids) -> float | None:
     """Return the mean answer, from sums and numbers of answers per row, arrays (n_rows,); None without answers."""
     if not n.sum():
         return None
@@ -229,7 +229,7 @@ def _compute_differences(rates: Rates, fpr: Floats, detail_mask: Bools | None) -
     if detail_mask is None or rates.detail is None:
         pooled_rate = pooled_fpr(rates)
     else:
-        pooled_rate = _pooled_mean(rates.detail.total[detail_mask], rates.detail.n[detail_mask])
+        pooled_rate = _compute_pooled_mean(rates.detail.total[detail_mask], rates.detail.n[detail_mask])
     return rates.tpr - (pooled_rate or 0.0)
 
 

@@ -88,10 +88,7 @@ def with_self_trials(plan: Plan, pool: Pool, n_paired: int) -> Plan:
             "responses to at least two items. Add a second response to each item, or remove self_trials.",
             slug="repeats-few",
         )
-    drawn = Trials.concat(by_agent)
-    other_item = np.where(drawn.other_item < 0, drawn.item, drawn.other_item)
-    trial_type = np.full(len(drawn), SELF_TRIAL, dtype=np.int8)
-    drawn = replace(drawn, trial_type=trial_type, other_item=other_item).with_role(SELF, first=0.0, second=0.0)
+    drawn = _mark_as_self_trials(Trials.concat(by_agent))
     note = f"{format_count(len(drawn), 'self-trial')} in addition to the budget, for the self-consistency of each agent"
     if without:
         note += f"; without two responses to two items, and thus without self-trials: {', '.join(without)}"
@@ -102,6 +99,13 @@ def with_self_trials(plan: Plan, pool: Pool, n_paired: int) -> Plan:
         characters=plan.characters + count_characters(pool, drawn),
         notes=(*plan.notes, note),
     )
+
+
+def _mark_as_self_trials(trials: Trials) -> Trials:
+    """Return trials with the role and type of self-trials; paired ones get the same item twice."""
+    other_item = np.where(trials.other_item < 0, trials.item, trials.other_item)
+    trial_type = np.full(len(trials), SELF_TRIAL, dtype=np.int8)
+    return replace(trials, trial_type=trial_type, other_item=other_item).with_role(SELF, first=0.0, second=0.0)
 
 
 def check_compares_agents(plan: Plan, command: str) -> None:

@@ -307,7 +307,7 @@ class Adaptive(TrialDesign):
         n_blocks = n_passes * n_items * n_agents
 
         is_paired = plan.trial_type == PAIRED
-        planned_codes = self._comparison_codes(
+        planned_codes = self._encode_comparisons(
             plan.item[is_paired], plan.first[is_paired], plan.second[is_paired], n_agents
         )
         begun_blocks = np.unique(plan.block) - first_block
@@ -321,7 +321,7 @@ class Adaptive(TrialDesign):
 
             # keep comparisons of eligible cells that are not planned yet, each once
             candidates = sequence.compare(number, contenders)
-            code = self._comparison_codes(candidates.item, candidates.first, candidates.second, n_agents)
+            code = self._encode_comparisons(candidates.item, candidates.first, candidates.second, n_agents)
             is_kept = candidates.are_eligible(eligible)
             is_kept &= ~np.isin(code, planned_codes) & _is_first_occurrence(code)
 
@@ -340,7 +340,7 @@ class Adaptive(TrialDesign):
                 break
         return Trials.concat(drawn)
 
-    def _comparison_codes(
+    def _encode_comparisons(
         self, item: Ids | Positions, first: Ids | Positions, second: Ids | Positions, n_agents: int
     ) -> Positions:
         """Return one number per comparison, equal for equal comparisons: int64 array (n_trials,).

@@ -7,7 +7,7 @@ budget, it raises an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from math import lcm
 from typing import ClassVar, NamedTuple
@@ -18,7 +18,7 @@ from youden.errors import PlanError
 from youden.protocol.designs.repair import PairRule, check_pairs, count_comparisons, draw_comparisons
 from youden.types import DesignResult, Trials
 from youden.types.planning import IndependentRule
-from youden.types.pool import Bools, Ids
+from youden.types.pool import Bools, Ids, Positions
 
 MIN_BLOCKS = 2
 """Minimum number of blocks of a plan; with fewer, there are no intervals."""
@@ -188,11 +188,9 @@ def _iter_blocks(eligible: Bools, rng: np.random.Generator, *, pairs: PairRule) 
         first_choice = (step + n_periods) % (n_agents - 1)  # index in `shifts`
         step += 1
 
-        # the next shift in the random order that the item allows and has not used
         agents, used_on_item = agents_by_item[item], used_shifts[item]
-        candidates = np.concatenate([shifts[first_choice:], shifts[:first_choice]]).tolist()
-        unused_shifts = (shift for shift in candidates if shift < len(agents) and shift not in used_on_item)
-        shift = next(unused_shifts, None)
+        candidates = np.concatenate([shifts[first_choice:], shifts[:first_choice]])
+        shift = _find_unused_shift(candidates, len(agents), used_on_item)
         if shift is None:
             continue
 
@@ -232,7 +230,12 @@ def number_blocks(blocks: Sequence[Trials], *, start: int = 0) -> Trials:
         With the number of the block in the column `block`.
     """
     sizes = [len(block) for block in blocks]
-    return replace(Trials.concat(blocks), block=_block_numbers(sizes, start=start))
+    return replace(Trials.concat(blocks), block=_repeat_block_numbers(sizes, start=start))
+
+
+def _find_unused_shift(candidates: Positions, n_agents: int, used: Set[int]) -> int | None:
+    """Return the first shift below the number of agents on an item that the item has not used; None if there is none."""
+    return next((shift for shift in candidates.tolist() if shift < n_agents and shift not in used), None)
 
 
 def _make_trials(blocks: Sequence[_Block]) -> Trials:
@@ -242,10 +245,10 @@ def _make_trials(blocks: Sequence[_Block]) -> Trials:
     item = np.repeat(item_by_block, sizes)
     first = np.concatenate([block.agents for block in blocks])
     second = np.concatenate([block.partners for block in blocks])
-    return Trials.paired(item, first, second, block=_block_numbers(sizes))
+    return Trials.paired(item, first, second, block=_repeat_block_numbers(sizes))
 
 
-def _block_numbers(sizes: Sequence[int], *, start: int = 0) -> Ids:
+def _repeat_block_numbers(sizes: Sequence[int], *, start: int = 0) -> Ids:
     """Return the number of each trial's block, int32 array (n_trials,); blocks are numbered from `start`.
 
     sizes : numbers of trials per block

@@ -115,15 +115,23 @@ def draw_comparisons(
     # one number per comparison (item, first, second)
     code = np.ravel_multi_index((item[cell], agent[cell], partner), shape)
     if pairs == "unordered":
-        low, high = np.minimum(agent[cell], partner), np.maximum(agent[cell], partner)
-        code = np.unique(np.ravel_multi_index((item[cell], low, high), shape))
-        _, low, high = np.unravel_index(code, shape)
-        is_swapped = rng.random(len(code)) < 0.5
-        # (high, low) has the number of (low, high) plus (high − low)(n_agents − 1)
-        code = np.where(is_swapped, code + (high - low) * (n_agents - 1), code)
-
+        code = _draw_orders(code, shape, rng)
     item, first, second = np.unravel_index(code, shape)
     return Trials.paired(item.astype(np.int32), first.astype(np.int32), second.astype(np.int32))
+
+
+def _draw_orders(code: Positions, shape: tuple[int, int, int], rng: np.random.Generator) -> Positions:
+    """Return the numbers of comparisons (item, first, second) with each pair on an item once, in a random order.
+
+    code : int64 array, numbers of comparisons in a table of this shape (n_items, n_agents, n_agents)
+    """
+    item, first, second = np.unravel_index(code, shape)
+    ascending = np.ravel_multi_index((item, np.minimum(first, second), np.maximum(first, second)), shape)
+    distinct = np.unique(ascending)
+    item, low, high = np.unravel_index(distinct, shape)
+    descending = np.ravel_multi_index((item, high, low), shape)
+    is_swapped = rng.random(len(distinct)) < 0.5
+    return np.where(is_swapped, descending, distinct)
 
 
 def _draw_partners(
@@ -241,13 +249,16 @@ def repair(chosen: Bools, eligible: Bools, *, key: Floats, d: int) -> Bools:
         agent, item = np.unravel_index(np.argmin(candidate_keys), key.shape)
         chosen[agent, item] = True
 
-        # merge both components, and close the gap in their numbers
-        low = min(agents[agent], items[item])
-        high = max(agents[agent], items[item])
+        low, high = sorted((agents[agent], items[item]))
         for component in (agents, items):
-            component[component == high] = low
-            component[component > high] -= 1
+            _merge_components(component, low, high)
     return chosen
+
+
+def _merge_components(components: Ids, low: int, high: int) -> None:
+    """Give the component `high` the lower number `low`, and close the gap in the numbers, in place."""
+    components[components == high] = low
+    components[components > high] -= 1
 
 
 def _add_missing_cells(cells: Bools, eligible: Bools, key: Floats, *, n_per_row: int) -> None:
