@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from types import ModuleType
@@ -17,7 +17,7 @@ from youden.data.folder.run_folder import RunFolder
 from youden.errors import ConfigError
 from youden.pipeline.recommendation import read_recommendation
 from youden.text.printable import format_command, to_file_name
-from youden.types.facts import RunFacts
+from youden.types.facts import RankingRow, RunFacts
 from youden.types.pool import Json
 
 ARTIFACTS = ("ranking.csv", "ranking.json", "items.csv", "fit.json", "signature.json", "report.html")
@@ -47,14 +47,8 @@ def log_run(folder: RunFolder) -> str:
     RunFolderError if a file of the run is missing or damaged.
     """
     mlflow = _import_mlflow()
-    ranking, facts, signature = folder.read_ranking(), folder.read_facts(), folder.read_signature()
-
-    numbers = _collect_numbers(facts)
-    for row in ranking:
-        agent = to_file_name(row.agent)
-        numbers |= {f"ability/{agent}": row.ability, f"low/{agent}": row.low, f"high/{agent}": row.high}
-    metrics = {name: float(value) for name, value in numbers.items() if value is not None and math.isfinite(value)}
-
+    facts, signature = folder.read_facts(), folder.read_signature()
+    metrics = _collect_metrics(folder.read_ranking(), facts)
     parameters = {name: _to_text(value) for name, value in signature.parts.items()}
     recommendation = read_recommendation(folder)
     best = ", ".join(recommendation.agents) if recommendation.form == "recommended" else ""
@@ -78,6 +72,15 @@ def log_run(folder: RunFolder) -> str:
             if folder.has(name):
                 mlflow.log_artifact(str(folder.file(name)))
         return str(run.info.run_id)
+
+
+def _collect_metrics(ranking: Sequence[RankingRow], facts: RunFacts) -> dict[str, float]:
+    """Collect the known numbers of a run, and the ability and interval of each agent, by the name of the metric."""
+    numbers = _collect_numbers(facts)
+    for row in ranking:
+        agent = to_file_name(row.agent)
+        numbers |= {f"ability/{agent}": row.ability, f"low/{agent}": row.low, f"high/{agent}": row.high}
+    return {name: float(value) for name, value in numbers.items() if value is not None and math.isfinite(value)}
 
 
 def _collect_numbers(facts: RunFacts) -> dict[str, float | None]:

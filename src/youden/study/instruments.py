@@ -99,17 +99,12 @@ def compare_instruments(first: RunFolder, second: RunFolder) -> InstrumentsStudy
             slug="compare-preferences",
         )
 
-    # flag the agents that are above the average agent by one instrument, and below it by the other
+    flags = {(-1, 1): PREFERRED, (1, -1): INFORMATIVE}  # by the signs by information and by preference
     sign_by_information = _compare_with_average(by_information)
     sign_by_preference = _compare_with_average(by_preference)
     agents = {}
     for agent in common:
-        signs = sign_by_information[agent], sign_by_preference[agent]
-        flag = ""
-        if signs == (-1, 1):
-            flag = PREFERRED
-        elif signs == (1, -1):
-            flag = INFORMATIVE
+        flag = flags.get((sign_by_information[agent], sign_by_preference[agent]), "")
         agents[agent] = InstrumentRow(by_information[agent], by_preference[agent], flag)
 
     information_ability = np.array([by_information[agent].ability for agent in common])

@@ -5,7 +5,7 @@ Each attack is ranked on its own and compared with the pool without an attack.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -143,13 +143,7 @@ def stress(planned: PlannedStress, options: JudgingOptions | None = None) -> Str
     run_experiment = make_experiment_runner(planned.max_cost, planned.experiments, options)
     base = planned.base
     base_verdicts, spent = run_experiment(base)
-    findings = _check_agents(base.pool)
-    false_positives = TrialsByItem.from_verdicts(base_verdicts).false_positives
-    rates = false_positives.estimate_rates()
-    abilities = compute_abilities(
-        base_verdicts, rate=rates.rate, families=planned.families, clones=_get_clones(findings)
-    )
-    baseline = _Baseline(abilities, _list_named_agents(findings), false_positives, rates)
+    baseline = _measure_baseline(planned, base_verdicts)
 
     results = []
     for attack in planned.attacks:
@@ -175,7 +169,7 @@ def stress(planned: PlannedStress, options: JudgingOptions | None = None) -> Str
         n_trials=len(base.plan),
         base_agent=base.pool.agents[planned.base_agent].id,
         base_agent_reason=planned.base_agent_reason,
-        ranks={method: get_rank(ability, planned.base_agent) for method, ability in abilities.items()},
+        ranks={method: get_rank(ability, planned.base_agent) for method, ability in baseline.abilities.items()},
         attacks=tuple(results),
         warnings=base_verdicts.warnings,
         usd=spent,
@@ -196,6 +190,15 @@ class _Baseline(NamedTuple):
     rates: AgentRates
 
 
+def _measure_baseline(planned: PlannedStress, verdicts: Verdicts) -> _Baseline:
+    """Compute abilities, rates and findings from the answers to the plan without an attack."""
+    findings = _check_agents(planned.base.pool)
+    false_positives = TrialsByItem.from_verdicts(verdicts).false_positives
+    rates = false_positives.estimate_rates()
+    abilities = compute_abilities(verdicts, rate=rates.rate, families=planned.families, clones=_get_clones(findings))
+    return _Baseline(abilities, _list_named_agents(findings), false_positives, rates)
+
+
 def _evaluate_attack(
     planned: PlannedStress,
     attack: PlannedAttack,
@@ -214,26 +217,20 @@ def _evaluate_attack(
     n_base = len(planned.base.plan)
     findings = _check_agents(planted.pool)
     trials = TrialsByItem.from_verdicts(verdicts)
+    # the attack adds independent trials of the planted agents only, so the rates of the other agents do not change
     rates = trials.false_positives.link_rates(baseline.false_positives, baseline.rates, np.array(planted.agents))
     abilities_after = compute_abilities(
         verdicts, rate=rates.rate, families=planned.families, clones=_get_clones(findings)
     )
-
-    # planted agents that a finding names, by slug
-    detected: dict[str, tuple[str, ...]] = {}
-    for finding in findings:
-        detected_agents = [agent for agent in finding.agents if agent in planted.ids]
-        if detected_agents:
-            detected[finding.slug] = (*detected.get(finding.slug, ()), *detected_agents)
-    # other agents that a finding names only under the attack
-    newly_flagged = {agent for _, agent in _list_named_agents(findings) - baseline.flagged}
-    newly_flagged -= {*planted.ids, ids[planned.base_agent]}
-
     ranks_after = {}
     for method, before in baseline.abilities.items():
         ranks = attack_ranks(before, abilities_after[method], base_agent=planned.base_agent, ids=ids)
         if ranks is not None:
             ranks_after[method] = ranks
+
+    # other agents that a finding names only under the attack
+    newly_flagged = {agent for _, agent in _list_named_agents(findings) - baseline.flagged}
+    newly_flagged -= {*planted.ids, ids[planned.base_agent]}
     alarmed = {k for alarm in trials.yes_counts.find_alarms() for k in alarm.agents}
     return AttackResult(
         attack=attack.name,
@@ -242,10 +239,20 @@ def _evaluate_attack(
         n_new=len(verdicts) - n_base,
         n_missing=int((~verdicts.answered[n_base:]).sum()),
         ranks_after=ranks_after,
-        check_findings=detected,
+        check_findings=_list_detected_agents(findings, planted.ids),
         newly_flagged=tuple(agent for agent in ids if agent in newly_flagged),
         alarms=tuple(planted.pool.agents[k].id for k in planted.agents if k in alarmed),
     )
+
+
+def _list_detected_agents(findings: Sequence[Finding], planted_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """List the planted agents that findings name, by the slug of the finding."""
+    detected: dict[str, tuple[str, ...]] = {}
+    for finding in findings:
+        agents = tuple(agent for agent in finding.agents if agent in planted_ids)
+        if agents:
+            detected[finding.slug] = detected.get(finding.slug, ()) + agents
+    return detected
 
 
 def _check_agents(pool: Pool) -> list[Finding]:

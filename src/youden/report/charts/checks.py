@@ -25,6 +25,7 @@ from youden.report.charts.marks import (
 from youden.report.data.grids import HoldoutPoints
 from youden.report.data.report import ReportData
 from youden.text.printable import printable
+from youden.types.label_facts import QualityFacts
 from youden.types.pool import Floats
 from youden.types.results import CurlCurve
 
@@ -219,7 +220,22 @@ def draw_quality(data: ReportData) -> Iterator[Figure]:
         labels="n_labels",
         kind=["outlier" if row.outlier else "no outlier" for row in agents],
     )
+    chart = _make_quality_chart(facts)
+    if facts.regression is not None:
+        lowest_label, highest_label = facts.scale
+        label_range = highest_label - lowest_label
+        points = [(x, lowest_label + label_range * quality) for x, quality in facts.regression.curve]
+        chart += make_dashed_line("ability", "label_mean", points)
+    note = (
+        f"Dot: mean label of an agent; bar: {facts.level:.0%} interval of its quality, from labels and ability. A bar without a "
+        "dot: no labels. Dashed: quality predicted from ability. Agents that deviate from the line are named, and worth reading."
+    )
+    source = f"quality.json, {facts.n_labels:,} labelled answers"
+    yield Figure("quality", "Label means against ability", note, source, chart, frame=frame, height=300)
 
+
+def _make_quality_chart(facts: QualityFacts) -> alt.LayerChart:
+    """Make a chart of a dot for the mean label and a line for the interval of each agent, with the names of outliers."""
     decimal_tooltips = [f"{name}:Q .3f" for name in ("ability", "label_mean", "quality", "low", "high")]
     base = make_chart().encode(
         x=alt.X("ability:Q", title=f"ability, {SCORE}", scale=alt.Scale(zero=False, nice=False, padding=12)),
@@ -232,19 +248,8 @@ def draw_quality(data: ReportData) -> Iterator[Figure]:
     dots = base.mark_point(filled=True, size=45, opacity=1).encode(y=label_mean)
     outliers = base.transform_filter("datum.kind == 'outlier'").mark_text(align="left", dx=7, limit=170)
     outlier_names = outliers.encode(y=label_mean, text=alt.Text("agent:N"))
-    chart = intervals + dots + outlier_names
-    if facts.regression is not None:
-        lowest_label, highest_label = facts.scale
-        label_range = highest_label - lowest_label
-        points = [(x, lowest_label + label_range * quality) for x, quality in facts.regression.curve]
-        chart += make_dashed_line("ability", "label_mean", points)
-
-    note = (
-        f"Dot: mean label of an agent; bar: {facts.level:.0%} interval of its quality, from labels and ability. A bar without a "
-        "dot: no labels. Dashed: quality predicted from ability. Agents that deviate from the line are named, and worth reading."
-    )
-    source = f"quality.json, {facts.n_labels:,} labelled answers"
-    yield Figure("quality", "Label means against ability", note, source, chart, frame=frame, height=300)
+    chart: alt.LayerChart = intervals + dots + outlier_names
+    return chart
 
 
 def draw_variance_components(data: ReportData) -> Iterator[Figure]:

@@ -30,7 +30,7 @@ from youden.study.grid import SeedSummary
 from youden.study.instruments import InstrumentsStudy
 from youden.study.sparsity import SparsityStudy
 from youden.text.printable import printable
-from youden.workflows.stress import Stress
+from youden.workflows.stress import AttackResult, Stress
 
 
 @without_validation
@@ -134,24 +134,6 @@ def draw_stress_figure(stress: Stress) -> Figure:
     """
     attacks = [attack for attack in stress.attacks if attack.ranks_after]
     attacks.sort(key=lambda attack: attack.ranks_after["plain"].rank)
-    attack_of_dot = []
-    ranking_of_dot = []
-    result_of_dot = []
-    for attack in attacks:
-        for ranking, result in attack.ranks_after.items():
-            attack_of_dot.append(attack)
-            ranking_of_dot.append(ranking)
-            result_of_dot.append(result)
-    is_detected = [bool(attack.check_findings or attack.alarms) for attack in attack_of_dot]
-    frame = Frame.from_columns(
-        attack=[attack.attack for attack in attack_of_dot],
-        ranking=ranking_of_dot,
-        rank=[result.rank for result in result_of_dot],
-        others=[result.mean_change for result in result_of_dot],
-        detected=["detected" if detected else "not detected" for detected in is_detected],
-        check=[", ".join(attack.check_findings) or "no finding" for attack in attack_of_dot],
-    )
-
     x_scale = alt.Scale(domain=[1, stress.n_agents], nice=False, padding=10)
     y_scale = make_tile_scale([attack.attack for attack in attacks])
     rankings = list(stress.ranks)
@@ -177,7 +159,23 @@ def draw_stress_figure(stress: Stress) -> Figure:
     )
     source = f"youden stress, judged by {stress.judge}"
     height = 30 + 22 * len(attacks)
+    frame = _make_attack_frame(attacks)
     return Figure("stress", "Ranks of attackers", note, source, rule + dots, frame=frame, height=height)
+
+
+def _make_attack_frame(attacks: Sequence[AttackResult]) -> Frame:
+    """Make a frame with one row per attack and ranking method."""
+    attack_of_dot = [attack for attack in attacks for _ in attack.ranks_after]
+    result_of_dot = [result for attack in attacks for result in attack.ranks_after.values()]
+    is_detected = [bool(attack.check_findings or attack.alarms) for attack in attack_of_dot]
+    return Frame.from_columns(
+        attack=[attack.attack for attack in attack_of_dot],
+        ranking=[ranking for attack in attacks for ranking in attack.ranks_after],
+        rank=[result.rank for result in result_of_dot],
+        others=[result.mean_change for result in result_of_dot],
+        detected=["detected" if detected else "not detected" for detected in is_detected],
+        check=[", ".join(attack.check_findings) or "no finding" for attack in attack_of_dot],
+    )
 
 
 @without_validation

@@ -175,13 +175,17 @@ def compare_repeats(code: Positions) -> Repeats:
         is_swapped = first_question[1:] == (first_question[:-1] | 1)
         swapped += _count_same(is_swapped, first_is_yes[1:] == first_is_yes[:-1])
 
-        # rows of two texts with some, but not only, yes-answers
-        pair_starts = np.flatnonzero(np.diff(question >> 1, prepend=-1))
-        n_answers = np.diff(pair_starts, append=len(rows))
-        n_yes = np.add.reduceat(is_yes, pair_starts) if len(pair_starts) else n_answers
-        has_both_answers = (n_yes > 0) & (n_yes < n_answers)
-        differ[rows[np.repeat(has_both_answers, n_answers)]] = True
+        differ[rows[_has_both_answers(question >> 1, is_yes)]] = True
     return Repeats(_make_agreement(retest), _make_agreement(swapped), differ)
+
+
+def _has_both_answers(pair: Positions, is_yes: Positions) -> Bools:
+    """Return whether the two texts of each trial got both answers, bool array (n,); trials of the same texts are adjacent."""
+    pair_starts = np.flatnonzero(np.diff(pair, prepend=-1))
+    n_answers = np.diff(pair_starts, append=len(pair))
+    n_yes = np.add.reduceat(is_yes, pair_starts) if len(pair_starts) else n_answers
+    has_both_answers: Bools = (n_yes > 0) & (n_yes < n_answers)
+    return np.repeat(has_both_answers, n_answers)
 
 
 def _rows_in_chunk(code: Positions, chunk: int, n_chunks: int) -> Positions:
