@@ -382,7 +382,9 @@ def _format_setting(value: object) -> str:
 
 
 def check_same_run(folder: RunFolder, run_plan: RunPlan, judge: JudgeConfig) -> None:
-    """Check that a folder has no answers to another plan or of another judge, and no scores of an imported run.
+    """Check that a folder has no complete answers to another plan or of another judge, and no scores of an imported run.
+
+    Answers to the plan in the folder are accepted, too, because the run extends it; so are those of an unfinished run.
 
     run_plan : plan of the run and plan in the folder, as returned by `find_run_plan`
 

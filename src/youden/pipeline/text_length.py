@@ -123,6 +123,8 @@ def read_answer_lengths(
 
     Returns arrays (n_answers,): answer, characters of the first and of the second text, and whether the trial is
     paired; None if the texts have changed since the run.
+
+    Raises PoolError or RunFolderError if the pool cannot be read.
     """
     texts = folder.read_judged_pool()
     if texts.digest != pool.digest:

@@ -97,8 +97,8 @@ def decompose_variance(result: Verdicts, run: str, judges: JudgeSpread | None = 
     """Decompose the variance of the abilities of a run, as a mean over agents, by its sources.
 
     The sources are items, responses, calls (which partner an agent meets on which item), false-positive rates, the
-    judge, and the other agents of the pool. A source that the run does not determine has the command that would measure
-    it.
+    judge, and the other agents of the pool. The part of the calls is also divided into the part of the judge and that of the
+    partners, so not all components add up. A source that the run does not determine has the command that would measure it.
 
     run : name of the run, which the commands contain
     judges : variance between judges of the same trials; by default, that of the run's own jury

@@ -53,7 +53,8 @@ def judge(
     judge : str, path, mapping, JudgeConfig or callable, default "lexical"
         Name in configs/judges/, path of a .yaml, mapping with a judge's keys, or a function that takes the texts of two
         responses and returns whether they have the same source: True, False, a number from 0 to 1, or None for no
-        answer. An async function is not accepted.
+        answer. An async function is not accepted. A function makes no calls: its answers are not stored, and the options
+        of calls, from `store` to `batch_folder`, have no effect, except `max_missing`.
     store : str or path, optional
         Store of answers, a path or a URL such as sqlite:///path. Default, for judges that make calls: YOUDEN_STORE,
         else the project's .youden/answers.db.
@@ -82,8 +83,9 @@ def judge(
     Returns
     -------
     Verdicts
-        One row per trial, in plan order: `answer` in [0, 1], 1 for the same source and NaN if missing;
-        `missing_reason`; `tokens_in`, `tokens_out`, `usd` and `seconds` of each.
+        One row per trial, in plan order: `answer` in [0, 1], which is 1 for the same source or, for preferences, if the
+        first response is better, and NaN if missing; `missing_reason`; `tokens_in`, `tokens_out`, `usd` and `seconds` of
+        each trial, None for a function and for judges without calls, such as "lexical".
 
     Raises
     ------
@@ -172,8 +174,9 @@ async def judge_async(
     Returns
     -------
     Verdicts
-        One row per trial, in plan order: `answer` in [0, 1], 1 for the same source and NaN if missing;
-        `missing_reason`; `tokens_in`, `tokens_out`, `usd` and `seconds` of each.
+        One row per trial, in plan order: `answer` in [0, 1], which is 1 for the same source or, for preferences, if the
+        first response is better, and NaN if missing; `missing_reason`; `tokens_in`, `tokens_out`, `usd` and `seconds` of
+        each trial, None for a function and for judges without calls, such as "lexical".
 
     Raises
     ------

@@ -196,7 +196,8 @@ def compare(
     match : {"id", "number"}, default "id"
         Match items by id, or by the last number in the id.
     target : {"items-like-these", "these-items"}, optional
-        Population that differences refer to. Default: that of the runs if all agree, otherwise "items-like-these".
+        Population that differences refer to. Default: "these-items" if all runs have this target, otherwise
+        "items-like-these".
     families : mapping of str to str, optional
         Agent family that each judge belongs to. The keys are the names of the run folders, with " (1)", " (2)" and so on
         if several are equal. Default: the families in the judges' configs.
@@ -209,7 +210,8 @@ def compare(
     Raises
     ------
     RunFolderError
-        If a file of a run is missing or damaged, or if a run is not completely judged ([run-unjudged], [run-partial]).
+        If a file of a run is missing or damaged; if a run is not completely judged ([run-unjudged], [run-partial]) or asks
+        for preferences ([run-preference]).
     ConfigError
         [judges-few], [judges-pools], [judges-agents], [judges-items], [judges-number], [judges-trials] or
         [judge-family] if the runs cannot be compared.

@@ -485,8 +485,9 @@ def quality_difference(fit: QualityEstimates, a: int, b: int, *, level: float) -
 def add_quality_comparison(
     gate_answers: GateAnswers, folder: RunFolder, labelled: LabelledAnswers | None
 ) -> GateAnswers:
-    """Return the answers of a gate with a function that compares agents by quality, estimated from labels, instead of ability.
+    """Return the answers of a gate with a function that compares agents by quality instead of ability.
 
+    Quality is estimated from the labels and the abilities of the run, so that agents without labels can be compared.
     The digest of the result covers the labels, so that new labels count as new answers in the ledger of the gate.
 
     gate_answers : answers of the run, by which a gate compares agents by ability

@@ -386,7 +386,7 @@ class GateLedger(StrictFile):
     def with_analysis(
         self, agent: str, baseline: str, *, answers: str, target: Target = "items-like-these"
     ) -> GateLedger:
-        """Return the ledger with an analysis added, or this ledger if it contains the analysis.
+        """Return the ledger with an analysis added, or this ledger if it contains one of the same agents and answers.
 
         Parameters
         ----------

@@ -32,9 +32,10 @@ class UnequalListsError(ValueError):
 
 
 def flatten(row: Mapping[str, Json], prefix: str = "", depth: int = MAX_DEPTH) -> dict[str, Json]:
-    """Flatten a row with nested objects into values by their paths, such as "input.q", with conversations as texts.
+    """Flatten a row with nested objects into values by their paths, such as "input.q".
 
-    A prompt that ends with a response becomes two columns: the last question, and the response, under the path and
+    A conversation becomes the text of its last message, and a list of one text becomes this text (`unwrap_text`). A
+    prompt that ends with a response becomes two columns: the last question, and the response, under the path and
     `LAST_ANSWER`.
 
     prefix : text before each path, such as "outer."

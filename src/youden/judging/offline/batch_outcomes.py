@@ -18,11 +18,12 @@ def find_outcomes(
     """Return the outcomes of a batch that has ended by request hash, and the hashes whose results will follow.
 
     job : record of the batch, with the hashes of its requests
-    state : final state, with the number of result lines that the provider announces
+    state : final state, with the number of result lines that the provider announces, None if it announces none, and the
+        errors of rejected requests, which count if no file has a result
     files : contents of the result files; damaged lines and lines of other requests are ignored
 
-    Results follow if the files have fewer lines than announced. Otherwise, a request without a line did not run: it fails as
-    transient, or has no outcome if the whole batch failed.
+    Results follow for the requests without a valid line if the files have fewer lines than announced, or if no number is
+    announced. Otherwise, such a request did not run: it fails as transient, or has no outcome if the whole batch failed.
     """
     results = _merge_results(files)
     outcomes = {key: results[key] for key in job.keys if key in results}

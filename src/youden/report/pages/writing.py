@@ -378,7 +378,8 @@ def write_comparison(first: RunFolder, second: RunFolder, *, out: Path | None = 
 
     out : file to write or replace; by default, against-SECOND.html in the folder of the first run
 
-    Raises RunFolderError if a file of a run is missing, for example because it was not fitted, or damaged.
+    Raises RunFolderError if a file of a run is missing, for example because it was not fitted, or damaged; or if the runs
+    have no agent in common, or fewer than three if one asks for preferences.
     """
     path = first.file(f"against-{second.path.resolve().name}.html") if out is None else out
     if first.asks_preference and second.asks_preference:
