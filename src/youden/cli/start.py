@@ -347,9 +347,9 @@ def _print_merge(first_config: FirstConfig, merge: MergedPool) -> None:
     suffix = f"    ({remark})" if remark else ""
     click.echo(printable(f"next: {command}{suffix}"))
     if merge.changed and run:
-        source, new_config = str(first_config.source), f"{first_config.file.stem}-new.yaml"
-        command = format_command(["youden", "init", source, "--out", new_config])
-        click.echo(printable(f"to rank by the changed responses in a separate run: {command}"))
+        new_config = f"{first_config.file.stem}-new.yaml"
+        command_for_new_run = format_command(["youden", "init", str(first_config.source), "--out", new_config])
+        click.echo(printable(f"to rank by the changed responses in a separate run: {command_for_new_run}"))
 
 
 def _describe_additions(merge: MergedPool) -> str:

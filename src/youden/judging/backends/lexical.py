@@ -300,13 +300,7 @@ def sample_pairs(
     if paired:
         n_partners = n_same_item - 1
 
-    # sample numbers of pairs; all pairs with the first text 0 are numbered first, then all with the first text 1, and so on
-    pairs_end = np.cumsum(n_partners)
-    pairs_start = pairs_end - n_partners
-    n_pairs = int(pairs_end[-1])
-    pair = rng.choice(pairs_end[-1], size=min(n_pairs, limit), replace=False, shuffle=False)
-    first = np.searchsorted(pairs_end, pair, side="right")
-    partner = pair - pairs_start[first]  # from 0 among the possible partners of the first text
+    first, partner = _sample_partners(n_partners, rng, limit=limit)
 
     # skip the texts that are no partners
     if paired:  # the first text itself
@@ -316,6 +310,22 @@ def sample_pairs(
     # all texts on the item of the first text
     is_after_skipped = partner >= item_start[first]
     return first, partner + is_after_skipped * n_same_item[first]
+
+
+def _sample_partners(n_partners: Index, rng: np.random.Generator, *, limit: int) -> tuple[Index, Index]:
+    """Sample distinct pairs of a text and one of its possible partners (second texts).
+
+    n_partners : int array (n_texts,), number of possible partners of each text
+
+    Returns the position of the text and the number of the partner, from 0, of each pair, two int arrays (n_pairs,).
+    """
+    # all pairs with the text 0 are numbered first, then all with the text 1, and so on
+    pairs_end = np.cumsum(n_partners)
+    pairs_start = pairs_end - n_partners
+    n_pairs = int(pairs_end[-1])
+    pair = rng.choice(pairs_end[-1], size=min(n_pairs, limit), replace=False, shuffle=False)
+    first = np.searchsorted(pairs_end, pair, side="right")
+    return first, pair - pairs_start[first]
 
 
 def _fit_scale_and_threshold(paired: Floats, independent: Floats, *, is_self_plan: bool) -> tuple[float, float]:
