@@ -455,12 +455,12 @@ class LiveRun:
 
         previous = self._missing.copy()
         for key, outcome in outcomes.items():
-            self._record(self._rows_by_key[key], outcome)
+            self._record_outcome(self._rows_by_key[key], outcome)
         if self._state is None or (previous != self._missing).any():
             self._state = self._compute_state()
         return self._state
 
-    def _record(self, rows: list[int], outcome: Completion | Failure) -> None:
+    def _record_outcome(self, rows: list[int], outcome: Completion | Failure) -> None:
         """Record the outcome of a request for all trials that it answers; its cost is booked to the first.
 
         rows : positions of these trials
@@ -481,7 +481,7 @@ class LiveRun:
         """
         is_done = self._missing != _CODES["pending"]  # answered or failed
         is_answered = self._missing == 0  # no reason why the answer is missing
-        ranking, reason = self._rank()
+        ranking, reason = self._rank_agents()
         return LiveState(
             n_trials=len(self._plan),
             n_answered=int(is_answered.sum()),
@@ -492,7 +492,7 @@ class LiveRun:
             why_no_ranking=reason,
         )
 
-    def _rank(self) -> tuple[tuple[RankedAgent, ...], str | None]:
+    def _rank_agents(self) -> tuple[tuple[RankedAgent, ...], str | None]:
         """Return the ranking by the answers so far, and None; or an empty ranking and the reason why there is none."""
         if not (self._missing == 0).any():
             return (), "No trial has an answer yet."

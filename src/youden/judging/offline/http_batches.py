@@ -192,7 +192,7 @@ class _HttpBatches:
         Raises: CallError if the request fails or the reply is no JSON object.
         """
         try:
-            body = await self._send(method, path, data, seconds=seconds)
+            body = await self._send_request(method, path, data, seconds=seconds)
             reply = parse_json(body).value
         except ValueError:
             raise _make_reply_error("no JSON") from None
@@ -200,7 +200,7 @@ class _HttpBatches:
             raise _make_reply_error(f"a {type(reply).__name__}")
         return reply
 
-    async def _send(
+    async def _send_request(
         self, method: str, path: str, data: io.BytesIO | aiohttp.Payload | None = None, *, seconds: float = 0.0
     ) -> bytes:
         """Send a request and return the body of its reply; the arguments are those of `_send_json`."""
@@ -231,7 +231,9 @@ class OpenAIBatches(_HttpBatches):
 
     async def fetch(self, file: str) -> bytes:
         """Return the content of a result file."""
-        return await self._policy.call(lambda: self._send("GET", f"files/{file}/content", seconds=_TRANSFER_SECONDS))
+        return await self._policy.call(
+            lambda: self._send_request("GET", f"files/{file}/content", seconds=_TRANSFER_SECONDS)
+        )
 
     def _make_start_body(self, file: str) -> dict[str, Any]:
         """Return the body of the request that starts a batch with an uploaded file."""
@@ -389,7 +391,7 @@ class AnthropicBatches(_HttpBatches):
 
     async def _fetch_results(self, batch: str) -> bytes:
         """Download the results of a finished batch."""
-        return await self._send("GET", f"{self.path}/{batch}/results", seconds=_TRANSFER_SECONDS)
+        return await self._send_request("GET", f"{self.path}/{batch}/results", seconds=_TRANSFER_SECONDS)
 
 
 def _to_openai_line(line: bytes) -> bytes:
