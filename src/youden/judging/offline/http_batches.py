@@ -260,13 +260,7 @@ class OpenAIBatches(_HttpBatches):
         if status not in _IN_PROGRESS | _ENDED or reply.get("id", batch) != batch:
             raise _make_reply_error(f"a batch in the state {reported_status!r:.60}")
 
-        # number of requests that have a result
-        request_counts = object_or_empty(reply.get("request_counts"))
-        reported_counts = [request_counts.get("completed"), request_counts.get("failed")]
-        valid_counts = [n for n in reported_counts if isinstance(n, int) and n >= 0]
-        has_counts = len(valid_counts) == len(reported_counts)
-        n_done = sum(valid_counts)
-
+        n_done, has_counts = _count_done(reply)
         file_ids = [reply.get("output_file_id"), reply.get("error_file_id")]
         files = tuple(file_id for file_id in file_ids if isinstance(file_id, str) and file_id)
 
@@ -276,6 +270,14 @@ class OpenAIBatches(_HttpBatches):
         if status != "completed" and (has_counts or failed_without_results):
             n_lines = n_done
         return BatchState(status, status in _ENDED, n_done, files, n_lines, _parse_line_errors(reply))
+
+
+def _count_done(reply: Mapping[str, Any]) -> tuple[int, bool]:
+    """Return the number of requests that have a result by OpenAI's description, and whether both of its counts are valid."""
+    request_counts = object_or_empty(reply.get("request_counts"))
+    reported_counts = [request_counts.get("completed"), request_counts.get("failed")]
+    valid_counts = [n for n in reported_counts if isinstance(n, int) and n >= 0]
+    return sum(valid_counts), len(valid_counts) == len(reported_counts)
 
 
 def _parse_line_errors(reply: Mapping[str, Any]) -> tuple[LineError, ...]:
