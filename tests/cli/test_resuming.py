@@ -450,13 +450,13 @@ def test_a_partial_fit_opens_the_store_for_reading_only(
     store.chmod(0o444)
     store.parent.chmod(0o555)
     is_read_only = []
-    connect = sqlite._connect
+    connect = sqlite._open_connection
 
     def record(path: Path, *, read_only: bool) -> Connection:
         is_read_only.append(read_only)
         return connect(path, read_only=read_only)
 
-    monkeypatch.setattr(sqlite, "_connect", record)  # the permissions do not stop root
+    monkeypatch.setattr(sqlite, "_open_connection", record)  # the permissions do not stop root
     try:
         assert youden("fit", "runs/partial", "--json").said["partial"]["n_done"] > 0
     finally:

@@ -222,7 +222,7 @@ async def test_a_batch_resumes_after_a_stop_at_any_moment_without_paying_twice(
         target = {
             "upload": "youden.judging.offline.batch_leases.BatchLeases.record_file_id",
             "create": "youden.judging.offline.batch_leases.BatchLeases.record_batch_id",
-            "look": "youden.judging.offline.in_batches.BatchRunner._merge",
+            "look": "youden.judging.offline.in_batches.BatchRunner._store_results",
             "fetch": "youden.judging.offline.batch_outcomes.iter_results",
             "merge": "youden.judging.offline.batch_leases.BatchLeases.replace_record",
         }[at]

@@ -335,7 +335,7 @@ def test_without_a_write_ahead_log_transactions_on_leases_wait_for_the_disk(
         assert not read_only
         return sqlite3.connect(f"file:{path}?vfs=unix-dotfile", uri=True, check_same_thread=False, isolation_level=None)
 
-    monkeypatch.setattr(sqlite, "_connect", connect)
+    monkeypatch.setattr(sqlite, "_open_connection", connect)
     with open_store(tmp_path / "s.db") as store:
         connection = connection_of(store)
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)

@@ -62,14 +62,6 @@ class PairSums:
 
         differences : pairwise differences of the abilities, which decide which agents are significantly better
         ability : float array (n_agents,), copied to the result
-
-        Arrays of the result have shape (n_agents, n_agents), and NaN for pairs that cannot be compared. The agent of the row
-        comes first:
-            agreement : mean over items of TPR − FPR if `own_rates`, else of TPR
-            mean, std_error, n : mean answer over both orders, its standard error, number of answers (0 if none)
-            significantly_better : 1 if the agent of the row is better than that of the column, else 0
-            partners_seen : mean fraction of the other agents with which a compared cell (agent, item) was compared; None if no
-                cell was
         """
         # mean over items, NaN for pairs that were never compared
         is_compared = self._n_items > 0

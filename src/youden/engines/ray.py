@@ -101,7 +101,7 @@ def run_on_ray(work: Callable[[], T], placement: RayPlacement) -> T:
         The first that `work` raises on a worker, after the other workers have stopped.
     """
     ray = _import_ray()
-    with _connect(ray):
+    with _connect_to_cluster(ray):
         nodes = [node for node in ray.nodes() if node["Alive"]]
         is_remote = os.environ.get("RAY_ADDRESS", "").startswith("ray://")
         if placement.one_machine and (len(nodes) > 1 or is_remote):
@@ -310,7 +310,7 @@ def _import_ray() -> Any:
 
 
 @contextmanager
-def _connect(ray: Any) -> Iterator[None]:
+def _connect_to_cluster(ray: Any) -> Iterator[None]:
     """Connect to the Ray cluster within the context; a connection that exists already stays open."""
     if ray.is_initialized():
         yield

@@ -624,7 +624,7 @@ class TrialsByItem:
         edges = np.flatnonzero(np.diff(partition, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(edges):
             first_item = int(partition[start]) * self._items_per_partition
-            self._append(f"{kind}-{first_item}", records[start:stop])
+            self._append_records(f"{kind}-{first_item}", records[start:stop])
 
     def _make_records(self, kind: str, columns: Mapping[str, NDArray[Any]], rows: Positions) -> NDArray[Any]:
         """Make the records of some rows of `columns`, which are trials of one kind."""
@@ -652,12 +652,12 @@ class TrialsByItem:
         """Move all partitions from memory to files in `directory`."""
         in_memory = self._in_memory
         self._in_memory = {}
-        self._partitions = directory  # from now on, `_append` writes files
+        self._partitions = directory  # from now on, `_append_records` writes files
         for partition, chunks in in_memory.items():
             for records in chunks:
-                self._append(partition, records)
+                self._append_records(partition, records)
 
-    def _append(self, partition: str, records: NDArray[Any]) -> None:
+    def _append_records(self, partition: str, records: NDArray[Any]) -> None:
         """Append records of trials to the partition of a name, in memory or in its file."""
         if self._partitions is None:
             self._in_memory.setdefault(partition, []).append(records)

@@ -94,11 +94,8 @@ class TrialsOnDisk:
             rows = range(len(self))[::-1] if descending else range(len(self))
             return Page(len(self), tuple(self.get_line(row) for row in rows[start:stop]))
 
-        # An entry is the set of matching rows of one block that have one sort value. Entries are put in the order of the
-        # sorted rows: entry e has the sorted rows from ends[e] − n[e] to ends[e] − 1.
-        block, value, n = self._count_all_blocks(chosen, by)
-        order = np.lexsort((block, -value if descending else value))
-        block, n = block[order], n[order]
+        # entry e has the sorted rows from ends[e] − n[e] to ends[e] − 1
+        block, n = self._sort_entries(chosen, by, descending=descending)
         ends = np.cumsum(n)
         entries = np.flatnonzero((ends > start) & (ends - n < stop))
 
@@ -113,6 +110,15 @@ class TrialsOnDisk:
                 page_rows = entry_rows[max(start - first, 0) : stop - first]
                 lines[entry] = [rows_of_block.get_line(int(row)) for row in page_rows]
         return Page(int(n.sum()), tuple(line for entry in entries.tolist() for line in lines[entry]))
+
+    def _sort_entries(self, chosen: TrialFilter, by: Column, *, descending: bool) -> tuple[Positions, Positions]:
+        """Return the block and the number of rows of each entry, the matching rows of a block with one sort value.
+
+        The entries are in the order of the sorted rows: two int arrays (n_entries,).
+        """
+        block, value, n = self._count_all_blocks(chosen, by)
+        order = np.lexsort((block, -value if descending else value))
+        return block[order], n[order]
 
     def get_line(self, row: int) -> TrialLine:
         """Return one trial by its position in the run."""
@@ -455,12 +461,12 @@ class LiveRun:
 
         previous = self._missing.copy()
         for key, outcome in outcomes.items():
-            self._record(self._rows_by_key[key], outcome)
+            self._record_outcome(self._rows_by_key[key], outcome)
         if self._state is None or (previous != self._missing).any():
             self._state = self._compute_state()
         return self._state
 
-    def _record(self, rows: list[int], outcome: Completion | Failure) -> None:
+    def _record_outcome(self, rows: list[int], outcome: Completion | Failure) -> None:
         """Record the outcome of a request for all trials that it answers; its cost is booked to the first.
 
         rows : positions of these trials
@@ -481,7 +487,7 @@ class LiveRun:
         """
         is_done = self._missing != _CODES["pending"]  # answered or failed
         is_answered = self._missing == 0  # no reason why the answer is missing
-        ranking, reason = self._rank()
+        ranking, reason = self._rank_agents()
         return LiveState(
             n_trials=len(self._plan),
             n_answered=int(is_answered.sum()),
@@ -492,7 +498,7 @@ class LiveRun:
             why_no_ranking=reason,
         )
 
-    def _rank(self) -> tuple[tuple[RankedAgent, ...], str | None]:
+    def _rank_agents(self) -> tuple[tuple[RankedAgent, ...], str | None]:
         """Return the ranking by the answers so far, and None; or an empty ranking and the reason why there is none."""
         if not (self._missing == 0).any():
             return (), "No trial has an answer yet."

@@ -121,11 +121,11 @@ class BatchLeases:
 
     def record_file_id(self, job: Job, file: str) -> Job:
         """Record `file`, the provider's id of the file with a batch's requests, and return the new record."""
-        return self._update(replace(job, file=file))
+        return self._write_ids(replace(job, file=file))
 
     def record_batch_id(self, job: Job, batch: str) -> Job:
         """Record `batch`, the provider's id of a batch that was started, and return the new record."""
-        return self._update(replace(job, batch=batch))
+        return self._write_ids(replace(job, batch=batch))
 
     def delete_record(self, job: Job) -> None:
         """Delete the record of a batch that was not started."""
@@ -185,7 +185,7 @@ class BatchLeases:
         self._own_ids.add(job.id)
         return job
 
-    def _update(self, job: Job) -> Job:
+    def _write_ids(self, job: Job) -> Job:
         """Write the provider's ids of a file and a batch into the store, and return the record.
 
         Raises: JudgeError [lease-lost] if another process has deleted the record.

@@ -192,7 +192,7 @@ class _HttpBatches:
         Raises: CallError if the request fails or the reply is no JSON object.
         """
         try:
-            body = await self._send(method, path, data, seconds=seconds)
+            body = await self._send_request(method, path, data, seconds=seconds)
             reply = parse_json(body).value
         except ValueError:
             raise _make_reply_error("no JSON") from None
@@ -200,7 +200,7 @@ class _HttpBatches:
             raise _make_reply_error(f"a {type(reply).__name__}")
         return reply
 
-    async def _send(
+    async def _send_request(
         self, method: str, path: str, data: io.BytesIO | aiohttp.Payload | None = None, *, seconds: float = 0.0
     ) -> bytes:
         """Send a request and return the body of its reply; the arguments are those of `_send_json`."""
@@ -231,7 +231,9 @@ class OpenAIBatches(_HttpBatches):
 
     async def fetch(self, file: str) -> bytes:
         """Return the content of a result file."""
-        return await self._policy.call(lambda: self._send("GET", f"files/{file}/content", seconds=_TRANSFER_SECONDS))
+        return await self._policy.call(
+            lambda: self._send_request("GET", f"files/{file}/content", seconds=_TRANSFER_SECONDS)
+        )
 
     def _make_start_body(self, file: str) -> dict[str, Any]:
         """Return the body of the request that starts a batch with an uploaded file."""
@@ -258,13 +260,7 @@ class OpenAIBatches(_HttpBatches):
         if status not in _IN_PROGRESS | _ENDED or reply.get("id", batch) != batch:
             raise _make_reply_error(f"a batch in the state {reported_status!r:.60}")
 
-        # number of requests that have a result
-        request_counts = object_or_empty(reply.get("request_counts"))
-        reported_counts = [request_counts.get("completed"), request_counts.get("failed")]
-        valid_counts = [n for n in reported_counts if isinstance(n, int) and n >= 0]
-        has_counts = len(valid_counts) == len(reported_counts)
-        n_done = sum(valid_counts)
-
+        n_done, has_counts = _count_done(reply)
         file_ids = [reply.get("output_file_id"), reply.get("error_file_id")]
         files = tuple(file_id for file_id in file_ids if isinstance(file_id, str) and file_id)
 
@@ -274,6 +270,14 @@ class OpenAIBatches(_HttpBatches):
         if status != "completed" and (has_counts or failed_without_results):
             n_lines = n_done
         return BatchState(status, status in _ENDED, n_done, files, n_lines, _parse_line_errors(reply))
+
+
+def _count_done(reply: Mapping[str, Any]) -> tuple[int, bool]:
+    """Return the number of requests that have a result by OpenAI's description, and whether both of its counts are valid."""
+    request_counts = object_or_empty(reply.get("request_counts"))
+    reported_counts = [request_counts.get("completed"), request_counts.get("failed")]
+    valid_counts = [n for n in reported_counts if isinstance(n, int) and n >= 0]
+    return sum(valid_counts), len(valid_counts) == len(reported_counts)
 
 
 def _parse_line_errors(reply: Mapping[str, Any]) -> tuple[LineError, ...]:
@@ -389,7 +393,7 @@ class AnthropicBatches(_HttpBatches):
 
     async def _fetch_results(self, batch: str) -> bytes:
         """Download the results of a finished batch."""
-        return await self._send("GET", f"{self.path}/{batch}/results", seconds=_TRANSFER_SECONDS)
+        return await self._send_request("GET", f"{self.path}/{batch}/results", seconds=_TRANSFER_SECONDS)
 
 
 def _to_openai_line(line: bytes) -> bytes:

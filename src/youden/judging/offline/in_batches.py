@@ -146,7 +146,7 @@ class BatchRunner:
         if job.batch is None:
             # the earlier process may have started the batch, but ended before it recorded the id
             return await self._start_batch(job, maybe_started=True)
-        self._report(f"batch {job.batch}: {format_count(len(job.keys), 'request', 'was', 'were')} sent earlier")
+        self._report_message(f"batch {job.batch}: {format_count(len(job.keys), 'request', 'was', 'were')} sent earlier")
         return job
 
     async def _send_batches(self) -> list[Job]:
@@ -246,7 +246,7 @@ class BatchRunner:
             else:
                 self._end_run(error, job)
             return None
-        self._report(f"batch {batch}: {format_count(len(job.keys), 'request')} sent")
+        self._report_message(f"batch {batch}: {format_count(len(job.keys), 'request')} sent")
         return self._leases.record_batch_id(job, batch)
 
     def _end_run_before_start(self, job: Job, error: CallError) -> None:
@@ -266,13 +266,13 @@ class BatchRunner:
         """
         pending = [_PolledBatch(job, len(job.keys)) for job in jobs]
         while pending:
-            pending = [batch for batch in pending if not await self._poll(batch)]
+            pending = [batch for batch in pending if not await self._poll_batch(batch)]
             if self._stop.is_stopped:
                 return
             if pending:
                 await self._batching.sleep(self._batching.poll)
 
-    async def _poll(self, batch: _PolledBatch) -> bool:
+    async def _poll_batch(self, batch: _PolledBatch) -> bool:
         """Poll a batch once, store its results if it has ended, and return whether all are stored.
 
         If some are missing, the poll counts as failed, and `batch.job` contains the requests without a result.
@@ -290,7 +290,7 @@ class BatchRunner:
             batch.unknown_since = None
             return False
 
-        remaining_job = self._merge(batch.job, state, files)
+        remaining_job = self._store_results(batch.job, state, files)
         if remaining_job is None:
             return True
         has_stored_results = remaining_job is not batch.job
@@ -306,7 +306,7 @@ class BatchRunner:
         status = f"{state.status}, {state.n_done:,} of {batch.n_requests:,} done"
         if batch.last_status != status:
             batch.last_status = status
-            self._report(f"batch {batch.job.batch}: {status}")
+            self._report_message(f"batch {batch.job.batch}: {status}")
 
     def _on_poll_failure(self, batch: _PolledBatch, error: CallError) -> None:
         """Report a failed poll; end the run if the failure is not transient, or lasts for `max_outage` seconds.
@@ -319,11 +319,13 @@ class BatchRunner:
             self._end_run(error, batch.job)
         elif batch.unknown_since is None:
             batch.unknown_since = now
-            self._report(f"batch {batch.job.batch}: its state is unknown ({error.reason}); it stays at the provider")
+            self._report_message(
+                f"batch {batch.job.batch}: its state is unknown ({error.reason}); it stays at the provider"
+            )
         elif now - batch.unknown_since >= self._config.max_outage:
             self._end_run(error, batch.job)
 
-    def _merge(self, job: Job, state: BatchState, files: list[bytes]) -> Job | None:
+    def _store_results(self, job: Job, state: BatchState, files: list[bytes]) -> Job | None:
         """Store the results of a batch that has ended, and delete or replace its record in the same transaction.
 
         files : contents of the result files
@@ -445,7 +447,7 @@ class BatchRunner:
             make_run_error(error, config=self._config, job=job, store_name=self._store.name)
         )
 
-    def _report(self, message: str) -> None:
+    def _report_message(self, message: str) -> None:
         """Show a message about a batch to the user, and write it to the log."""
         self._batching.say(message)
         self._outcomes.log.write_event("batch", message=message)

@@ -171,7 +171,7 @@ class CassetteBackend(Backend):
         description: str,
         judge: Mapping[str, Json] | None,
     ) -> None:
-        record = self._record if recorder.is_recording else None
+        record = self._record_outcome if recorder.is_recording else None
         super().__init__(backend.make, live=recorder.is_recording, batches=False, record=record)
         self.name = description
         self._recorder = recorder
@@ -200,7 +200,7 @@ class CassetteBackend(Backend):
             raise CallError(entry.outcome.reason, kind="rejected", status=entry.outcome.status)
         return entry.outcome
 
-    def _record(self, request: Request, outcome: Completion | Failure) -> None:
+    def _record_outcome(self, request: Request, outcome: Completion | Failure) -> None:
         """Add the outcome of a request to the cassette."""
         canonical = canonical_request(request, address=self._address)
         self._recorder.record(canonical, outcome, judge=self._judge_config)

@@ -214,11 +214,11 @@ class Store:
             outcomes[key] = Failure(cast(FailureKind, kind), status, reason)
 
         requested_answers = {key: pending_answers[key] for key in keys if key in pending_answers}
-        return outcomes | self._parse_all(dict(stored_answers) | requested_answers)
+        return outcomes | self._parse_answers(dict(stored_answers) | requested_answers)
 
-    def _parse_all(self, texts: Mapping[str, str]) -> dict[str, Completion | Failure]:
+    def _parse_answers(self, texts: Mapping[str, str]) -> dict[str, Completion | Failure]:
         """Parse stored answers by request hash; equal answers, which are frequent, are parsed once."""
-        outcome_by_text = {text: self._parse(text) for text in dict.fromkeys(texts.values())}
+        outcome_by_text = {text: self._parse_answer(text) for text in dict.fromkeys(texts.values())}
         return {key: outcome_by_text[text] for key, text in texts.items()}
 
     def answers(self, keys: Sequence[str]) -> dict[str, Completion]:
@@ -366,7 +366,7 @@ class Store:
         finally:
             self.backend.close()
 
-    def _parse(self, text: str) -> Completion | Failure:
+    def _parse_answer(self, text: str) -> Completion | Failure:
         """Parse a stored answer; one that does not pass the checks of a reply is a failure."""
         try:
             return completion_from_fields(orjson.loads(text))

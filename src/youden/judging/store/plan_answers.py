@@ -131,7 +131,7 @@ class Costs:
     def add(self, rows: Sequence[int], payment: Payment) -> None:
         """Add a call that was made for the trials `rows` in this invocation."""
         self.is_new[list(rows)] = True
-        self._set(rows[0], payment)
+        self._set_row(rows[0], payment)
 
     def from_ledger(self, key: np.ndarray, paid: Mapping[str, Payment]) -> Costs:
         """Return the costs that the store has booked for one account, by this invocation and earlier ones.
@@ -147,10 +147,10 @@ class Costs:
         for distinct_key, row in zip(distinct_keys.tolist(), first_rows.tolist(), strict=True):
             payment = paid.get(distinct_key.decode())
             if payment is not None:
-                booked._set(row, payment)
+                booked._set_row(row, payment)
         return booked
 
-    def _set(self, row: int, payment: Payment) -> None:
+    def _set_row(self, row: int, payment: Payment) -> None:
         """Set cost, duration and tokens of a row."""
         self.usd[row], self.seconds[row] = payment.usd, payment.seconds
         self.tokens_in[row], self.tokens_out[row] = payment.tokens_in, payment.tokens_out

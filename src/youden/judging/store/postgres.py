@@ -115,12 +115,12 @@ class PostgresBackend(SqlBackend):
         self._lost: JudgeError | None = None  # error of all later calls, once the server is unreachable at a shutdown
         try:
             self._watchdog.begin()
-            self._connection = self._connect()
+            self._connection = self._open_connection()
         except psycopg.OperationalError as error:
             raise self._unreachable_error(error) from None
         except psycopg.ProgrammingError as error:
             raise ConfigError(
-                f"{self.name} is not the address of a PostgreSQL store: {self._describe(error)}. Pass postgresql://USER@HOST/DATABASE.",
+                f"{self.name} is not the address of a PostgreSQL store: {self._format_error(error)}. Pass postgresql://USER@HOST/DATABASE.",
                 slug="store-url",
             ) from None
         try:
@@ -180,7 +180,7 @@ class PostgresBackend(SqlBackend):
             while True:
                 try:
                     if self._connection.closed:
-                        self._connection = self._connect()
+                        self._connection = self._open_connection()
                     result = work(self._connection)
                 except (errors.DeadlockDetected, errors.SerializationFailure):
                     continue
@@ -215,7 +215,7 @@ class PostgresBackend(SqlBackend):
             raise unreachable_error from None
         time.sleep(_RECONNECT_SECONDS)
 
-    def _connect(self) -> Connection:
+    def _open_connection(self) -> Connection:
         """Open a connection with limits on waiting, and with commits that survive a power cut of the server."""
         timeout_seconds = int(min(_CONNECT_TIMEOUT_SECONDS, max_wait()))
         with self._watchdog.warn_during():
@@ -283,7 +283,7 @@ class PostgresBackend(SqlBackend):
     def _unreachable_error(self, error: psycopg.Error) -> JudgeError:
         """Return the error that the server of the store cannot be reached."""
         return JudgeError(
-            f"The store {self.name} cannot be reached: {self._describe(error)}. All answers written so far are stored. "
+            f"The store {self.name} cannot be reached: {self._format_error(error)}. All answers written so far are stored. "
             "Check the server, the address, the user and the password (or PGPASSWORD), then run the same command again.",
             slug="store-unreachable",
         )
@@ -298,7 +298,7 @@ class PostgresBackend(SqlBackend):
 
     def _to_judge_error(self, error: psycopg.Error) -> JudgeError:
         """Convert an error that the server reported: missing rights, a full disk, or another failure."""
-        description = self._describe(error)
+        description = self._format_error(error)
         if isinstance(error, errors.InsufficientPrivilege | errors.ReadOnlySqlTransaction):
             return self._read_only_error(description)
         if isinstance(error, errors.DiskFull):
@@ -312,6 +312,6 @@ class PostgresBackend(SqlBackend):
             slug="store-failed",
         )
 
-    def _describe(self, error: psycopg.Error) -> str:
+    def _format_error(self, error: psycopg.Error) -> str:
         """Return the message of an error in one line, without the password."""
         return mask_password(" ".join(str(error).split()) or type(error).__name__, self._address)

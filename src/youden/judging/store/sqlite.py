@@ -95,7 +95,7 @@ class SqliteBackend(SqlBackend):
             file = _find_common_name(path, read_only=read_only)
             if read_only and _belongs_to_other_application(file):
                 raise _make_foreign_error(path)
-            self._connection = _connect(file, read_only=read_only)
+            self._connection = _open_connection(file, read_only=read_only)
         try:
             with self._judge_errors():
                 self._connection.create_function("seconds_now", 0, time.time)
@@ -224,7 +224,7 @@ def _read_first_path(record: Path, resolved: Path) -> Path | None:
         return None
 
 
-def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
+def _open_connection(path: Path, *, read_only: bool) -> sqlite3.Connection:
     """Open a database; one in a folder that cannot be written is opened as a file that no process changes."""
     mode = "mode=ro" if read_only else "mode=rwc"
     log = path.with_name(path.name + "-wal")

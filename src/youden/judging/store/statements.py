@@ -129,7 +129,7 @@ class SqlBackend:
 
     def count(self) -> int:
         """Return the number of stored answers."""
-        return int(self._rows("SELECT count(*) FROM @answers")[0][0])
+        return int(self._fetch_rows("SELECT count(*) FROM @answers")[0][0])
 
     def find_outcomes(self, keys: Sequence[str]) -> tuple[list[tuple[str, str]], list[FailureRow]]:
         """Read the stored answers and failures of requests, given by their hashes.
@@ -140,7 +140,9 @@ class SqlBackend:
         answers: list[tuple[str, str]] = []
         failures: list[FailureRow] = []
         # answers and failures are rows of the same four columns; the last two are NULL for an answer
-        for key, completion_or_kind, status, reason in self._rows(_SELECT_OUTCOMES, _to_json(keys), _to_json(keys)):
+        for key, completion_or_kind, status, reason in self._fetch_rows(
+            _SELECT_OUTCOMES, _to_json(keys), _to_json(keys)
+        ):
             is_answer = reason is None
             if is_answer:
                 answers.append((key, completion_or_kind))
@@ -174,7 +176,7 @@ class SqlBackend:
 
     def paid(self, account: str) -> dict[str, Payment]:
         """Return the payments of an account by the hash of the request."""
-        rows = self._rows("SELECT key, usd, tokens_in, tokens_out, seconds FROM @costs WHERE payer = ?", account)
+        rows = self._fetch_rows("SELECT key, usd, tokens_in, tokens_out, seconds FROM @costs WHERE payer = ?", account)
         return {key: Payment(math.nan if usd is None else usd, *usage) for key, usd, *usage in rows}
 
     def acquire_leases(self, keys: Sequence[str], owner: str, *, seconds: float, gone: Collection[str]) -> set[str]:
@@ -185,7 +187,7 @@ class SqlBackend:
 
     def owners(self) -> dict[str, float]:
         """Return the time at which the last lease of each owner expires, by owner."""
-        return dict(self._rows("SELECT owner, max(expires) FROM @leases GROUP BY owner"))
+        return dict(self._fetch_rows("SELECT owner, max(expires) FROM @leases GROUP BY owner"))
 
     def renew(self, owner: str, *, seconds: float) -> None:
         """Extend all leases of an owner to the given number of seconds from now."""
@@ -237,7 +239,7 @@ class SqlBackend:
             condition = f"WHERE ({key_columns}) > ({placeholders})"
         columns = ", ".join(column_names(table))
         query = f"SELECT {columns} FROM @{table} {condition} ORDER BY {key_columns} LIMIT ?"
-        return self._rows(query, *last_key, n)
+        return self._fetch_rows(query, *last_key, n)
 
     def put_rows(self, table: CopiedTable, rows: Iterable[Row]) -> int:
         """Add rows to a table; return the number of rows that were not there."""
@@ -246,17 +248,17 @@ class SqlBackend:
 
     def set_batch_ids(self, number: str, *, file: str | None, batch: str | None) -> bool:
         """Set the provider's ids of a file and its batch in their record; return False if there is no record."""
-        return self._run("UPDATE @batches SET file = ?, batch = ? WHERE id = ?", file, batch, number) > 0
+        return self._execute("UPDATE @batches SET file = ?, batch = ? WHERE id = ?", file, batch, number) > 0
 
     def delete_batch(self, number: str) -> None:
         """Delete the record of a batch."""
-        self._run("DELETE FROM @batches WHERE id = ?", number)
+        self._execute("DELETE FROM @batches WHERE id = ?", number)
 
     def batches(self) -> list[str]:
         """Return the numbers of all recorded batches in order."""
-        return [number for (number,) in self._rows("SELECT id FROM @batches ORDER BY id")]
+        return [number for (number,) in self._fetch_rows("SELECT id FROM @batches ORDER BY id")]
 
-    def _rows(self, sql: str, *values: object) -> list[Any]:
+    def _fetch_rows(self, sql: str, *values: object) -> list[Any]:
         """Read the rows that a query returns for the given values."""
         return self._run_in_session("read", lambda session: session.fetch_all(sql, *values))
 
@@ -264,7 +266,7 @@ class SqlBackend:
         """Run a statement that changes only leases."""
         self._run_in_session("lease", lambda session: session.execute(sql, *values))
 
-    def _run(self, sql: str, *values: object) -> int:
+    def _execute(self, sql: str, *values: object) -> int:
         """Run a statement that changes the database; return the number of changed rows."""
         return self._run_in_session("write", lambda session: session.execute(sql, *values))
 

@@ -118,7 +118,7 @@ class WorkerGroup:
         self._joined = False
         self._granted = 0  # picodollars that the row of this member grants it
         # Other members may have removed this member's row because it seemed to have ended. They have then added all that it
-        # was granted to the row of ended members. These amounts, in picodollars, are 0 if this has not happened (`_report`).
+        # was granted to the row of ended members. These amounts, in picodollars, are 0 if this has not happened.
         self._granted_before_removal = 0  # part of the row of ended members that is due to this member
         self._used_before_removal = 0  # what this member had spent or reserved when it noticed the removal
         self._report_lock = threading.Lock()
@@ -137,7 +137,7 @@ class WorkerGroup:
         self._left.set()
         self._reporter.join()
         with suppress(YoudenError):
-            self._report(0, is_leaving=True)
+            self._exchange_reports(0, is_leaving=True)
 
     def spend_from(self, budget: SharedBudget) -> None:
         """Report the amounts of `budget` from now on."""
@@ -157,9 +157,9 @@ class WorkerGroup:
         JudgeError
             [run-busy] or [lease-lost] if another process is the coordinator; the errors of the store.
         """
-        self._report(needed, is_leaving=False)
+        self._exchange_reports(needed, is_leaving=False)
 
-    def _report(self, needed: int, *, is_leaving: bool) -> None:
+    def _exchange_reports(self, needed: int, *, is_leaving: bool) -> None:
         """Update this member's row in the store, and set the attributes of this object from the rows of all members.
 
         needed : picodollars needed in addition to those spent and reserved
@@ -408,9 +408,9 @@ class SharedBudget(Budget):
     def can_reserve(self, usd: float) -> bool:
         """Return whether a cost in USD can be reserved now, after requesting more of the cap if necessary."""
         amount = math.ceil(usd * PICODOLLARS_PER_USD)
-        if self._available() < amount:
+        if self._count_available_picodollars() < amount:
             self._workers.sync(amount)
-        return self._available() >= amount
+        return self._count_available_picodollars() >= amount
 
     async def reserve(self, usd: float) -> None:
         """Reserve a cost in USD, and wait while only reservations that may be released prevent it.
@@ -424,7 +424,7 @@ class SharedBudget(Budget):
             while not self._try_reserve(amount):
                 await self._request_more()
                 # if the group granted all that was requested, another task has reserved it, so request again at once
-                is_available = self._available() >= amount
+                is_available = self._count_available_picodollars() >= amount
                 if not is_available and self._workers.is_limited:
                     await self._wait_for_release()
         finally:
@@ -482,7 +482,7 @@ class SharedBudget(Budget):
         """Cost so far in units of 10⁻¹² USD, rounded up; whole numbers have no rounding errors in sums."""
         return math.ceil(self.spent * PICODOLLARS_PER_USD)
 
-    def _available(self) -> int:
+    def _count_available_picodollars(self) -> int:
         """Return the amount of this member's share that is neither spent nor reserved, in picodollars."""
         with self._amounts_lock:
             return self._granted - self._spent_picodollars() - self._reserved
@@ -490,7 +490,7 @@ class SharedBudget(Budget):
     def _try_reserve(self, amount: int) -> bool:
         """Reserve an amount in picodollars if it is available, and return whether it was."""
         with self._amounts_lock:
-            if self._available() < amount:
+            if self._count_available_picodollars() < amount:
                 return False
             self._reserved += amount
             return True

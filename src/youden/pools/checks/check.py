@@ -82,19 +82,14 @@ def estimate_costs(
     Returns the costs by design and judge, and notes: designs without an estimate, with the reasons, and assumptions.
     """
     judges = [judge for judge in list_judges() if judge.makes_calls and _is_available(judge)]
-    n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
     costs: list[DesignCost] = []
     notes: list[str] = []
     for name in DESIGNS if designs is None else designs:
-        can_draw = n_dense <= MAX_DENSE_CALLS_TO_DRAW and name != FixedWidth.name
         try:
-            size = _count_drawn_calls(pool, name) if can_draw else None
-            if size is None:
-                size = _estimate_calls(pool, name, length)
+            n_calls, n_characters = _count_calls(pool, name, length)
         except YoudenError as error:
             notes.append(f"Cost of design '{name}': {error}")
             continue
-        n_calls, n_characters = size
         costs += [_to_cost(name, judge, n_calls, n_characters) for judge in judges]
 
     if any(cost.design == FixedWidth.name for cost in costs):
@@ -103,6 +98,18 @@ def estimate_costs(
             "reference data sets. Run `youden plan CONFIG --half-width 0.03` to estimate the calls for another one."
         )
     return tuple(costs), tuple(notes)
+
+
+def _count_calls(pool: Pool, design: str, length: NDArray[np.int64]) -> tuple[int, int]:
+    """Return the number of calls of a plan, and of characters of its texts, which are estimated for a large pool.
+
+    length : int array (n_agents, n_items), characters of each response, −1 if missing
+    """
+    n_dense = 2 * pool.n_agents * (pool.n_agents - 1) * pool.n_items
+    size = None
+    if n_dense <= MAX_DENSE_CALLS_TO_DRAW and design != FixedWidth.name:
+        size = _count_drawn_calls(pool, design)
+    return _estimate_calls(pool, design, length) if size is None else size
 
 
 def _count_drawn_calls(pool: Pool, design: str) -> tuple[int, int] | None:

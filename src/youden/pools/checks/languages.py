@@ -122,23 +122,27 @@ def _load_classifier() -> Callable[[str], tuple[str, float]]:
     return classify
 
 
+def _compute_max_texts(n_agents: int) -> int:
+    """Return the number of responses of each agent that are classified, within the limit for all agents."""
+    texts_per_agent = MAX_CLASSIFIED_TEXTS // max(1, n_agents)
+    return max(MIN_CLASSIFIED_TEXTS, min(MAX_TEXTS_PER_AGENT, texts_per_agent))
+
+
 def _detect_languages(sample: SampledTexts, rng: np.random.Generator) -> dict[int, dict[int, str]]:
     """Return the language code of each classified response, by position of the agent and of the item.
 
     Agents with fewer than `MIN_CLASSIFIED_TEXTS` long responses are left out.
     """
     classify = _load_classifier()
-    texts_per_agent = MAX_CLASSIFIED_TEXTS // max(1, sample.pool.n_agents)
-    max_texts = max(MIN_CLASSIFIED_TEXTS, min(MAX_TEXTS_PER_AGENT, texts_per_agent))
+    max_texts = _compute_max_texts(sample.pool.n_agents)
     # all agents go through the items in the same order, so most are classified on the same items
     items = rng.permutation(sample.items).tolist()
     codes: dict[int, dict[int, str]] = {}
     for agent, texts in enumerate(sample.pool.texts):
-        code_by_item = {}
         long_items = (item for item in items if len(texts[item] or "") >= MIN_CLASSIFIED_CHARACTERS)
+        code_by_item = {}
         for item in islice(long_items, max_texts):
-            code, _ = classify(texts[item][:MAX_CLASSIFIED_CHARACTERS])
-            code_by_item[item] = str(code)
+            code_by_item[item] = str(classify(texts[item][:MAX_CLASSIFIED_CHARACTERS])[0])
         if len(code_by_item) >= MIN_CLASSIFIED_TEXTS:
             codes[agent] = code_by_item
     return codes

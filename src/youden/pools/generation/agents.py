@@ -271,7 +271,7 @@ def load_agents(path: Path, *, model_map: Mapping[str, str] | None = None) -> Ag
     Raises: ConfigError [agents-file] if the file cannot be read, or does not fit; [agents-circle] if agents are based on each
     other in a circle; [model-map] if a model cannot be used, or `model_map` names an unknown one.
     """
-    path = _locate(path)
+    path = _find_agents_file(path)
     content = _parse_file(path)
     _check_agents(content, path)
 
@@ -306,7 +306,7 @@ def _check_agents(content: _AgentsYaml, path: Path) -> None:
             raise _file_error(path, f"agent '{agent.id}': {error.message}") from error
 
 
-def _locate(path: Path) -> Path:
+def _find_agents_file(path: Path) -> Path:
     """Return the path of an agents' file; a missing path below configs/ or datasets/ is searched for in the package."""
     report_shadow_at(path)
     kind = path.parts[0] if path.parts else ""

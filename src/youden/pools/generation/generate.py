@@ -147,7 +147,7 @@ def collect_requests(
         requests.update(new_requests)
         return answers(list(new_requests))
 
-    asyncio.run(_respond(generation, collect))
+    asyncio.run(_generate_responses(generation, collect))
     return requests
 
 
@@ -166,7 +166,7 @@ def _with_max_tokens(file: AgentsFile) -> dict[str, JudgeConfig]:
 async def _respond_and_close(generation: Generation, models: Models) -> Responses:
     """Return the responses of each agent, and close the models in any case."""
     try:
-        return await _respond(generation, models.ask)
+        return await _generate_responses(generation, models.ask)
     finally:
         await models.aclose()
 
@@ -174,7 +174,7 @@ async def _respond_and_close(generation: Generation, models: Models) -> Response
 QueryFunction = Callable[[Mapping[str, AgentRequest]], Awaitable[Mapping[str, Completion]]]
 
 
-async def _respond(generation: Generation, query: QueryFunction) -> Responses:
+async def _generate_responses(generation: Generation, query: QueryFunction) -> Responses:
     """Let all agents respond to all items, or transform the responses of another agent.
 
     query : sends requests and returns the completions by hash
