@@ -109,7 +109,7 @@ def with_judge_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities
         return _with_variance_between_judges(abilities, trials)
     if abilities.target == "these-items" and trials.n_votes:
         return _with_vote_variance(abilities, trials)
-    return abilities
+    return abilities  # the residuals already contain the variation of the votes
 
 
 def _with_vote_variance(abilities: Abilities, trials: TrialsByItem) -> Abilities:
