@@ -231,10 +231,10 @@ def _make_row(
 ) -> BaselineRow:
     """Summarize one estimator over seeds, and decide whether its RMSE differs significantly from that of clipped-linear.
 
-    measures : float array (n_seeds, 4) with the columns RMSE, ρ, τ and AUC
-    rmse_difference : float array (n_seeds,), RMSE minus the RMSE of clipped-linear
+    measures : float array (n_seeds, 4): RMSE, ρ, τ and AUC
+    rmse_difference : float array (n_seeds,), RMSE minus that of clipped-linear
     se_items : standard error of its mean over items
-    critical_value : number of standard errors above which a difference is significant
+    critical_value : number of standard errors from which a difference is significant
     """
     rmse, rho, tau, auc = measures.T
     n_seeds = len(rmse_difference)

@@ -380,9 +380,9 @@ def _make_row(
 ) -> BudgetRow:
     """Average the measures of one design at one budget over seeds.
 
-    measures : float array (n_seeds, n_measures), one row of `_Measures` and recalls per seed, or the error of the design
+    measures : float array (n_seeds, n_measures), `_Measures` and recalls; or the error of the design
     top : number k of top agents whose recall is the `recall` of the row
-    tops : all numbers k whose recalls are reported, in the order of the measures
+    tops : all numbers k, in the order of the recalls
     price : price of a call in USD; None if it is unknown
     """
     if isinstance(measures, PlanError):
@@ -444,7 +444,6 @@ def _compute_measures(
     """Draw a plan with one seed, answer it from recorded answers, and compute the measures of its ranking.
 
     dense_ability : float array (n_agents,), abilities by all answers
-    limit : budget of the plan, or the half-width of its intervals
     tops : numbers k of top agents whose recall is computed
 
     Returns the values of `_Measures`, then one recall per number in `tops`. Raises PlanError if the plan cannot be drawn.

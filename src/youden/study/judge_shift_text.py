@@ -40,9 +40,9 @@ def describe_shifts(shifts: JudgeShifts) -> Iterator[str]:
 def _describe_rankings(shifts: JudgeShifts, rho: RankAgreement, rho_seen: float, rho_same: float) -> Iterator[str]:
     """Yield sentences on how well the rankings of two judges agree, and how well the first judge would agree with itself.
 
-    Each ρ is the correlation with the ranking by all answers of the first judge.
+    Each ρ refers to the ranking by all answers of the first judge.
 
-    rho : predicted ρ of the second judge if it answered all trials of the first judge
+    rho : predicted ρ of the second judge if it answered all these trials
     rho_seen, rho_same : ρ of the second and of the first judge by the trials that both answered
     """
     first, second = shifts.first_judge, shifts.second_judge
@@ -106,8 +106,7 @@ def _describe_self_preference(judge: str, shifts: JudgeShifts) -> str:
 def _describe_preference(judge: str, family: FamilyShift, shifts: JudgeShifts) -> str:
     """Describe whether a judge prefers its own family, or why this cannot be decided.
 
-    family : family to which this judge belongs, and the other judge does not, with its shift: how far its yes rate by the
-        second judge is from the one that a curve predicts from the first judge's answers
+    `family` is the shift of the family to which this judge belongs, and the other judge does not.
     """
     figures = _format_family_shift(family, shifts)
     if _has_too_few_agents(family, shifts):

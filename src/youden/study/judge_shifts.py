@@ -250,11 +250,11 @@ def _compute_family_shift(
 ) -> FamilyShift:
     """Compute the shift of one family, and whether a nonlinear relation between the judges may explain it.
 
-    A shift is the mean difference of the family's yes rates from a curve that predicts them from the first judge.
+    A shift is the mean difference of yes rates from a curve that predicts them from the first judge.
 
     is_member : bool array (n_agents,), agents of the family
-    judge_families : model family of each judge, None if unknown
-    level : confidence level of the interval
+    judge_families : family of each judge, None if unknown
+    level : confidence level
     """
     n_members, n_others = int(is_member.sum()), int((~is_member).sum())
     share_first = _compute_curve_share(shift.effect_a, is_member, shift.reliability_a)
@@ -360,8 +360,7 @@ def _estimate_shift(
     """Estimate by how much the yes rate of a family differs from the curve that predicts it, with a confidence interval.
 
     is_member : bool array (n_agents,), agents of the family
-    is_clustered : whether the agents of the family have similar abilities; the shift is then corrected for errors of abilities
-    rng : random numbers for permutations of the agents
+    is_clustered : whether their abilities are similar; the shift is then corrected for errors of abilities
     """
     curve = shift.curve
     if is_clustered:

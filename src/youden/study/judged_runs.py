@@ -416,12 +416,11 @@ def _compute_differences(run: JudgedRun, agents: tuple[str, ...], target: Target
 
 
 def _tabulate_trials(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.DataFrame:
-    """Tabulate the answers of a run to its trials of agents and items that all runs share; empty for an imported run.
+    """Tabulate the answers of a run to trials of shared agents and items; empty for an imported run.
 
     agent_index, item_index : position of each agent and item of the run among the shared ones, −1 if it is not shared
 
-    Returns the columns `hard` (0 or 1) and `soft` (from 0 to 1), one row per answered trial, indexed by what identifies a trial
-    in every run. Self-trials are left out.
+    Returns the columns `hard` (0 or 1) and `soft` (from 0 to 1), indexed by what identifies a trial in every run.
     """
     if run.result is None:
         return pd.DataFrame()
@@ -459,8 +458,6 @@ def _tabulate_pairs(run: JudgedRun, agent_index: Ids, item_index: Ids) -> pd.Dat
     """Tabulate D = TPR − FPR of a run by shared item and ordered pair of agents, as `soft`, and whether D ≥ .5, as `hard`.
 
     agent_index, item_index : position of each agent and item of the run among the shared ones, −1 if it is not shared
-
-    The index of the result has the levels item, first and second: positions among the shared ones.
     """
     rates = run.rates
     difference = rates.tpr - np.nan_to_num(rates.fpr)

@@ -310,10 +310,10 @@ def _find_originals(kind: Codes, triple_originals: Positions) -> Ids:
 def _sort_by_length_ratio(
     plan: Plan, rows: Positions, length: Floats, *, min_length: float, largest_first: bool
 ) -> Positions:
-    """Sort the trials in `rows` of a plan by the ratio of the lengths of their two texts, and return their rows.
+    """Return the rows of trials of a plan, sorted by the ratio of the lengths of their two texts.
 
-    length : float array (n_agents, n_items), number of characters of each response
-    min_length : number of characters; trials with a shorter text come last
+    length : float array (n_agents, n_items), characters of each response
+    min_length : characters; trials with a shorter text come last
     largest_first : whether the most different lengths come first, otherwise the most similar ones
     """
     first_item = plan.item[rows]
@@ -333,12 +333,12 @@ def _sort_by_length_ratio(
 def _draw_planted(
     pool: Pool, is_long: Bools, n_wanted: Mapping[Kind, int], rng: np.random.Generator
 ) -> dict[Kind, Trials]:
-    """Draw paired trials that compare a random response with a copy of itself or with a meaningless text, by kind.
+    """Draw paired trials that compare a random response with itself or with a meaningless text, by kind.
 
-    The second text is the response itself ("identical"), its sentences in another order ("clone"), or a text about no item
-    ("template"). The agent of the clones has the number `pool.n_agents`, and that of the templates the next one.
+    The second text is the response itself ("identical"), a copy with reordered sentences by agent number `pool.n_agents`
+    ("clone"), or a text about no item by the next agent ("template").
 
-    is_long : bool array (n_agents, n_items), responses that are long enough to be drawn
+    is_long : bool array (n_agents, n_items), responses that may be drawn
     n_wanted : maximum number of trials of each kind
     """
     cells = np.argwhere(pool.present & is_long).astype(np.int32)  # one (agent, item) per row
@@ -395,7 +395,7 @@ def _iter_trials(plan: Plan, rows: Bools) -> Iterator[tuple[int, ...]]:
 def _make_calibration_plan(plan: Plan, pool: Pool, trials: Trials, kind: Codes) -> Plan:
     """Make the plan of a calibration: the plan of the run with other trials, without blocks.
 
-    pool : pool of the run with the two agents that are added for the calibration
+    pool : pool of the run with the two added agents
     trials : trials of all kinds, in the order of `KINDS`
     kind : int8 array (n_trials,), index of the kind of each trial in `KINDS`
     """

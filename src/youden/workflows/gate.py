@@ -364,9 +364,9 @@ def _evaluate_difference(
 ) -> GateResult:
     """Compare one agent with the baseline: by quality if the answers have labels, otherwise by ability.
 
-    analysis : the agent, the number of the interim analysis, and the confidence level of its interval
+    analysis : agent, number of the interim analysis, and confidence level
     margin : largest deficit that counts as no worse, in units of ability, or of the labels
-    n_agents : number of agents that are compared together and share alpha
+    n_agents : number of agents that share alpha
     """
     if answers.quality is not None:
         difference = answers.quality(analysis.agent, baseline, analysis.level)
@@ -557,9 +557,8 @@ def _compute_required_calls(
 ) -> RequiredCalls:
     """Compute how many calls the next analysis needs for a decision, or how many items, if no number of calls suffices.
 
-    A number suffices if the conditional power, the probability of a decision, is at least `_CONDITIONAL_POWER`.
+    A number suffices if the probability of a decision (conditional power) is at least `_CONDITIONAL_POWER`.
 
-    n_items : number of items of the run
     alpha : type I error rate of the next analysis
     usd : price of a call in USD; None if unknown
     """
@@ -609,11 +608,10 @@ def _compute_conditional_power(
 ) -> Floats:
     """Compute the probability that the next analysis decides, given the answers so far: float array (n,).
 
-    It is computed for the true difference −margin/2, at which a decision is least likely.
+    The true difference is taken as −margin/2, at which a decision is least likely.
 
-    remaining : fractions of the variance components that remain after each number of calls, float arrays (n,)
+    remaining : fractions of the variance components that remain after more calls, float arrays (n,)
     later_items : int array (n,), numbers of items on which the agents are then compared
-    margin : largest deficit that still counts as no worse
     alpha : type I error rate of the next analysis
     """
     later_differences = [

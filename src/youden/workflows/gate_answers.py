@@ -398,9 +398,7 @@ def count_calls_of_blocks(plan: Plan, n_blocks: Positions) -> Positions:
 def _make_additive_forecaster(
     rates: Rates, plan: Plan | None, target: Target, agent_rates: AgentRates | None = None
 ) -> Forecaster:
-    """Return a forecaster of differences of abilities of the additive model.
-
-    The model is fitted to paired trials or, if these do not determine the abilities, to the scores of cells.
+    """Return a forecaster of differences of abilities of the additive model, fitted to paired trials or else to scores of cells.
 
     plan : plan of the run; None if no calls can be added
     agent_rates : false-positive rates of single agents; None if each pair has its own rate, or all share one rate
@@ -425,9 +423,9 @@ def _make_influence_forecaster(
 ) -> Forecaster:
     """Return a forecaster of differences whose variances follow from the influence of the items on the abilities.
 
-    influence_tables : one table per set of agents that are linked by answers
+    influence_tables : one table per set of agents that answers link
     plan : plan of the run; None if no calls can be added
-    agent_rates : false-positive rates to subtract from the abilities; None to subtract nothing
+    agent_rates : false-positive rates to subtract, or None
     """
     calls, remaining_factor = _list_further_calls(plan)
 

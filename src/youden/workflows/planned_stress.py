@@ -448,9 +448,9 @@ def _read_source(
 ) -> _Source:
     """Read what a stress test starts from: the plan of a judged run, or a pool, for which a plan is made.
 
-    judge : name or file of the judge; None for the judge of the run, or "lexical" for a pool
+    judge : name or file; None for the judge of the run, or "lexical" for a pool
     calls : number of calls of the plan of a pool, None for the default; must be None for a run
-    store : store of the answers (path or URL) that the user set, or None
+    store : path or URL that the user set, or None
     default_store : store to use if neither the user nor the config names one; None for the store of the project
     """
     folder = RunFolder(source)

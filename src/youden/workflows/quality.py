@@ -211,11 +211,11 @@ def _average_by_answer(
 ) -> LabelledAnswers:
     """Average the labels of each response of an agent to an item.
 
-    agent_ids : ids of the agents, whose order defines the positions in the result
+    agent_ids : ids whose order defines the positions in the result
     rows : one (agent, item, label) per label
     scale : lowest and highest possible label; None for (0, 1)
 
-    Raises ConfigError [quality-none] if there are no labels, [quality-scale] if one is outside the scale.
+    Raises ConfigError [quality-none] without labels, [quality-scale] if one is outside the scale.
     """
     if not rows:
         raise ConfigError("No response of a ranked agent has a label. Add labels.", slug="quality-none")

@@ -104,10 +104,10 @@ def _draw_curl_figure(
 ) -> Figure:
     """Draw the cumulative distribution function of the curl of rectangles (two agents, two items) for each link function.
 
-    values : one float array (n_points,) per curve, the curl at its points
+    values : curl at the points of each curve, float arrays (n_points,)
     name : name of the figure in commands and file names
     title, note : text above and below the figure
-    axis_title : title of the horizontal axis, the curl with its unit
+    axis_title : the curl with its unit
     """
     frame = Frame.from_columns(
         link=[curve.link for curve in curves for _ in curve.x],

@@ -54,8 +54,8 @@ def _draw_matrix(
     """Draw a matrix as coloured tiles.
 
     value : float array (n_rows, n_columns), NaN for no tile
-    sides : field of the rows with their names, then field of the columns with their names
-    row_height, max_height : heights in pixels of one row, and of the figure
+    sides : field of the rows with their names, then that of the columns
+    row_height, max_height : pixels per row, and of the figure
     max_labelled : maximum number of rows with labels
     titles : titles of the vertical and of the horizontal axis
     flagged : bool array (n_rows, n_columns), tiles to outline

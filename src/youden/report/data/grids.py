@@ -164,9 +164,8 @@ def _assign_bins(order: Positions, size: int, n: int) -> Positions:
 def _average_by_tile(row: Positions, column: Positions, values: Floats, shape: tuple[int, int]) -> Floats:
     """Return the mean of the values in each tile: float array of the given shape, NaN for a tile without values.
 
-    row, column : int arrays (n_cells,), row and column of the tile to which each cell belongs
+    row, column : int arrays (n_cells,), tile of each cell
     values : float array (n_cells,); NaN is ignored
-    shape : numbers of rows and columns of tiles
     """
     n_rows, n_columns = shape
     n_tiles = n_rows * n_columns
