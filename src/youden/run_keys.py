@@ -83,7 +83,7 @@ class CallBudget(NamedTuple):
 
         Examples
         --------
-        >>> CallBudget.parse("5 %"), CallBudget.parse("450/agent").plain, CallBudget.parse(4000).plain
+        >>> CallBudget.parse("5%"), CallBudget.parse("450/agent").plain, CallBudget.parse(4000).plain
         (CallBudget(value=5.0, unit='%'), '450/agent', 4000)
         """
         is_integer = hasattr(value, "__index__") and not isinstance(value, bool)
@@ -184,7 +184,7 @@ class RunKeys:
     half_width: Annotated[
         HalfWidth | None,
         Key(
-            "Judge in rounds until the half-width of the 95 % interval is at most X for 90 % of the agents; `calls` is then the "
+            "Judge in rounds until the half-width of the 95% interval is at most X for 90% of the agents; `calls` is then the "
             "maximum.",
             "a half-width between 0 and 1, such as 0.05",
             _PLAN,
@@ -202,7 +202,7 @@ class RunKeys:
         Annotated[float, Gt(0), Lt(2)] | None,
         Key(
             "Maximum regret, in units of ability: select the `top` best agents, and stop when the regret bound of the selection "
-            "is at most this, with 95 % confidence over all analyses.",
+            "is at most this, with 95% confidence over all analyses.",
             "the maximum distance of the selected agent from the best, between 0 and 2, such as 0.02",
         ),
     ] = None
@@ -215,7 +215,7 @@ class RunKeys:
     independent: Annotated[
         str | None,
         Key(
-            "Independent trials to plan: `matched` (one per paired trial), `pooled` (7 to 10 % of the calls; with the judge "
+            "Independent trials to plan: `matched` (one per paired trial), `pooled` (7 to 10% of the calls; with the judge "
             "`lexical` 4 per paired trial, in addition) or `pooled:N`. "
             "Default: that of the design.",
             "matched, pooled or pooled:N, with a whole number N",

@@ -195,7 +195,7 @@ def test_the_position_bias_may_be_unknown() -> None:
         == "Position bias: unknown, because the orders of the responses do not separate it from the abilities."
     )
     facts = PreferenceFacts(9, 0.1, -0.123, -0.165, -0.081)
-    assert "the wins minus losses of the first response are -12.3 (95 % interval -16.5 to -8.1)" in facts.position_text
+    assert "the wins minus losses of the first response are -12.3 (95% interval -16.5 to -8.1)" in facts.position_text
 
 
 def write_battles(path: Path, *, n: int = 600) -> None:

@@ -241,7 +241,7 @@ def test_plan_states_the_trials_for_a_half_width_and_the_half_width_of_its_trial
     assert "± 0.06 takes" in " ".join(ended.err.split())
     ended = youden("plan", "mine.yaml", "--calls", "100/agent", "--out", "other")
     output = " ".join(ended.err.split())
-    assert "100 trials per agent; the average agent's 95 % interval is about ± 0.0" in output
+    assert "100 trials per agent; the average agent's 95% interval is about ± 0.0" in output
     assert "this run has no answers yet" in output
     judge_run(plan_run(config))
     assert "half-widths are forecast from the run's own answers" in " ".join(

@@ -108,7 +108,7 @@ def test_means_of_graded_answers_are_not_called_fractions_of_yes_answers(tmp_pat
     assert (judge.tpr, judge.fpr, judge.yes) == (0.75, 0.25, (1.0, 0.0))
     page = " ".join(render_page(data).split())
     assert "are 0.750 on average for pairs from one item and 0.250 for pairs from two" in page
-    assert "The proportions of yes answers are 100.0 % and 0.0 %." in page
+    assert "The proportions of yes answers are 100.0% and 0.0%." in page
 
 
 def test_the_quality_of_a_judge_equals_manual_counts() -> None:

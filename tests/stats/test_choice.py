@@ -64,7 +64,7 @@ def test_the_regret_bound_and_the_selection_adjusted_interval_cover(name: str, c
 
 @pytest.mark.slow
 def test_no_smaller_regret_bound_would_cover_in_the_least_favourable_case() -> None:
-    """One agent leads eleven equal ones by Dunnett's quantile times the standard error: the bound fails in 5 %."""
+    """One agent leads eleven equal ones by Dunnett's quantile times the standard error: the bound fails in 5%."""
     covariance = np.eye(12) * 0.02**2
     (quantile,) = _compute_dunnett_quantiles(np.array([0.02]), np.full(12, 0.02), 0.95)
     truth = np.append(quantile * np.sqrt(2) * 0.02, np.zeros(11))

@@ -29,7 +29,7 @@ def scores(value: np.ndarray, weight: np.ndarray) -> Scores:
 
 
 def interval_twin(value: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Compute 95 % half-widths: V = (XᵀAX)⁺, centred; the influence of cell c is V Xᵀ A e_c, summed by item
+    """Compute 95% half-widths: V = (XᵀAX)⁺, centred; the influence of cell c is V Xᵀ A e_c, summed by item
     (connected graphs).
     """
     agent, item = np.nonzero(weight > 0)

@@ -74,7 +74,7 @@ def test_agents_without_an_estimate_and_of_other_components_are_not_compared() -
 
 
 def test_simultaneous_ranks_cover_all_agents() -> None:
-    """Simulated: close abilities, 95 % sets."""
+    """Simulated: close abilities, 95% sets."""
     rng = np.random.default_rng(1)
     theta = np.repeat([0.0, 0.1, 3.0], 4)
     truth_low = np.array([1 + (theta > t).sum() for t in theta])
@@ -88,7 +88,7 @@ def test_simultaneous_ranks_cover_all_agents() -> None:
 
 
 def test_marginal_differences_are_often_falsely_significant_and_simultaneous_rarely() -> None:
-    """Twelve nearly equal agents have 66 pairs, each of which is tested at 5 %."""
+    """Twelve nearly equal agents have 66 pairs, each of which is tested at 5%."""
     rng = np.random.default_rng(2)
     theta = np.linspace(0, 0.01, 12)
     is_wrong_direction = theta[:, None] < theta

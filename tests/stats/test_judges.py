@@ -121,7 +121,7 @@ def test_reversed_rankings_differ_significantly_under_either_target() -> None:
         0,
         15,
     )
-    assert any("on more items like these (95 % per pair)" in line for line in study.summary)
+    assert any("on more items like these (95% per pair)" in line for line in study.summary)
     kind, these = (JudgesStudy(AlignedRuns(turned, target=t)) for t in ("items-like-these", "these-items"))
     result = kind.pairs[0].orders
     assert result.n_reversed == result.n_significant_both > 0

@@ -87,8 +87,8 @@ def test_auc_interval_depends_on_the_ability_intervals_and_the_seed() -> None:
 
 
 def test_auc_interval_matches_the_probability_that_two_normals_swap() -> None:
-    """Two agents differ by .1, each ± 1.96·.1: P(swap) = Φ(−.1/√.02) = .24, so the 80 % interval reaches 0, the
-    50 % stays at 1.
+    """Two agents differ by .1, each ± 1.96·.1: P(swap) = Φ(−.1/√.02) = .24, so the 80% interval reaches 0, the
+    50% stays at 1.
     """
     ability, positive = np.array([0.6, 0.5]), np.array([True, False])
     half = {0.8: 1.2816, 0.5: 0.6745}

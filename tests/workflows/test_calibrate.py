@@ -291,7 +291,7 @@ def test_a_judge_that_always_answers_yes_is_refused(
     assert "free: NO-GO." in ended.out
     assert "FPR 1.00 [0.89, 1.00] (must be below 0.3)" in ended.out
     assert "No judge passes." in ended.out
-    assert "The rule: go if every 95 % interval" in ended.out
+    assert "The rule: go if every 95% interval" in ended.out
 
 
 def test_a_judge_that_answers_nothing_is_refused_with_the_reason(

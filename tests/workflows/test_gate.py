@@ -94,7 +94,7 @@ def test_the_outcome_determines_the_exit_code(
     assert interval in lines
     assert ("; the whole interval is above the margin −10." in lines) == (verdict == "no worse")
     if verdict == "worse":
-        assert "fewer of 100 comparisons than those of a1 (95 % interval -" in lines
+        assert "fewer of 100 comparisons than those of a1 (95% interval -" in lines
 
 
 def test_a_run_in_blocks_has_the_differences_of_its_ranking(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_if_no_calls_on_these_items_decide_the_required_items_are_stated(tmp_pat
     assert not_none(needed.conditional_power) < 0.9
     text = render_markdown(result)
     assert (
-        f"power is only {needed.conditional_power:.0%} in the least favourable case. A conditional power of 90 % needs about "
+        f"power is only {needed.conditional_power:.0%} in the least favourable case. A conditional power of 90% needs about "
         f"{needed.items:,} items" in text
     )
 

@@ -67,7 +67,7 @@ def audit_command(
         simultaneous_ranks = format_rank_range(row.simultaneous_rank_low, row.simultaneous_rank_high)
         interval = f"{format_decimal(row.low)} … {format_decimal(row.high)}"
         rows.append([ranks, simultaneous_ranks, row.agent, format_decimal(row.ability), interval, f"{row.n_trials:,}"])
-    table = make_table(result.source, ["ranks", "simultaneous", "agent"], ["ability", "95 % interval", "items"], rows)
+    table = make_table(result.source, ["ranks", "simultaneous", "agent"], ["ability", "95% interval", "items"], rows)
     notes = [*(f"note: {note}" for note in result.details.notes), f"signature: {result.signature}"]
     output.print_result(
         as_json,

@@ -109,13 +109,13 @@ def _make_table(results: tuple[CalibratedJudge, ...]) -> Table:
     columns = [_format_measures(result) for result in results]
     rows = [[name, *(column[name] for column in columns)] for name in columns[0]]
     heads = ["", *(result.judge for result in results)]
-    return make_table("judges on trials with known answers, 95 % intervals", heads, (), rows)
+    return make_table("judges on trials with known answers, 95% intervals", heads, (), rows)
 
 
 def _format_measures(result: CalibratedJudge) -> dict[str, str]:
     """Format the error rates, biases, seconds and costs of one calibrated judge, by the name of the measure.
 
-    Rates have 95 % intervals.
+    Rates have 95% intervals.
     """
     measures, bill = result.measures, result.bill
     values = {

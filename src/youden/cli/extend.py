@@ -94,7 +94,7 @@ _half_width = Number(min=0, min_open=True)
         "--half-width",
         type=_half_width,
         metavar="X",
-        help="Add the calls needed for this half-width of the 95 % intervals of the new agents, instead of --calls.",
+        help="Add the calls needed for this half-width of the 95% intervals of the new agents, instead of --calls.",
     ),
 )
 def agents_command(**arguments: Any) -> None:
@@ -137,7 +137,7 @@ def calls_command(**arguments: Any) -> None:
 
 @_extend_subcommand("half-width", click.argument("half_width", metavar="X", type=_half_width))
 def half_width_command(**arguments: Any) -> None:
-    """Add calls until 90 % of the agents of RUN have a 95 % interval of ± X or narrower."""
+    """Add calls until 90% of the agents of RUN have a 95% interval of ± X or narrower."""
     _extend_and_print(**arguments)
 
 
@@ -299,7 +299,7 @@ def _describe_width(half_width: float, *, n_joined: int) -> str:
     """Describe the expected half-width of the intervals of `n_joined` new agents, or of all agents if it is 0."""
     if not n_joined:
         return (
-            f"90 % of the agents are expected to have at most ± {half_width:.3f}, estimated from the answers of the run"
+            f"90% of the agents are expected to have at most ± {half_width:.3f}, estimated from the answers of the run"
         )
     return (
         f"intervals of {format_count(n_joined, 'new agent')}: about ± {half_width:.3f}, if their answers vary as much as those "

@@ -96,12 +96,12 @@ def gate_command(
 
     With several --agent options, the exit code is 1 if any agent is worse, else 3 if any is undecided.
 
-    If the result is undecided, the output contains a command that adds enough calls for a decision with a probability of 90 %,
+    If the result is undecided, the output contains a command that adds enough calls for a decision with a probability of 90%,
     whatever the true difference, or the number of items that such a decision needs. With fewer than about 70 items, agents
     that hardly differ are always undecided.
 
-    No request is sent. You can repeat the test after adding calls. Interim analysis m has an alpha of 2.5 % / 2^(m−1) per side.
-    Over all analyses, the probability of a wrong "worse" is therefore at most 5 %, and so is that of a wrong pass. --ledger
+    No request is sent. You can repeat the test after adding calls. Interim analysis m has an alpha of 2.5% / 2^(m−1) per side.
+    Over all analyses, the probability of a wrong "worse" is therefore at most 5%, and so is that of a wrong pass. --ledger
     counts the analyses. Repeating the test on the same answers does not count, nor does --dry-run. Several --agent options of one
     command share alpha (Bonferroni), but separate commands do not.
 
@@ -131,7 +131,7 @@ def gate_command(
         for analysis in analyses:
             output.print_note(
                 f"{analysis.agent} against {baseline}: interim analysis {analysis.analysis}, at a level of "
-                f"{100 * analysis.level:.4g} %; 0 calls, $0.00"
+                f"{100 * analysis.level:.4g}%; 0 calls, $0.00"
             )
         return 0
     gate = judged_run.gate(

@@ -334,7 +334,7 @@ def _format_percent_of_dense(plan: Plan, cost: Cost) -> str:
         return "self-trials"
     n_comparisons = cost.calls - plan.n_self_trials
     self_trials = f" and {format_count(plan.n_self_trials, 'self-trial')}" if plan.n_self_trials else ""
-    return f"{100 * n_comparisons / plan.n_dense_calls:.1f} % of dense{self_trials}"
+    return f"{100 * n_comparisons / plan.n_dense_calls:.1f}% of dense{self_trials}"
 
 
 def _format_store(planned: PlannedRun) -> str:

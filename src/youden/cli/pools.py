@@ -204,7 +204,7 @@ def _check_format(ctx: click.Context, parameter: click.Parameter, value: str) ->
 @click.option(
     "--allow-dropped",
     is_flag=True,
-    help="Continue if more than 1 % of the responses cannot be used, or of the battles have no winner, which is an error by "
+    help="Continue if more than 1% of the responses cannot be used, or of the battles have no winner, which is an error by "
     "default.",
 )
 @click.option("--split", metavar="NAME", help="Split of a Hub dataset. [default: all]")
@@ -246,7 +246,7 @@ def import_command(
     --subset select a part of a dataset on the Hub.
 
     Rows that cannot be used are skipped, counted and listed with their locations, and items to which at least one agent did
-    not respond are listed. It is an error if more than 1 % of the responses are lost, or of the battles have
+    not respond are listed. It is an error if more than 1% of the responses are lost, or of the battles have
     no winner, unless --allow-dropped is set.
     """
     if format_ == PEER_PREDICTION:
@@ -321,7 +321,7 @@ def _import_battles(
 
     paths : exactly one file; any other number is a usage error
     columns : column of the table by role, for example "winner"
-    allow_dropped : whether more than 1 % of the battles may have no winner
+    allow_dropped : whether more than 1% of the battles may have no winner
     """
     from youden.pipeline.offline import import_battles
     from youden.report.data.summary import Summary

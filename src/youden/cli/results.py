@@ -205,7 +205,7 @@ def _print_mean_over_judges(runs: tuple[Path, ...], *, as_json: bool) -> None:
             "summary": summary,
         },
         answer=[recommendation.text, summary],
-        tables=[make_table(title, ["agent"], ["ability", "95 %"], rows)],
+        tables=[make_table(title, ["agent"], ["ability", "95%"], rows)],
     )
 
 

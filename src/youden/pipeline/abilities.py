@@ -5,8 +5,8 @@ Abilities carry the covariance of their distances from the average agent. All es
 pairwise differences, the selection of the best agents, and the ranking table.
 
 Complete block designs use means of trials instead of the additive fit with block effects, because the intervals of the
-means cover TPR − FPR in .936 to .983 of the draws for these items (those of the fit: .900 to .994), and are 1 to 6 %
-narrower for items like these, although the errors of the fit are up to 7 % smaller in plans of few calls
+means cover TPR − FPR in .936 to .983 of the draws for these items (those of the fit: .900 to .994), and are 1 to 6%
+narrower for items like these, although the errors of the fit are up to 7% smaller in plans of few calls
 (`python benchmarks/estimators.py`).
 """
 
@@ -227,7 +227,7 @@ class Abilities(NamedTuple):
 
     @property
     def low(self) -> Floats:
-        """Lower bounds of 95 % intervals around `ability`, float array (n_agents,).
+        """Lower bounds of 95% intervals around `ability`, float array (n_agents,).
 
         Their widths are those of intervals for the distance to the average agent, without impossible abilities.
         """

@@ -456,7 +456,7 @@ def evaluate_holdout(model: ClippedLinear, holdout: Scores | None, rule: SplitRu
     holdout : observed scores of the held-out cells; None if there are none
     rule : holdout rule of the plan, which is only recorded in the result
 
-    Returns the error with its 95 % interval, or None if no held-out cell has its agent and its item in training cells.
+    Returns the error with its 95% interval, or None if no held-out cell has its agent and its item in training cells.
     """
     if holdout is None:
         return None

@@ -379,7 +379,7 @@ class JudgeSpread:
         Variance between judges, without sampling error: that of an agent's centred ability by one judge around the
         agent's mean over all judges of this kind.
     low, high : float
-        95 % interval of `variance`.
+        95% interval of `variance`.
     agent_variance : float
         Variance of the abilities between agents, without sampling error.
     covariance : CentredCovariance

@@ -334,10 +334,10 @@ def import_battles(path: Path, out: Path, *, columns: Mapping[str, str], allow_d
     out : folder of the new run
     columns : name of the column of each role: model_a, model_b, winner ("tie" is a tie), item, order and judge; by
         default, the name of the role, or another common name (see `read_battles`)
-    allow_dropped : whether to import the battles even if more than 1 % have no winner
+    allow_dropped : whether to import the battles even if more than 1% have no winner
 
     Raises ImportFormatError if the file cannot be read; [out-not-empty]: if `out` holds something else;
-    [import-dropped]: if more than 1 % have no winner; [trial-none], [cluster-agents]: if fewer than 2 agents have
+    [import-dropped]: if more than 1% have no winner; [trial-none], [cluster-agents]: if fewer than 2 agents have
     battles on 2 items. Nothing is written then.
     """
     from youden.data.importers.battles import read_battles  # loads pandas

@@ -573,7 +573,7 @@ def format_forecast(forecast: PrecisionForecast, *, usd_per_call: float | None =
     line = f"{forecast.trials:,.0f} trials per agent"
     if 1.0 in forecast.half_width:
         suffix = f" ({', '.join(at_multiples)})" if at_multiples else ""
-        line += f"; the average agent's 95 % interval is about ± {forecast.usual_half_width}{suffix}"
+        line += f"; the average agent's 95% interval is about ± {forecast.usual_half_width}{suffix}"
     yield line
 
     if forecast.rate_share is not None:

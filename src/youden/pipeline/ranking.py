@@ -86,9 +86,9 @@ def rank(verdicts: Verdicts, *, target: Target = "items-like-these", method: Ran
         units of the answers; abilities are in [−1, 1]. They are NaN for an agent without an answered paired trial, which comes
         last.
 
-        - `low` and `high` are the bounds of a 95 % interval around `ability`. Its width and `std_error` refer to the
+        - `low` and `high` are the bounds of a 95% interval around `ability`. Its width and `std_error` refer to the
           agent's distance from the average agent.
-        - `rank_low` and `rank_high` are marginal 95 % bounds on the rank (1 is best). `simultaneous_rank_low` and
+        - `rank_low` and `rank_high` are marginal 95% bounds on the rank (1 is best). `simultaneous_rank_low` and
           `simultaneous_rank_high` are simultaneous for all agents. Ties share their ranks.
         - `group` is the agent's group in the plan's pool.
         - Columns that begin with `robust_` belong to the robust ranking, in which agents that agree more than any

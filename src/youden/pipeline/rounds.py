@@ -59,7 +59,7 @@ def plan_width_round(
     """Plan the next round of a design that samples all agents until their intervals are narrow enough.
 
     result : answers to the plan so far
-    design : design, with the half-width that 90 % of the agents are to reach
+    design : design, with the half-width that 90% of the agents are to reach
     abilities : abilities that were estimated from `result`
     eligible : bool array (n_agents, n_items), cells that may be compared
     rng : generator with the seed of the first round, which draws the earlier blocks again

@@ -77,7 +77,7 @@ class AuditFacts:
     removal_first: str | None
     """The model that is then ahead of the first."""
     items_to_separate: int | None
-    """Number of additional items with which the first two models would differ significantly with a probability of 80 %; 0 if
+    """Number of additional items with which the first two models would differ significantly with a probability of 80%; 0 if
     they do already, None if their scores are equal."""
     residual_items: tuple[str, ...]
     """Items with the largest residuals from the fit."""
@@ -93,7 +93,7 @@ class Audit:
         Name of the table.
     ranking : DataFrame
         One row per model, best first, with the columns of `ranking.csv`. `ability` is the mean score over items like
-        these, `low`, `high` and `std_error` are its 95 % interval and standard error, and `n_trials` is the number of
+        these, `low`, `high` and `std_error` are its 95% interval and standard error, and `n_trials` is the number of
         items with a score.
     differences : Differences
         Differences of all pairs of models in the order of the ranking, row minus column, in the unit of the table.
@@ -152,7 +152,7 @@ class Audit:
         details = self.details
         first, second = self.ranking["agent"].tolist()[:2]
         size = f"{len(self.ranking)} models on {len(self.items):,} items"
-        missing = f"{100 * details.missing_fraction:.1f} % of the cells without a score"
+        missing = f"{100 * details.missing_fraction:.1f}% of the cells without a score"
         lines = [f"{size}, {missing}; scores from {details.low:g} to {details.high:g}."]
         if details.reliability is not None:
             lines.append(f"Split-half reliability over items (Spearman–Brown): {details.reliability:.3f}.")
@@ -165,7 +165,7 @@ class Audit:
         lines.append(self._describe_removal(first))
         if details.items_to_separate:
             n_more = format_count(details.items_to_separate, "more item")
-            power = "power 80 %, if their difference is as estimated"
+            power = "power 80%, if their difference is as estimated"
             lines.append(f"{first} and {second} would differ significantly with {n_more} ({power}).")
         lines.append(f"Items with the largest residuals: {', '.join(details.residual_items)}.")
         return tuple(lines)
@@ -177,7 +177,7 @@ class Audit:
             return f"{unknown}: {first} shares too few items with the other models."
         if self.removal_fraction is None:
             return f"No removal of items that favour {first} puts another model ahead of it."
-        removed = f"{format_count(len(self.details.removal_items), 'item')} ({100 * self.removal_fraction:.1f} %)"
+        removed = f"{format_count(len(self.details.removal_items), 'item')} ({100 * self.removal_fraction:.1f}%)"
         return f"Without {removed}, {self.details.removal_first} is ahead of {first}."
 
 
@@ -439,7 +439,7 @@ def _recommend_models(best: str | None, choice: ChoiceFacts | None, incomparable
         text = f"Recommended: {best} has a significantly higher mean score than every other model."
         return Recommendation("recommended", (best,), text, decided_by="scores")
     models = (*choice.agents, *choice.candidates)
-    text = f"Candidates: {_list_first_names(models)} cannot be ruled out as the best ({100 * choice.level:.0f} % confidence)."
+    text = f"Candidates: {_list_first_names(models)} cannot be ruled out as the best ({100 * choice.level:.0f}% confidence)."
     return Recommendation("candidates", models, text, decided_by="scores")
 
 

@@ -75,7 +75,7 @@ def _estimate_from_self_trials(trials: TrialsByItem) -> SelfConsistency:
 
 
 def tabulate_self_consistency(trials: TrialsByItem) -> pd.DataFrame:
-    """Tabulate the self-consistency of each agent with its 95 % interval, by agent id, as columns of the ranking.
+    """Tabulate the self-consistency of each agent with its 95% interval, by agent id, as columns of the ranking.
 
     There are no columns if the run has no self-trials, or only self-trials.
     """

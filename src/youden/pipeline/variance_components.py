@@ -37,7 +37,7 @@ MIN_DIFFERENCES = 10
 def build_variance_table(variance: VarianceFacts) -> Table:
     """Build a table with one line per source of variance, such as the items, the calls and the judge.
 
-    Its columns are the standard deviation of an ability due to the source, its 95 % interval, its share of the
+    Its columns are the standard deviation of an ability due to the source, its 95% interval, its share of the
     variance, and the factor of the interval's width if twice as much is sampled.
     """
     # variance that the intervals contain
@@ -49,7 +49,7 @@ def build_variance_table(variance: VarianceFacts) -> Table:
     total = sum(values) or 1.0
 
     rows = [_format_row(component, total) for component in variance.components]
-    right = ["SD in an ability", "95 %", "share", "interval if doubled"]
+    right = ["SD in an ability", "95%", "share", "interval if doubled"]
     return make_table(f"{variance.run}: variance components of an ability", ["component"], right, rows)
 
 

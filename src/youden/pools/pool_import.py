@@ -59,7 +59,7 @@ def import_pool(
     hub : mapping, optional
         Split, revision and subset of a dataset on the Hugging Face Hub; for the format `hf-dataset` only.
     allow_dropped : bool, default False
-        Whether more than 1 % of the responses may be dropped.
+        Whether more than 1% of the responses may be dropped.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def import_pool(
     ConfigError
         [unknown-format]: if there is no such format; [import-columns]: if an option does not fit the format.
     ImportFormatError
-        [import-dropped]: if more than 1 % of the responses would be dropped; [out-not-empty]: if `out` contains files
+        [import-dropped]: if more than 1% of the responses would be dropped; [out-not-empty]: if `out` contains files
         other than those of the same pool. If there are several agents but no item has responses of two of them:
         [import-columns] for a table whose columns were inferred, and [import-unshared] for another format. (A table
         with `columns` is not checked.) Also if a file cannot be read.
@@ -139,7 +139,7 @@ def check_shared_items(imported: ImportedPool, path: Path, format_: str) -> None
 
 
 def check_dropped(imported: ImportedPool) -> None:
-    """Raise ImportFormatError [import-dropped] if an import would drop more than 1 % of the responses."""
+    """Raise ImportFormatError [import-dropped] if an import would drop more than 1% of the responses."""
     if imported.share_dropped <= MAX_DROPPED:
         return
     n_all = imported.n_dropped + imported.pool.n_responses

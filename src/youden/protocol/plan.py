@@ -85,7 +85,7 @@ class PlanSize(NamedTuple):
     is_matched : bool, default False
         Whether the plan has one independent trial per paired one (independent trials of the rule "matched").
     n_independent : int, optional
-        Number of independent trials if they are not matched. Default: 7 to 10 % of the calls, a multiple of the number
+        Number of independent trials if they are not matched. Default: 7 to 10% of the calls, a multiple of the number
         of agents.
     is_preference : bool, default False
         Whether the run asks for preferences, whose dense design has no independent trials.
@@ -111,7 +111,7 @@ class PlanSize(NamedTuple):
         """Return the number of calls, paired and independent, for a mean number of paired trials per agent.
 
         Independent calls are as many as the paired ones if the plan is matched, else `n_independent` or, by default, 7
-        to 10 % of all calls.
+        to 10% of all calls.
         """
         n_paired = round(trials_per_agent * self.agents / 2)
         if self.is_matched:
@@ -190,7 +190,7 @@ def make_plan(
         450 trials per agent (all there are, if fewer), "dense" all.
     independent : {"matched", "pooled", "pooled:N"}, optional
         Independent trials, which estimate the FPR: one per paired trial, or N in all. Default: the design's own.
-        "pooled" is 7 to 10 % of the calls, in whole passes in which each agent appears once first and once second.
+        "pooled" is 7 to 10% of the calls, in whole passes in which each agent appears once first and once second.
     holdout : float in [0, 1), optional
         Fraction of cells held out before anything is planned. Default: the design's own (cyclic 0, cell designs 0.2).
         Trials that judge only held-out cells are in addition to the budget.
@@ -586,7 +586,7 @@ class _IndependentTrials:
             n_requested = self._n_pooled or 0
             return n_requested - len(self.probes)
 
-        # 7 to 10 % of the calls of this round, or of the budget
+        # 7 to 10% of the calls of this round, or of the budget
         if self._n_pooled is None or in_rounds:
             return count_independent_for_paired(n_paired, self._pool.n_agents)
         return self._n_pooled

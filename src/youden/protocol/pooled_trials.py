@@ -32,7 +32,7 @@ _ROUNDING = 1e-9
 
 
 def count_independent(n_calls: int, n_agents: int, *, is_first: bool = True) -> int:
-    """Return how many calls of a budget are independent trials by the rule "pooled": 7 to 10 %, in whole passes.
+    """Return how many calls of a budget are independent trials by the rule "pooled": 7 to 10%, in whole passes.
 
     A pass is one call per agent.
 
@@ -116,7 +116,7 @@ def count_added_independent(plan: Plan, n_paired: int, *, n_scored: int, are_new
 
     - A plan with matched trials adds one per paired trial, and a plan with a requested number of pooled trials none.
     - If calls cost nothing, `FREE_PER_PAIRED` are added per paired trial, at most `MAX_FREE`.
-    - Otherwise, they are 7 to 10 % of the added calls.
+    - Otherwise, they are 7 to 10% of the added calls.
 
     n_paired : number of paired trials that are added
     n_scored : number of agents whose abilities these trials measure
@@ -135,7 +135,7 @@ def count_added_paired(plan: Plan, calls: int, *, n_scored: int, are_new: bool =
     """Return how many of the calls of an extension are paired trials.
 
     They are half of the calls in a plan with matched trials, and all of them if calls cost nothing or a number of
-    pooled trials was requested. Otherwise, 7 to 10 % are independent.
+    pooled trials was requested. Otherwise, 7 to 10% are independent.
 
     calls : number of calls of both trial types
     n_scored : number of agents whose abilities the paired trials measure

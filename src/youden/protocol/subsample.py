@@ -44,7 +44,7 @@ def subsample(plan: Plan, *, calls: int | str | None = None, seed: int = 0, earl
     """Draw a balanced part of a plan's trials, without probes and trials that touch held-out cells.
 
     If all trials are in complete blocks, whole blocks are drawn, evenly over the items; otherwise, single paired
-    trials, evenly over agents, then items. Independent trials get 7 to 10 % of the calls, and those that do not fill a
+    trials, evenly over agents, then items. Independent trials get 7 to 10% of the calls, and those that do not fill a
     block.
 
     calls : calls (4000), a percentage of the dense calls ("5%"), or paired trials per agent ("450/agent"); default: all

@@ -290,7 +290,7 @@ class Run(RunView):
         focus : str or sequence of str, optional
             Ids of agents; only trials that compare them are added.
         half_width : float, optional
-            Half-width of the 95 % intervals to reach, in units of ability: with `agents`, of the new agents; otherwise, of
+            Half-width of the 95% intervals to reach, in units of ability: with `agents`, of the new agents; otherwise, of
             nine in ten agents of the run. The number of calls is computed from it.
         top : int, optional
             Number of best agents to search for. Default: 1 if `max_regret` is given, otherwise no search. Without

@@ -141,7 +141,7 @@ class RunView:
     def ranking(self) -> pd.DataFrame:
         """Ranking as a DataFrame with one row per agent, best first.
 
-        Its columns are those of ranking.csv, among them `agent`, `ability`, the bounds `low` and `high` of its 95 % interval,
+        Its columns are those of ranking.csv, among them `agent`, `ability`, the bounds `low` and `high` of its 95% interval,
         and `rank`. `attrs` has the keys of `youden.rank`: `unique_best` (the agent significantly better than all others, or
         None), `choice`, `signal`, `partial`, `recommendation`, `method` and `warnings`.
         """
@@ -386,7 +386,7 @@ class RunView:
         -------
         DataFrame
             One row per agent, the highest quality first, with the columns of quality.csv: among others `agent`, `n_labels`,
-            `label_mean`, `quality` (estimated mean label), `low` and `high` (its 95 % interval), `rank` and `p_best`
+            `label_mean`, `quality` (estimated mean label), `low` and `high` (its 95% interval), `rank` and `p_best`
             (probability of being the best). `attrs["summary"]` has sentences about it.
 
         Raises

@@ -39,7 +39,7 @@ MAX_GROUPS = 300
 
 TUKEY = 4.685
 """Number of standard deviations beyond which Tukey's biweight ignores a pair; its efficiency for normal errors is
-95 %."""
+95%."""
 _MAD_TO_SD = 1.4826
 _SD_TO_MAD = 0.6745
 _MAX_ITERATIONS = 60

@@ -136,7 +136,7 @@ def item_share_squares(n_blocks: int, n_items: int) -> float:
 
 
 def half_widths(components: AgentVariances, n_blocks: int, n_items: int) -> Floats:
-    """Forecast the half-widths of the agents' 95 % intervals, for items like the sampled ones.
+    """Forecast the half-widths of the agents' 95% intervals, for items like the sampled ones.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def find_min_blocks(
     components : AgentVariances
         Variance components of the agents.
     half_width : float
-        Half-width of the 95 % interval to reach.
+        Half-width of the 95% interval to reach.
     fraction : float in (0, 1]
         Fraction of the agents that must reach it.
     n_items : int
@@ -226,7 +226,7 @@ def find_min_items(components: AgentVariances, half_width: float, *, fraction: f
     components : AgentVariances
         Variance components of the agents.
     half_width : float
-        Half-width of the 95 % interval to reach, in the unit of abilities.
+        Half-width of the 95% interval to reach, in the unit of abilities.
     fraction : float in (0, 1]
         Fraction of the agents that must reach it.
     n_agents : int
@@ -282,7 +282,7 @@ def min_regret_bound(components: AgentVariances, n_items: int) -> float:
     Returns
     -------
     float
-        Half-width of the 95 % interval of the difference of both abilities, if only the agent × item component is left.
+        Half-width of the 95% interval of the difference of both abilities, if only the agent × item component is left.
     """
     return float(stdtrit(n_items - 1, (1 + LEVEL) / 2) * np.sqrt(2 * components.agent_item[0] / n_items))
 
@@ -290,7 +290,7 @@ def min_regret_bound(components: AgentVariances, n_items: int) -> float:
 def half_width_for_regret(max_regret: float, n_agents: int) -> float:
     """Compute the half-width of abilities with which a selection among equal agents reaches a regret bound.
 
-    The regret bound is a simultaneous upper 95 % confidence bound on how much better the best agent is than the selected one.
+    The regret bound is a simultaneous upper 95% confidence bound on how much better the best agent is than the selected one.
 
     Parameters
     ----------
@@ -302,7 +302,7 @@ def half_width_for_regret(max_regret: float, n_agents: int) -> float:
     Returns
     -------
     float
-        Half-width of the 95 % interval of each ability, in the unit of `max_regret`.
+        Half-width of the 95% interval of each ability, in the unit of `max_regret`.
     """
     # The regret bound is bonferroni·√2·SE and the half-width z·SE, with SE the standard error of an ability.
     bonferroni = -ndtri((1 - LEVEL) / (n_agents - 1))

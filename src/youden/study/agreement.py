@@ -37,7 +37,7 @@ MAX_REVERSED_PAIRS = 5
 
 
 class OrderComparison:
-    """Pairs of agents that the rankings of two runs order, each at 95 % per pair.
+    """Pairs of agents that the rankings of two runs order, each at 95% per pair.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class OrderComparison:
         name_a, name_b = names
         counts = (
             f"Of {self.n_pairs:,} pairs of agents, {self.n_significant_a:,} are significantly different by {name_a} and "
-            f"{self.n_significant_b:,} by {name_b}, on {ABOUT[target]} (95 % per pair); {self.n_significant_both:,} by both, "
+            f"{self.n_significant_b:,} by {name_b}, on {ABOUT[target]} (95% per pair); {self.n_significant_both:,} by both, "
         )
         if not self.n_significant_both:
             return f"{counts}so their orders cannot be compared."

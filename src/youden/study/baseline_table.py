@@ -55,7 +55,7 @@ class BaselineRow:
     se_seeds : float or None
         Standard error over holdouts and cells of the same items; None with one seed.
     order : {"better", "worse", "open"}
-        Comparison with clipped-linear; "open" if `rmse_difference` is not significant at 95 % over all rows, by both
+        Comparison with clipped-linear; "open" if `rmse_difference` is not significant at 95% over all rows, by both
         standard errors.
     """
 

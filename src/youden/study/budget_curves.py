@@ -146,7 +146,7 @@ class BudgetRow:
     rho_mean, rho_sd : float or None
         Mean and standard deviation of Spearman's ρ to the dense ranking; the latter is None with one seed.
     coverage : float or None
-        Share of agents whose 95 % interval covers their dense ability, both centred; None without intervals.
+        Share of agents whose 95% interval covers their dense ability, both centred; None without intervals.
     half_width : float or None
         Mean half-width of these intervals; None without intervals.
     regret : float or None
@@ -495,7 +495,7 @@ def _measure_intervals(estimate: Estimate, dense_ability: Floats) -> tuple[float
 
 
 def estimate_abilities(result: Verdicts, *, kind: ScoreKind) -> Estimate:
-    """Estimate abilities from the answers to a plan, with the bounds of their 95 % intervals, NaN if there are none.
+    """Estimate abilities from the answers to a plan, with the bounds of their 95% intervals, NaN if there are none.
 
     With the kind "symmetric", abilities are those of a ranking. With "row", they are means of the trials that show the agent
     first, without intervals, if the plan has complete blocks, and otherwise fitted by `ClippedLinear`.

@@ -218,7 +218,7 @@ def _describe_limits(study: BudgetStudy) -> Iterator[str]:
     if "cyclic" in study.designs and len(study.designs) > 1:
         yield (
             "Designs differ in more than the choice of trials: in cell designs, as in the paper, half of the calls are "
-            "independent trials (one for each paired trial); in cyclic, only 7 to 10 %. This accounts for half of the gain."
+            "independent trials (one for each paired trial); in cyclic, only 7 to 10%. This accounts for half of the gain."
         )
 
 
@@ -236,7 +236,7 @@ def _describe_row_limits(study: BudgetStudy, row: BudgetRow, label: str) -> Iter
         return
     if not MIN_COVERAGE <= row.coverage <= MAX_COVERAGE:
         kind = "too narrow" if row.coverage < MIN_COVERAGE else "wider than needed for these items alone"
-        yield f"{label}: its 95 % intervals cover the dense value in {row.coverage:.1%} of cases, so they are {kind}."
+        yield f"{label}: its 95% intervals cover the dense value in {row.coverage:.1%} of cases, so they are {kind}."
 
 
 def budget_to_json(study: BudgetStudy, goal: Goal) -> dict[str, Json]:

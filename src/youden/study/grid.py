@@ -94,7 +94,7 @@ class SeedSummary:
     mean, sd : float, float or None
         Mean and standard deviation; the latter is None with one seed.
     low, high : float
-        2.5 % and 97.5 % quantiles.
+        2.5% and 97.5% quantiles.
     n : int
         Number of seeds.
     """

@@ -35,7 +35,7 @@ MIN_RELIABILITY = 0.9
 Below it, the curve may explain the whole difference in ability between the family and the others, at its steepest
 slope: the SD of the second judge's abilities over that of the first's. Errors flatten a curve, which raises the
 estimated shift of a strong family and lowers that of a weak one, so the interval must exceed that amount on one side
-only. In replays at 2 % of the calls, reliabilities were .94–.97 (PubMed, SAMSum, ICLR) and .71–.84 (OPUS, 30 items)."""
+only. In replays at 2% of the calls, reliabilities were .94–.97 (PubMed, SAMSum, ICLR) and .71–.84 (OPUS, 30 items)."""
 CURVE_ALLOWANCE = 0.15
 """Fraction of a family's rise by which the shape of the curve may be wrong; the curve gives it this rise over others.
 
@@ -60,7 +60,7 @@ class AgentShift:
     agent, shift : str, float
         The agent, and its yes rate under the second judge minus the value that a curve predicts from the first judge.
     low, high, p_holm : float
-        95 % confidence bounds of the shift, and its p-value, corrected by Holm over the agents.
+        95% confidence bounds of the shift, and its p-value, corrected by Holm over the agents.
     significant : bool
         Whether the shift is significant.
     """
@@ -152,7 +152,7 @@ class JudgeShifts:
         Notes
         -----
         A judge favours its own family if the interval of the family's shift lies on the judge's side of 0: one-sided,
-        at 5 % over the judges tested. The interval has 90 % if one judge has a family of its own in the pool, 95 % if
+        at 5% over the judges tested. The interval has 90% if one judge has a family of its own in the pool, 95% if
         both have.
         """
         rng = standalone_stream(seed)

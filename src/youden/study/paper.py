@@ -94,7 +94,7 @@ SHAPES: dict[Domain, tuple[int, int]] = {"PubMed": (30, 200), "OPUS": (31, 186),
 MEAN_SD = (0.18, 0.31)
 SATURATED = (0.02, 0.03)
 TABLE_3_RMSE, TABLE_5_RMSE = 0.117, 0.121
-"""RMSE of clipped-linear at 33 % on PubMed in Table 3 and in Table 5."""
+"""RMSE of clipped-linear at 33% on PubMed in Table 3 and in Table 5."""
 
 
 def find_domain(source: str) -> Domain | None:
@@ -288,7 +288,7 @@ def _iter_difference_rows(domain: Domain, recorded: RecordedAnswers, *, n_draws:
     for difference in median_differences(recorded.scores("row"), rng=rng, coincident="keep", n_draws=n_draws):
         paper_mean, paper_low, paper_high = DIFFERENCES[domain][difference.first, difference.second]
         links = f"{difference.first} − {difference.second}"
-        std_error = (difference.high - difference.low) / 3.92  # a 95 % interval is 2 · 1.96 standard errors wide
+        std_error = (difference.high - difference.low) / 3.92  # a 95% interval is 2 · 1.96 standard errors wide
         deviation = None
         if std_error:
             deviation = (difference.mean - paper_mean) / std_error
@@ -406,8 +406,8 @@ def _list_disagreements(
     )
     if "PubMed" in recorded:
         yield (
-            f"Clipped-linear at 33 % on PubMed is {TABLE_3_RMSE} in Table 3 and {TABLE_5_RMSE} in Table 5; a third "
-            "of the training cells (27 % of all) gives the latter."
+            f"Clipped-linear at 33% on PubMed is {TABLE_3_RMSE} in Table 3 and {TABLE_5_RMSE} in Table 5; a third "
+            "of the training cells (27% of all) gives the latter."
         )
         yield (
             "The order in Table 5 is not significant: under the paper's own holdout, isotonic and probit are equal to or better "

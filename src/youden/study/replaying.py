@@ -82,7 +82,7 @@ class RecordedAnswers(ReadOnly):
 def read_dense_answers(folder: RunFolder) -> RecordedAnswers:
     """Read the answers of a dense run, in which nearly all comparisons were made, to be replayed.
 
-    Raises RunFolderError if a file is missing or damaged, and StatisticsError [replay-pilot] if less than 90 % of the ordered
+    Raises RunFolderError if a file is missing or damaged, and StatisticsError [replay-pilot] if less than 90% of the ordered
     pairs have an answer.
     """
     recorded = read_recorded_answers(folder)

@@ -61,7 +61,7 @@ PAPER_REGIMES = (
     *(Regime("nlogn", {"c": c}) for c in (0.5, 1.0, 1.6, 2.0, 3.0, 5.0)),
     *(Regime("cyclic", calls=f"{percent}%") for percent in (1, 2, 5, 10)),
 )
-"""The paper's grid (c = 1.6 gives the 33 % of its tables), and cyclic plans, which are not in the paper."""
+"""The paper's grid (c = 1.6 gives the 33% of its tables), and cyclic plans, which are not in the paper."""
 
 MAIN_REGIME = Regime("nlogn", {"c": 1.6})
 """Regime of the paper's main results."""

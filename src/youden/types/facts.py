@@ -88,13 +88,13 @@ class RankingRow:
         float | None,
         Meaning("mean score over items and partners; empty if it cannot be estimated", alternative=True),
     ]
-    low: Annotated[float | None, Meaning("lower bound of the 95 % confidence interval", alternative=True)]
-    high: Annotated[float | None, Meaning("upper bound of the 95 % confidence interval", alternative=True)]
+    low: Annotated[float | None, Meaning("lower bound of the 95% confidence interval", alternative=True)]
+    high: Annotated[float | None, Meaning("upper bound of the 95% confidence interval", alternative=True)]
     simultaneous_rank_low: Annotated[
-        int, Meaning("best rank of the simultaneous 95 % rank interval, for all agents", alternative=True)
+        int, Meaning("best rank of the simultaneous 95% rank interval, for all agents", alternative=True)
     ]
     simultaneous_rank_high: Annotated[
-        int, Meaning("worst rank of the simultaneous 95 % rank interval", alternative=True)
+        int, Meaning("worst rank of the simultaneous 95% rank interval", alternative=True)
     ]
     n_trials: Annotated[
         int, Meaning("number of answered paired trials from which its ability is estimated", heading="trials")
@@ -102,17 +102,17 @@ class RankingRow:
     std_error: Annotated[
         float | None, Meaning("standard error of the distance from the average ability", alternative=True)
     ]
-    rank_low: Annotated[int, Meaning("best rank of the 95 % rank interval of this agent alone", alternative=True)]
-    rank_high: Annotated[int, Meaning("worst rank of the 95 % rank interval of this agent alone", alternative=True)]
+    rank_low: Annotated[int, Meaning("best rank of the 95% rank interval of this agent alone", alternative=True)]
+    rank_high: Annotated[int, Meaning("worst rank of the 95% rank interval of this agent alone", alternative=True)]
     self_consistency: Annotated[
         float | None,
         Meaning("J = TPR − FPR of self-trials, only in runs with `self_trials`; empty without two responses", "self"),
     ] = None
     self_consistency_low: Annotated[
-        float | None, Meaning("lower bound of its 95 % interval", "self low", in_terminal=False)
+        float | None, Meaning("lower bound of its 95% interval", "self low", in_terminal=False)
     ] = None
     self_consistency_high: Annotated[
-        float | None, Meaning("upper bound of its 95 % interval", "self high", in_terminal=False)
+        float | None, Meaning("upper bound of its 95% interval", "self high", in_terminal=False)
     ] = None
     alternative_rankings: Mapping[AlternativeRanking, RankingRow] = field(default_factory=dict)
     """The same agent in the alternative rankings that include it."""
@@ -202,9 +202,9 @@ class HoldoutFacts:
     rmse: float
     """Root mean squared error, in score units."""
     low: float | None
-    """Lower 95 % confidence bound of `rmse`; None if there are too few cells."""
+    """Lower 95% confidence bound of `rmse`; None if there are too few cells."""
     high: float | None
-    """Upper 95 % confidence bound of `rmse`; None if there are too few cells."""
+    """Upper 95% confidence bound of `rmse`; None if there are too few cells."""
 
 
 @dataclass(frozen=True)
@@ -385,9 +385,9 @@ class AgentRate:
     rate: float
     """The rate, which is subtracted from the agent's mean answer to paired trials."""
     low: float | None
-    """Lower bound of its 95 % interval; None without an interval."""
+    """Lower bound of its 95% interval; None without an interval."""
     high: float | None
-    """Upper bound of its 95 % interval; None without an interval."""
+    """Upper bound of its 95% interval; None without an interval."""
     n_trials: int
     """Number of answered independent trials of the agent."""
 
@@ -442,9 +442,9 @@ class PreferenceFacts:
     """Position bias: win rate of the first response minus its loss rate between agents of equal ability; None if the orders do
     not determine it."""
     position_low: float | None
-    """Lower bound of its 95 % interval; None if its standard error cannot be estimated."""
+    """Lower bound of its 95% interval; None if its standard error cannot be estimated."""
     position_high: float | None
-    """Upper bound of its 95 % interval."""
+    """Upper bound of its 95% interval."""
     length_correlation: float | None = None
     """Pearson correlation of the preference for the first response with the log ratio of the lengths of both responses; None
     without texts, or if either is constant."""
@@ -481,7 +481,7 @@ class PreferenceFacts:
         low, effect, high = 100 * self.position_low, 100 * self.position_effect, 100 * self.position_high
         return (
             "Position bias: in 100 comparisons of equal agents, the wins minus losses of the first response are "
-            f"{effect:.1f} (95 % interval {low:.1f} to {high:.1f})."
+            f"{effect:.1f} (95% interval {low:.1f} to {high:.1f})."
         )
 
     @property

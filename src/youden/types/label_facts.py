@@ -126,8 +126,8 @@ class QualityRow:
         float | None,
         Meaning("mean label, estimated from labels and ability; empty if neither determines it"),
     ]
-    low: Annotated[float | None, Meaning("lower bound of the 95 % interval of the quality")]
-    high: Annotated[float | None, Meaning("upper bound of the 95 % interval of the quality")]
+    low: Annotated[float | None, Meaning("lower bound of the 95% interval of the quality")]
+    high: Annotated[float | None, Meaning("upper bound of the 95% interval of the quality")]
     label_weight: Annotated[
         float, Meaning("weight of its own labels in the estimate, between 0 and 1", heading="label weight")
     ]

@@ -353,7 +353,7 @@ class CurlCurve(ReadOnly):
 
 
 class Part(NamedTuple):
-    """Variance component with its 95 % confidence interval."""
+    """Variance component with its 95% confidence interval."""
 
     value: float
     """Estimate."""

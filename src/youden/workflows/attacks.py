@@ -285,7 +285,7 @@ def clones(context: AttackContext) -> dict[str, list[str]]:
     return {f"clone-{n}": context.base_responses for n in range(N_EXACT)}
 
 
-@attack(f"the base agent {N_REWORDED} times more, with 30 % of the words replaced by synonyms")
+@attack(f"the base agent {N_REWORDED} times more, with 30% of the words replaced by synonyms")
 def clones_reworded(context: AttackContext) -> dict[str, list[str]]:
     """Return the base agent's responses twice, each time with other words replaced by synonyms."""
     return {f"reworded-{n}": [context.reworded(text) for text in context.base_responses] for n in range(N_REWORDED)}
@@ -359,7 +359,7 @@ def mirror(context: AttackContext) -> dict[str, list[str]]:
     return {"mirror": [" ".join(context.others(j, 1)) for j in context.items]}
 
 
-@attack("the response most similar to all others, with 30 % of the words replaced by synonyms")
+@attack("the response most similar to all others, with 30% of the words replaced by synonyms")
 def central_reworded(context: AttackContext) -> dict[str, list[str]]:
     """Return one agent that rewords, on each item, the response most similar to all others."""
     return {"central": [context.reworded(context.central(j)) for j in context.items]}
@@ -371,7 +371,7 @@ def source_copy(context: AttackContext) -> dict[str, list[str]]:
     return {"source": [context.prompt(j) for j in context.items]}
 
 
-@attack("the prompt, with 30 % of the words replaced by synonyms", needs_prompts=True)
+@attack("the prompt, with 30% of the words replaced by synonyms", needs_prompts=True)
 def source_reworded(context: AttackContext) -> dict[str, list[str]]:
     """Return one agent that responds with the prompt, with some words replaced by synonyms."""
     return {"source-again": [context.reworded(context.prompt(j)) for j in context.items]}

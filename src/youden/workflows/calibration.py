@@ -455,4 +455,4 @@ def _describe_required_calls(calls: int | None, *, max_calls: int) -> str:
         return "More calls are unlikely to decide: a rate is too close to its bound."
     if calls > max_calls:
         return f"If the rates stay the same, {calls:,} calls would decide; the plan of this run has trials for {max_calls:,}."
-    return f"If the rates stay the same, {calls:,} calls decide with a power of 80 % (--calls {calls}), reusing these answers."
+    return f"If the rates stay the same, {calls:,} calls decide with a power of 80% (--calls {calls}), reusing these answers."

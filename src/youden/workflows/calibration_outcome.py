@@ -33,7 +33,7 @@ from youden.workflows.calibration_trials import GROUPS, KINDS, CalibrationTrials
 class Measures:
     """Measures of a judge's yes-or-no answers to trials with known answers.
 
-    Intervals are at 95 %; values are NaN if no trial was answered.
+    Intervals are at 95%; values are NaN if no trial was answered.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Bill:
 
 
 def compute_measures(trials: CalibrationTrials, result: Verdicts) -> Measures:
-    """Compute the error rates and biases of a judge, with 95 % intervals, from its answers to trials with known answers.
+    """Compute the error rates and biases of a judge, with 95% intervals, from its answers to trials with known answers.
 
     `result` has the judge's answers to `trials.plan`.
     """
@@ -147,7 +147,7 @@ def _compute_flip_rate(hard: Floats, originals: Ids, repeats: Positions) -> Prop
 
 
 def _compare_longer_first(trials: CalibrationTrials, answer: Floats, reversed_rows: Positions) -> Metric:
-    """Compute the yes rate with the longer text first minus that with the shorter text first, with a 95 % interval.
+    """Compute the yes rate with the longer text first minus that with the shorter text first, with a 95% interval.
 
     answer : float array (n_trials,), answers to all trials: 0 or 1, NaN if missing
     reversed_rows : int array, rows of the trials that repeat another trial in the opposite order
@@ -203,7 +203,7 @@ MAX_TEMPLATE_YES_RATE = 0.5
 MAX_MISSING_RATE = 0.05
 
 RULE = (
-    f"go if every 95 % interval is entirely on the right side of its bound: J above {MIN_J:g}, FPR below {MAX_FPR:g}, yes rate "
+    f"go if every 95% interval is entirely on the right side of its bound: J above {MIN_J:g}, FPR below {MAX_FPR:g}, yes rate "
     f"on copies (a response against itself or its clone) above {MIN_COPY_YES_RATE:g}, yes rate on a template below "
     f"{MAX_TEMPLATE_YES_RATE:g}, missing answers below {MAX_MISSING_RATE:g}; and J is not significantly below 0 on trials whose "
     "lengths suggest the wrong answer"
@@ -213,7 +213,7 @@ MAX_CALLS_FACTOR = 10.0
 """Maximum factor on the number of calls; if more are needed, a rate is too close to its bound to recommend a number."""
 
 _POWER_FACTOR = ((1.9599640 + 0.8416212) / 1.9599640) ** 2
-"""((z₀.₉₇₅ + z₀.₈) / z₀.₉₇₅)²: factor from the calls that decide at the measured rates to those with a power of 80 %."""
+"""((z₀.₉₇₅ + z₀.₈) / z₀.₉₇₅)²: factor from the calls that decide at the measured rates to those with a power of 80%."""
 
 Outcome = Literal["go", "not sure", "no-go"]
 
@@ -232,7 +232,7 @@ class CalibrationDecision:
     rules : tuple of Finding
         Result of each criterion; its severity is "failed", "warning" (undecided) or "ok".
     calls : int or None
-        If the outcome is "not sure": the number of calls in all that decides with a power of 80 % at the measured
+        If the outcome is "not sure": the number of calls in all that decides with a power of 80% at the measured
         rates; None if it would be unreasonably large.
     """
 
@@ -298,7 +298,7 @@ def decide(measures: Measures, *, n_calls: int) -> CalibrationDecision:
     """Decide whether a judge passes the calibration: "go", "not sure" or "no-go".
 
     If the outcome is "not sure", the result has the number of calls at which every criterion would be decided with a power of
-    80 %, or None if there is no such number. `n_calls` is the number so far.
+    80%, or None if there is no such number. `n_calls` is the number so far.
     """
     tpr, fpr = measures.tpr, measures.fpr
 

@@ -62,8 +62,8 @@ def plan_extension(
     focus : sequence of str, optional
         Ids of the agents on which `calls` are spent.
     half_width : float, optional
-        Half-width of the 95 % intervals to reach, in place of `calls`: with `agents`, for the new agents; otherwise,
-        for 90 % of the run's agents.
+        Half-width of the 95% intervals to reach, in place of `calls`: with `agents`, for the new agents; otherwise,
+        for 90% of the run's agents.
     top : int, optional
         Number of best agents to search for: `calls` are spent in rounds on fewer and fewer contenders.
     max_regret : float, optional
@@ -307,7 +307,7 @@ def finish_extension(folder: RunFolder) -> None:
 
 
 def find_too_wide(planned: PlannedExtension, fitted: RunFit) -> tuple[str, ...]:
-    """Return the ids of the new agents whose interval is missing, or more than 10 % wider than requested.
+    """Return the ids of the new agents whose interval is missing, or more than 10% wider than requested.
 
     Empty if no half-width was requested.
     """

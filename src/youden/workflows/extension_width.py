@@ -20,7 +20,7 @@ from youden.types import PAIRED, Plan
 
 
 def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
-    """Compute how many additional calls make 90 % of the agents of a cyclic run reach a half-width of the 95 % intervals.
+    """Compute how many additional calls make 90% of the agents of a cyclic run reach a half-width of the 95% intervals.
 
     Returns this number, and the half-width that is expected with it.
 
@@ -48,7 +48,7 @@ def calls_for_all(folder: RunFolder, width: float) -> tuple[int, float]:
     if required_blocks <= n_blocks:
         present_width = half_width_quantile(half_widths(components, n_blocks, n_items), HALF_WIDTH_FRACTION)
         raise ConfigError(
-            f"90 % of the agents have ± {present_width:.3f} already. Set a smaller half-width.", slug="extend-width"
+            f"90% of the agents have ± {present_width:.3f} already. Set a smaller half-width.", slug="extend-width"
         )
     expected_width = half_width_quantile(half_widths(components, required_blocks, n_items), HALF_WIDTH_FRACTION)
     n_paired = (required_blocks - n_blocks) * n_agents
@@ -70,7 +70,7 @@ def calls_for_joining(
     new_trials : Plan
         Trials of the new agents alone.
     width : float
-        Half-width of the 95 % intervals to reach.
+        Half-width of the 95% intervals to reach.
     n_joined : int
         Number of new agents.
     n_paired_each : float
@@ -131,7 +131,7 @@ def _make_width_error(components: AgentVariances, width: float, *, fraction: flo
 
 
 def expected_half_width(run: PlannedRun, n_trials: float) -> float | None:
-    """Estimate the largest half-width of the agents' 95 % intervals for a number of paired trials per agent.
+    """Estimate the largest half-width of the agents' 95% intervals for a number of paired trials per agent.
 
     n_trials : paired trials per agent
 

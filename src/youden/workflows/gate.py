@@ -47,7 +47,7 @@ _ITEM_GRID = np.unique(np.geomspace(MIN_ITEMS, 10**6, 500).astype(np.int64))
 
 @dataclass(frozen=True)
 class RequiredCalls:
-    """Calls or items that decide with a conditional power of 90 %.
+    """Calls or items that decide with a conditional power of 90%.
 
     The power is computed for the true difference at which a decision is least likely. All fields are None if an agent
     was seen on fewer than 6 items.

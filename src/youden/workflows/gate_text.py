@@ -95,7 +95,7 @@ def _format_comparison(gate: Gate, row: GateResult) -> str:
     interval = "–"
     if row.low is not None and row.high is not None:
         interval = format_signed_interval(100 * row.low, 100 * row.high, digits=1)
-    interval = f"{100 * row.level:.4g} % interval {interval}"
+    interval = f"{100 * row.level:.4g}% interval {interval}"
     number = format_recognition_difference(abs(row.difference))
     is_lower = row.difference < 0
     if gate.is_of_preferences:
@@ -111,7 +111,7 @@ def _format_comparison(gate: Gate, row: GateResult) -> str:
 
 def _format_scale_comparison(gate: Gate, row: GateResult) -> str:
     """Format a difference in self-consistency or quality, with its interval, on the scale of the quantity."""
-    interval = f"{100 * row.level:.4g} % interval {_format_interval(row)}"
+    interval = f"{100 * row.level:.4g}% interval {_format_interval(row)}"
     if gate.by == "quality":
         return f"{row.agent}, quality minus that of {gate.baseline}: {row.difference:+.3f} ({interval})"
     comparative = "lower" if row.difference < 0 else "higher"
@@ -130,7 +130,7 @@ def _describe_requirement(gate: Gate, row: GateResult) -> str:
         return _describe_missing_interval(gate, row)
     if required.calls is None:
         return _describe_required_items(required, is_imported=gate.calls is None)
-    return f"{required.calls:,} more calls decide with a conditional power of 90 %, whatever the true difference is."
+    return f"{required.calls:,} more calls decide with a conditional power of 90%, whatever the true difference is."
 
 
 def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> str:
@@ -144,7 +144,7 @@ def _describe_required_items(required: RequiredCalls, *, is_imported: bool) -> s
     elif is_imported:
         reason = "An imported run cannot be extended"
     addition = f"about {required.items:,} items" if required.items else "more items or independent trials"
-    message = f"{reason}. A conditional power of 90 % needs {addition}, or a wider margin."
+    message = f"{reason}. A conditional power of 90% needs {addition}, or a wider margin."
     if not required.items_at_current_difference:
         return message
     return (
@@ -243,6 +243,6 @@ def format_footnote(gate: Gate) -> str:
     caveat = ", if the intervals of quality have their coverage" if gate.by == "quality" else ""
     return (
         f"Margin {gate.margin:g}; interim analysis {analyses}{division}. A wrong '{worse}', or a wrong pass, has a probability "
-        f"of at most 5 % over all interim analyses{caveat}. {gate.method[0].upper()}{gate.method[1:]}; the difference refers to "
+        f"of at most 5% over all interim analyses{caveat}. {gate.method[0].upper()}{gate.method[1:]}; the difference refers to "
         f"{ABOUT[gate.target]}."
     )

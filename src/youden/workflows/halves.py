@@ -66,7 +66,7 @@ def run_aa_test(result: Verdicts, *, n_splits: int = 20, seed: int = 0) -> Halve
     Returns
     -------
     Halves
-        Two rates of false positives: of significant differences between the halves of an agent, at the level of 95 %; and
+        Two rates of false positives: of significant differences between the halves of an agent, at the level of 95%; and
         of halves that a gate with the margin 0 calls worse in its first interim analysis (alpha = .025 on either side).
         Pairs of halves whose difference has no interval are left out; without any pair, the rates are 0.
 

@@ -33,7 +33,7 @@ class CalibrationRecord(StrictFile):
     outcome : {"go", "not sure", "no-go"}
         Recommendation of the calibration.
     j, j_low, j_high : float or None
-        Youden's J (TPR − FPR) and its 95 % confidence interval; None if a trial type had no answer.
+        Youden's J (TPR − FPR) and its 95% confidence interval; None if a trial type had no answer.
     n_calls : int
         Number of trials whose correct answer is known.
     """

@@ -440,7 +440,7 @@ class _RoleSearch(WideTableSearch):
     def find_item_column(self, agents: tuple[str, ...], candidates: Sequence[str]) -> str | None:
         """Return the column of ids or prompts by which agents share most items; None without candidates.
 
-        If they share none by any column, it is the first of those with the most distinct values, within 10 %.
+        If they share none by any column, it is the first of those with the most distinct values, within 10%.
 
         agents : columns that together name an agent; empty for a column per agent
         candidates : columns to choose from, the most reliable first

@@ -401,7 +401,7 @@ def _is_total(record: Sequence[Json], records_above: Sequence[Sequence[Json]]) -
 
 
 def _is_number(cell: Json) -> bool:
-    """Return whether a cell holds a number, possibly as a text such as "4.5 %"."""
+    """Return whether a cell holds a number, possibly as a text such as "4.5%"."""
     return isinstance(cell, int | float) or (isinstance(cell, str) and _NUMBER.fullmatch(cell.strip()) is not None)
 
 
@@ -437,7 +437,7 @@ def _name_columns(header: Sequence[Json], positions: Sequence[int]) -> dict[str,
 def fill_down(rows: Rows, column: str, note: Note) -> None:
     """Fill the empty cells (None) of a column in place with the value above, as in a column with merged cells.
 
-    Nothing is filled if the first cell is empty, or if less than 30 % of the cells are.
+    Nothing is filled if the first cell is empty, or if less than 30% of the cells are.
 
     Parameters
     ----------

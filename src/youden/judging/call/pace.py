@@ -8,8 +8,8 @@ Both limits are leaky buckets of `aiolimiter`, chosen over `asyncio-throttle` by
 
 | limiter | rate reached | largest rate in a second | CPU of one core, 1 waiter / 512 waiters |
 | --- | --- | --- | --- |
-| asyncio-throttle (windows of 20 ms and of 1 s) | .86–.97 | .90–.98 | 5–6 % / 25 % (5 % in a queue) |
-| aiolimiter (a bucket of 20 ms) | .90–.99 | .99–1.00 | 6 % / 9 % (5–8 % in a queue) |
+| asyncio-throttle (windows of 20 ms and of 1 s) | .86–.97 | .90–.98 | 5–6% / 25% (5% in a queue) |
+| aiolimiter (a bucket of 20 ms) | .90–.99 | .99–1.00 | 6% / 9% (5–8% in a queue) |
 
 Only aiolimiter can also weight a call by its tokens. asyncio-throttle polls the clock for every waiter.
 """
@@ -31,7 +31,7 @@ COOLDOWN_SECONDS = 15.0
 class ConcurrencyLimiter:
     """Limit the number of calls in flight, by additive increase and multiplicative decrease.
 
-    The limit increases by 1 after `limit` successful calls, and decreases to 80 %, but not below 1, at each episode of
+    The limit increases by 1 after `limit` successful calls, and decreases to 80%, but not below 1, at each episode of
     replies with HTTP 429 (too many requests).
 
     Parameters

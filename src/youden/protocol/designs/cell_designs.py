@@ -415,7 +415,7 @@ class NLogN(CellDesign):
 
     References
     ----------
-    The paper's efficient sampling, C ∈ {.5, 1, 2, 3, 5}. With C = 1.6, it covers the 33 % that the
+    The paper's efficient sampling, C ∈ {.5, 1, 2, 3, 5}. With C = 1.6, it covers the 33% that the
     paper's tables report.
     """
 

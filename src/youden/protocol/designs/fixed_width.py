@@ -48,7 +48,7 @@ class FixedWidth(TrialDesign):
     n_paired : int or None
         Maximum number of paired calls; None for all there are.
     half_width : float, default 0.05
-        Half-width of the 95 % interval of an agent's distance from the average agent, for items like these, which a
+        Half-width of the 95% interval of an agent's distance from the average agent, for items like these, which a
         fraction `HALF_WIDTH_FRACTION` of the agents must reach.
     pairs : {"ordered", "unordered"}, default "ordered"
         Whether pairs may be judged in both orders.

@@ -139,7 +139,7 @@ def draw_false_positive_rates(data: ReportData) -> Iterator[Figure]:
     frame = Frame.from_rows(rates, "agent", "rate", "low", "high", "n", yes="n_yes", alarm=alarm_labels)
     note = (
         "Fraction of yes-answers if the two responses answer different items, with exact intervals that cover the rates of all "
-        "agents simultaneously with 95 %. Alarm: a warning above names the agent, alone or in a pair, because its rate is more "
+        "agents simultaneously with 95%. Alarm: a warning above names the agent, alone or in a pair, because its rate is more "
         "than twice that of all others and higher than chance explains."
     )
     if len(rates) < len(data.alarms):
@@ -272,7 +272,7 @@ def draw_variance_components(data: ReportData) -> Iterator[Figure]:
     )
     title = "Variance components of an ability"
     note = (
-        "Bar: standard deviation of an agent's distance from the average by this source alone; line: its 95 % interval."
+        "Bar: standard deviation of an agent's distance from the average by this source alone; line: its 95% interval."
     )
     source = f"variance_components.json, {format_n_answers(data.summary)}"
     height = 30 + 26 * len(components)

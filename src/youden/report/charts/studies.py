@@ -75,7 +75,7 @@ def draw_slope(data: Comparison) -> Figure:
 
     note = (
         "One line per agent, from its rank in the first run to its rank in the second, among the agents in both. Solid: its "
-        "distance from the average agent, in standard deviations of each ranking, differs significantly (95 %); dashed: it does "
+        "distance from the average agent, in standard deviations of each ranking, differs significantly (95%); dashed: it does "
         f"not. Run 1 is {printable(data.first.name)}, run 2 is {printable(data.second.name)}. Agents with equal ranks are drawn "
         "below each other."
     )
@@ -316,7 +316,7 @@ def draw_sparsity_figures(study: SparsityStudy) -> tuple[Figure, ...]:
 
 @without_validation
 def draw_baseline_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
-    """Draw the prediction error (RMSE) of each model on held-out cells, lowest first, with its central 95 % over the seeds.
+    """Draw the prediction error (RMSE) of each model on held-out cells, lowest first, with its central 95% over the seeds.
 
     Returns one figure.
     """
@@ -331,7 +331,7 @@ def draw_baseline_figures(study: BaselinesStudy) -> tuple[Figure, ...]:
     )
     title = "Models on the same held-out cells"
     note = (
-        f"Mean and central 95 % of the seeds; holdout rule {study.rule}, {study.coverage.mean:.0%} of all cells observed. "
+        f"Mean and central 95% of the seeds; holdout rule {study.rule}, {study.coverage.mean:.0%} of all cells observed. "
         "Models may differ although their intervals overlap, because they are compared on the same seeds, as in the "
         "sentences above."
     )

@@ -150,7 +150,7 @@ def groups_table(lines: Sequence[GroupLine]) -> Table:
     """
     rows = []
     for line in lines:
-        losing_share = "–" if line.losing_share is None else f"{100 * line.losing_share:.0f} %"
+        losing_share = "–" if line.losing_share is None else f"{100 * line.losing_share:.0f}%"
         most_moved = f"{line.most_moved} ({line.max_change})" if line.max_change else "–"
         inside, across = format_decimal(line.inside, 2), format_decimal(line.across, 2)
         correlation = format_decimal(line.correlation, 2)

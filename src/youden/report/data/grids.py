@@ -291,7 +291,7 @@ def compute_false_positive_rates(counts: YesCounts, agent_ids: Sequence[str]) ->
     """Compute the false-positive rate of each agent that has an answered independent trial, highest rate first.
 
     The counts are numbers of independent trials and of yes-answers by pair of agents. The intervals cover all rates
-    simultaneously with 95 %.
+    simultaneously with 95%.
     """
     agents_with_alarm = {position for alarm in counts.find_alarms() for position in alarm.agents}
 

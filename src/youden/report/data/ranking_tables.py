@@ -315,7 +315,7 @@ def rates_table(rates: RateFacts) -> Table:
     for agent in rates.agents:
         interval = "" if agent.low is None or agent.high is None else f"{agent.low:.4f} … {agent.high:.4f}"
         rows.append([agent.agent, f"{agent.rate:.4f}", interval, f"{agent.n_trials:,}"])
-    return make_table("false-positive rates", ["agent"], ["FPR", "95 %", "independent trials"], rows)
+    return make_table("false-positive rates", ["agent"], ["FPR", "95%", "independent trials"], rows)
 
 
 def moved_table(moves: Sequence[AgentChange]) -> Table:

@@ -268,7 +268,7 @@ def _format_calls(data: ReportData) -> list[str]:
     if calls is None:
         return []
     percent = format_decimal(data.summary.percent_of_dense, 1)
-    lines = [f"{calls.n_done:,} calls ({percent} % of dense), {calls.n_missing:,} without an answer. "]
+    lines = [f"{calls.n_done:,} calls ({percent}% of dense), {calls.n_missing:,} without an answer. "]
     if calls.n_reused:
         cost = "" if data.reused_usd is None else f"; they cost ${data.reused_usd:,.4f}"
         n_reused = format_count(calls.n_reused, "answer", "was", "were")

@@ -391,7 +391,7 @@ def find_smallest_removal(score: Floats, means: ScoreMeans) -> Removal | None:
 
 
 def count_items_to_separate(difference: float, std_error: float, n_items: int, *, power: float = 0.8) -> int | None:
-    """Compute how many more items would make a difference significant at the 95 % level.
+    """Compute how many more items would make a difference significant at the 95% level.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
 """Estimate proportions and differences between them, with intervals that are valid for small numbers of trials.
 
-The methods were chosen by exact coverage at the 95 % level. Wilson's interval has a mean coverage of .952 over rates
-from .005 to .5 at 30, 36 and 40 trials, and coverage between .93 and .97 at 88–92 % of the rates (Jeffreys' 82–85 %,
-mid-P 82–87 %, Clopper–Pearson 40–53 %). For 36 pairs and 65 judges, Agresti and Min's interval has a mean coverage of
-.950, and coverage between .93 and .97 for 95 % of the judges (Tango's score .952 and 94 %, Newcombe's .957 and 89 %,
-Bonett and Price's .961 and 85 %, Wald's .936 and 83 %).
+The methods were chosen by exact coverage at the 95% level. Wilson's interval has a mean coverage of .952 over rates
+from .005 to .5 at 30, 36 and 40 trials, and coverage between .93 and .97 at 88–92% of the rates (Jeffreys' 82–85%,
+mid-P 82–87%, Clopper–Pearson 40–53%). For 36 pairs and 65 judges, Agresti and Min's interval has a mean coverage of
+.950, and coverage between .93 and .97 for 95% of the judges (Tango's score .952 and 94%, Newcombe's .957 and 89%,
+Bonett and Price's .961 and 85%, Wald's .936 and 83%).
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ class _SortedDifferences:
         step = (high.n_within - low.n_within) // _SAMPLED
         sample = np.sort(self._list_between(low, high, step=step))
 
-        # 1 % of the sample on either side of the expected index allow for the error of the sample
+        # 1% of the sample on either side of the expected index allow for the error of the sample
         expected_index = (rank - low.n_within) // step
         margin = _SAMPLED // 100
         before, after = np.clip([expected_index - margin, expected_index + margin], 0, len(sample) - 1)

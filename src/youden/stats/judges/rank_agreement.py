@@ -62,7 +62,7 @@ def estimate_rank_agreement(shift: JudgeShift, *, rng: np.random.Generator, n_dr
     priors of c₀ and c₁, and a normal prior of the quadratic term whose SD is at most the linear rise. τ and this SD are
     integrated out on a grid of restricted likelihoods. ρ is computed between a and posterior draws of the true effects.
     Unlike ρ between two estimates, it is not attenuated by the error of judge B. Without the quadratic term, judges
-    with different thresholds for a yes would seem to disagree: in replays of PubMed and SAMSum the coverage of the 95 %
+    with different thresholds for a yes would seem to disagree: in replays of PubMed and SAMSum the coverage of the 95%
     interval is .3 to .6 without it, and .9 with it.
 
     The ceiling is the median of ρ between a and draws of the true effects of judge A, N(ā + B(a − ā), B(1 − B)·var a),

@@ -23,7 +23,7 @@ class OpenPaths(NamedTuple):
     n_paths, n_open : int
         Number of paths a ~ b ~ c, with any of the three texts in the middle, and of those that are open.
     share, low, high : float
-        Share of open paths with a 95 % interval.
+        Share of open paths with a 95% interval.
     expected : float
         Share of open paths if the three answers of a triple were independent.
     """
@@ -49,7 +49,7 @@ def count_open_paths(answers: Floats) -> OpenPaths:
     Returns
     -------
     OpenPaths
-        Numbers of paths and of open paths, the share of open ones with a 95 % interval, and the share expected if answers
+        Numbers of paths and of open paths, the share of open ones with a 95% interval, and the share expected if answers
         were independent.
 
     Raises

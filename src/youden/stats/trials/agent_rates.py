@@ -59,7 +59,7 @@ class AgentRates(ReadOnly):
     squared_error_variance : float array (n_agents,)
         Variance of the squared errors, from which degrees of freedom are computed.
     low, high : float array (n_agents,)
-        Bounds of a 95 % interval of each rate.
+        Bounds of a 95% interval of each rate.
     n_trials : float array (n_agents,)
         Number of independent trials of each agent.
     pooled : float
@@ -347,7 +347,7 @@ class IndependentTotals:
         Returns
         -------
         AgentRates
-            Rate of each agent, shrunk towards the mean rate, with a 95 % interval and the covariance of the errors. All are
+            Rate of each agent, shrunk towards the mean rate, with a 95% interval and the covariance of the errors. All are
             0, with NaN as bounds, without a training trial.
 
         Notes
@@ -645,7 +645,7 @@ class _RateFit:
     def _shift_rates(
         self, rate: Floats, covariance: Floats, squared_error_variance: Floats, n_trials: Floats
     ) -> AgentRates:
-        """Shift all rates so that the mean of the fitted agents is the mean answer, and add 95 % intervals.
+        """Shift all rates so that the mean of the fitted agents is the mean answer, and add 95% intervals.
 
         covariance : float array (n_agents, n_agents), of the errors of the rates given their mean
         squared_error_variance : float array (n_agents,), variances of the squared errors

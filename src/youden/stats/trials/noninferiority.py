@@ -1,7 +1,7 @@
 """Decide at each interim analysis whether a new agent is non-inferior to a baseline, and forecast later decisions.
 
 Intervals stay valid if two agents hardly ever differ. If no item shows a difference, the estimated variance is 0, and
-yet 12 equal items of 12 are compatible with a difference on 26 % of all items.
+yet 12 equal items of 12 are compatible with a difference on 26% of all items.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class VarianceComponents:
     Attributes
     ----------
     agent_item : Part
-        Variance of an agent's effect on an item, with its 95 % interval. Includes the response variance if `response`
+        Variance of an agent's effect on an item, with its 95% interval. Includes the response variance if `response`
         is None.
     response : Part or None
         Response sampling variance; None if no response of an agent with several is shown twice.

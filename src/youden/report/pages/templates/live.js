@@ -32,7 +32,7 @@
     const bar = section.querySelector(".progress");
     bar.setAttribute("aria-valuenow", percentDone.toFixed(0));
     bar.firstElementChild.style.width = `${percentDone}%`;
-    setText("live-status", `${formatCount(nDone)} of ${formatCount(state.n_trials)} trials (${percentDone.toFixed(1)} %)`);
+    setText("live-status", `${formatCount(nDone)} of ${formatCount(state.n_trials)} trials (${percentDone.toFixed(1)}%)`);
     setText("live-state", state.in_progress
       ? "This run is in progress. The page is updated while it runs, and shows the report when it is complete."
       : `No process is judging this run. To resume it, run: ${state.command}`);
@@ -40,7 +40,7 @@
     const percentYes = (100 * state.n_yes) / state.n_answered;
     setText("live-answered", formatCount(state.n_answered));
     setText("live-missing", formatCount(state.n_missing));
-    setText("live-yes", state.n_answered ? `${formatCount(state.n_yes)} (${percentYes.toFixed(1)} %)` : "0");
+    setText("live-yes", state.n_answered ? `${formatCount(state.n_yes)} (${percentYes.toFixed(1)}%)` : "0");
     setText("live-usd", state.usd === null ? "unknown" : `$${state.usd.toFixed(4)}`);
   };
 

@@ -316,7 +316,7 @@
     ];
     if (raw.refusal) elements.push(makeElement("p", `Refusal: ${raw.refusal}`));
     if (raw.top.length) {
-      const tokens = raw.top.map(([token, probability]) => `${JSON.stringify(token)} ${(100 * probability).toFixed(1)} %`);
+      const tokens = raw.top.map(([token, probability]) => `${JSON.stringify(token)} ${(100 * probability).toFixed(1)}%`);
       elements.push(makeElement("p", `First token: ${tokens.join(", ")}`));
     }
     const usage = `${raw.tokens_in} tokens in, ${raw.tokens_out} out, ${raw.seconds.toFixed(2)} s`;
