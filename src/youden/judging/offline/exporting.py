@@ -159,8 +159,8 @@ def _write_lines(path: Path, requests: Iterable[tuple[str, Request]], _: bytes) 
         file.writelines(make_request_line(key, request, usd=0.0).text for key, request in requests)
 
 
-_MESSAGE_TYPE = pa.struct([("role", pa.string()), ("content", pa.string())])
-_PARQUET_COLUMNS = [("request_hash", pa.string()), ("messages", pa.list_(_MESSAGE_TYPE))]
+_MESSAGES_TYPE = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
+_PARQUET_COLUMNS = [("request_hash", pa.string()), ("messages", _MESSAGES_TYPE)]
 
 
 def write_parquet(path: Path, requests: Iterable[tuple[str, Request]], manifest: bytes) -> None:
@@ -176,8 +176,9 @@ def write_parquet(path: Path, requests: Iterable[tuple[str, Request]], manifest:
     remaining = iter(requests)
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         while chunk := list(islice(remaining, ROWS_PER_GROUP)):
-            rows = [{"request_hash": key, "messages": _message_fields(request)} for key, request in chunk]
-            writer.write_batch(pa.RecordBatch.from_pylist(rows, schema=schema))
+            request_hashes = pa.array([key for key, _ in chunk])
+            messages = pa.array([_message_fields(request) for _, request in chunk], _MESSAGES_TYPE)
+            writer.write_batch(pa.record_batch([request_hashes, messages], schema=schema))
 
 
 def _message_fields(request: Request) -> list[dict[str, str]]:
