@@ -155,7 +155,7 @@ def format_works_table(rows: Sequence[Row]) -> str:
             "",
             f"Of the five models with the highest win rates, {n_common} are among the five with the highest abilities.",
             "",
-            "| rank | model | ability | 95 % | rank by win rate | win rate, % |",
+            "| rank | model | ability | 95% | rank by win rate | win rate, % |",
             "| --- | --- | --: | --- | --: | --: |",
             *lines,
         ]
